@@ -32,69 +32,57 @@ export type FaultCourse = {
 /** A call due so long before a fault, in seconds, may still wait for its head when the fault comes. */
 const IN_FLIGHT_S = 0.5;
 
+/** What only a platform says whose limiter and key service both answer, such as that an allowance is used up meanwhile. */
 const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"] as const).map(outcomeOf);
 
+const span = (s: number): string => milliseconds(s * 1000);
+
 /** Of the first fault of a stage; `null` where there was none. */
-export const courseOfFault = (course: Course): FaultCourse | null => {
-  const { fine: series } = course;
+export const courseOfFault = ({ fine: series }: Course): FaultCourse | null => {
   const binS = series.bin_ms / 1000;
   const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
   const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
   if (injected?.fault === undefined) return null;
   const atS = (event: { at_ms: number }): number => (event.at_ms - series.from_ms) / 1000;
   const askedS = atS(asked ?? injected);
-  const { experiment } = injected.fault;
-  // What callers saw before anything was touched is the steady state, whatever it is; and so is what only a platform says
-  // whose limiter and key service both answer, such as that an allowance is used up meanwhile.
   const firstBin = Math.max(0, Math.floor(askedS / binS));
-  // A call is in the bin in which it was due, so those due just before the fault may have met it.
+  // What callers saw before anything was touched is usual. A call is in the bin in which it was due, so those due just before
+  // the fault may have met it.
   const steadyBins = Math.max(Math.ceil(firstBin / 2), firstBin - Math.ceil(IN_FLIGHT_S / binS));
-  const usual = new Set(
-    Object.entries(series.by_outcome)
-      .filter(([, counts]) => sumOf(counts.slice(0, steadyBins)) > 0)
-      .map(([outcome]) => outcome),
-  );
   const unusual = Object.entries(series.by_outcome).filter(
-    ([outcome, counts]) => !usual.has(outcome) && !THROUGH.includes(outcome) && sumOf(counts) > 0,
+    ([outcome, counts]) => sumOf(counts.slice(0, steadyBins)) === 0 && !THROUGH.includes(outcome) && sumOf(counts) > 0,
   );
-  const others = series.offered.map((_, i) => unusual.reduce((sum, [, counts]) => sum + (counts[i] ?? 0), 0));
+  const others = series.offered.map((_, i) => sumOf(unusual.map(([, counts]) => counts[i] ?? 0)));
   const met = others.findIndex((n, i) => n > 0 && i >= firstBin);
   const first = met === -1 ? others.findIndex((n) => n > 0) : met;
   const last = others.findLastIndex((n) => n > 0);
   const calls = sumOf(others);
-  const healedS = healed === undefined ? null : atS(healed);
   const found = {
-    experiment,
+    experiment: injected.fault.experiment,
     calls,
     binS,
     outcomes: unusual.map(([outcome]) => outcome),
     detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
-    recoveredAfterS: healedS === null ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - healedS),
+    recoveredAfterS: healed === undefined ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - atS(healed)),
   };
-  return { ...found, sentence: sentenceOf(found, course, injected.fault.took_effect === true) };
+  const isOpen = (others[series.offered.findLastIndex((n) => n > 0)] ?? 0) > 0;
+  return { ...found, sentence: sentenceOf(found, injected.fault.took_effect === true, isOpen) };
 };
 
-const wordsOf = (outcome: string): string => (outcome === "indeterminate" ? "without an answer" : outcome);
-
-const sentenceOf = (found: Omit<FaultCourse, "sentence">, course: Course, tookEffect: boolean): string => {
+/** `isOpen`: the last calls of the stage still ended otherwise. */
+const sentenceOf = (found: Omit<FaultCourse, "sentence">, tookEffect: boolean, isOpen: boolean): string => {
   const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
   if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
-  const heal =
-    healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${milliseconds(healedAfterS * 1000)}`;
-  if (calls === 0 || detectedAfterS === null) return `Callers saw nothing of it: every call ended as before. ${heal}.`;
-  const first = `${calls === 1 ? "it came" : "the first"} within ${milliseconds(detectedAfterS * 1000)} of the fault`;
-  const seen = `${counted(calls, "call")} ended ${outcomes.map(wordsOf).join(" or ")}, ${first}.`;
-  if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}.`;
-  return lastIsUnusual(found, course)
-    ? `${seen} ${heal}, and the stage ended before calls ended as before.`
-    : `${seen} ${heal}; calls ended as before ${recoveredAfterS <= binS ? "at once" : `within ${milliseconds(recoveredAfterS * 1000)} after that`}.`;
-};
-
-/** Whether the last calls of the stage still ended otherwise. */
-const lastIsUnusual = ({ outcomes }: Pick<FaultCourse, "outcomes">, { fine: series }: Course): boolean => {
-  const last = series.offered.findLastIndex((n) => n > 0);
-  return outcomes.some((outcome) => (series.by_outcome[outcome]?.[last] ?? 0) > 0);
+  const heal = healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${span(healedAfterS)}`;
+  if (detectedAfterS === null) return `Callers saw nothing of it: every call ended as before. ${heal}.`;
+  const named = outcomes.map((outcome) => (outcome === "indeterminate" ? "without an answer" : outcome)).join(" or ");
+  const first = `${calls === 1 ? "it came" : "the first"} within ${span(detectedAfterS)} of the fault`;
+  const seen = `${counted(calls, "call")} ended ${named}, ${first}. ${heal}`;
+  if (healedAfterS === null || recoveredAfterS === null) return `${seen}.`;
+  if (isOpen) return `${seen}, and the stage ended before calls ended as before.`;
+  const when = recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} after that`;
+  return `${seen}; calls ended as before ${when}.`;
 };
 
 /** An experiment at one look: its times, what the fault met, and whether the sums came out; `null` where the stage had no fault. */
@@ -104,8 +92,8 @@ export const faultFacts = (course: Course, run: RunDocument): Markup | null => {
   const { stage } = course.series;
   const { detectedAfterS: detectedS, healedAfterS: healedS } = fault;
   return facts("", [
-    ["to detect", detectedS === null ? "callers saw nothing" : `within ${milliseconds(detectedS * 1000)}`],
-    ["to heal", healedS === null ? "not confirmed" : milliseconds(healedS * 1000)],
+    ["to detect", detectedS === null ? "callers saw nothing" : `within ${span(detectedS)}`],
+    ["to heal", healedS === null ? "not confirmed" : span(healedS)],
     ["to recover", recoveryText(fault)],
     ["the fault met", metText(run, stage)],
     ["sums", sumsText(run, stage)],
@@ -115,7 +103,7 @@ export const faultFacts = (course: Course, run: RunDocument): Markup | null => {
 const recoveryText = ({ calls, binS, recoveredAfterS }: FaultCourse): string => {
   if (recoveredAfterS === null) return "not known";
   if (calls === 0) return "callers saw nothing";
-  return recoveredAfterS <= binS ? "at once" : `within ${milliseconds(recoveredAfterS * 1000)} of the heal`;
+  return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;
 };
 
 const metText = ({ stages }: RunDocument, stage: string): string | null => {
