@@ -64,26 +64,14 @@ export class BatchedHistogram {
   /** A duration and the moment it belongs to, both in microseconds; calls may come in any order. */
   record(us: number, atUs: number): void {
     this.whole.record(us);
-    const at = Math.floor(atUs / this.#batchUs);
-    const batch = this.#batches.get(at);
-    if (batch !== undefined) {
-      batch.record(us);
-      return;
-    }
-    this.#batches.set(at, Histogram.of([us]));
-    while (this.#span() > BATCHES_MAX) this.#join();
+    this.#batchAt(atUs).record(us);
   }
 
   /** Durations that belong to one span of time: batches are no shorter than it from then on. */
   merge(all: Histogram, fromUs: number, spanUs: number): void {
     this.whole.merge(all);
     while (this.#batchUs < spanUs) this.#join();
-    const at = Math.floor((fromUs + spanUs / 2) / this.#batchUs);
-    const batch = this.#batches.get(at);
-    // A copy where it is the first: what is handed in may be merged elsewhere as well.
-    if (batch !== undefined) batch.merge(all);
-    else this.#batches.set(at, new Histogram().merge(all));
-    while (this.#span() > BATCHES_MAX) this.#join();
+    this.#batchAt(fromUs + spanUs / 2).merge(all);
   }
 
   /**
@@ -119,9 +107,16 @@ export class BatchedHistogram {
     return dispersion > IN_BURSTS && bursts < BURSTS_MIN ? null : Math.floor(n / dispersion);
   }
 
-  #span(): number {
-    const numbers = [...this.#batches.keys()];
-    return Math.max(...numbers) - Math.min(...numbers) + 1;
+  #batchAt(atUs: number): Histogram {
+    const at = Math.floor(atUs / this.#batchUs);
+    const known = this.#batches.get(at);
+    if (known !== undefined) return known;
+    const batch = new Histogram();
+    this.#batches.set(at, batch);
+    const isTooMany = (numbers: readonly number[]): boolean =>
+      Math.max(...numbers) - Math.min(...numbers) >= BATCHES_MAX;
+    while (isTooMany([...this.#batches.keys()])) this.#join();
+    return this.#batches.get(Math.floor(atUs / this.#batchUs)) ?? batch;
   }
 
   #join(): void {
