@@ -72,8 +72,7 @@ const STUMBLES: Stumbles<Call> = {
   "500-on-blank-messages": ({ body }) => messagesIn(body).some(({ content }) => content === ""),
   "500-on-many-messages": ({ body }) => messagesIn(body).length > 100,
   "500-on-long-session-ids": ({ body }) => typeof body.session_id === "string" && body.session_id.length > 255,
-  "500-on-odd-session-ids": ({ body }) =>
-    typeof body.session_id === "string" && body.session_id.startsWith("../../src/verify/"),
+  "500-on-odd-session-ids": ({ body }) => typeof body.session_id === "string" && body.session_id.startsWith("../"),
   "500-on-empty-words": ({ body }) => body.raw_query === "",
   "500-on-many-places": ({ body }) => placesIn(body).length > 500,
   "500-on-one-spot": ({ body }) => {
