@@ -1,13 +1,12 @@
 /**
- * Counts what a rule found and makes one result of it: fails if one call shows the breach, inconclusive if something
- * could not be seen, passes when all was seen and fits, skipped when nothing could be tried.
+ * Counts what a rule found and makes one verdict of it: fail if one call shows the breach, inconclusive if something could not be
+ * seen, pass if all was seen and fits, skipped if nothing could be tried.
  */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
-import type { Shortage } from "./planning/shortage.ts";
-import type { Failure, RuleResult } from "./rule-result.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
+import type { Failure, Open, Verdict } from "./verdict.ts";
 
 /** In a list of accepted outcomes: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
@@ -19,11 +18,11 @@ const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_co
 export type Accepts = {
   /** Outcomes that fit the specification as the reference platform reads it. */
   readonly accepts: readonly string[];
-  /** Outcomes of other readings (spec-checklist.md part C): they pass and are reported. */
+  /** Outcomes of the other readings of part C: they pass with a note. */
   readonly tolerates?: readonly string[];
 };
 
-/** Issuing sessions is switched off here (items 161-162): an operator's choice, and nothing to judge the exchange by. */
+/** Whether the operator has switched sessions off (items 161-162): then the exchange is not judged. */
 export const isSessionsOff = (answer: Answer): boolean =>
   answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
 
@@ -47,8 +46,8 @@ export class Checks {
   #unclearWhy = "";
   #off = "";
   #spent = false;
-  readonly #broken: Answer[] = [];
-  #brokenCount = 0;
+  #idle = false;
+  #broken = 0;
   #failure: Failure | null = null;
   readonly #notes = new Map<string, number>();
   readonly #evidence: string[] = [];
@@ -59,41 +58,37 @@ export class Checks {
   }
 
   get failed(): boolean {
-    return this.#brokenCount > 0;
+    return this.#broken > 0;
   }
 
-  /** Judges one answer; whether it fits. `steps`: the calls that led to it. */
+  /** Judges one answer by its outcome and returns whether it fits. `steps`: the calls that led to it. */
   expect(answer: Answer, { accepts, tolerates = [] }: Accepts, steps: readonly Answer[] = []): boolean {
     if (fits(answer, accepts)) {
       this.#seen += 1;
       if (answer.legacy) this.note("uses the older name origin_not_allowed");
       return true;
     }
-    if (answer.foreign) {
-      this.unclear(ofAGateway(answer));
-      return false;
-    }
-    if (answer.transient) {
+    if (answer.foreign) this.unclear(ofAGateway(answer));
+    else if (answer.transient)
       this.unclear(`${callInWords(answer)} (overload, rate or no answer says nothing about this)`);
-      return false;
+    else if (isSessionsOff(answer)) this.#off = answer.outcome;
+    else {
+      const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
+      if (fits(answer, tolerates) || (refusalWanted && isToldUnder200(answer))) {
+        this.#seen += 1;
+        this.note(`${answer.outcome} where ${accepts.join(" or ")} is the first reading`);
+        return true;
+      }
+      const expected = accepts.join(" or ");
+      const got = callInWords(answer);
+      this.breach({ expected, got, steps: [...steps, answer], accepts: [...accepts, ...tolerates] });
     }
-    if (isSessionsOff(answer)) {
-      this.#off = answer.outcome;
-      return false;
-    }
-    const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
-    if (fits(answer, tolerates) || (refusalWanted && isToldUnder200(answer))) {
-      this.#seen += 1;
-      this.note(`${answer.outcome} where ${accepts.join(" or ")} is the first reading`);
-      return true;
-    }
-    this.breach({
-      expected: accepts.join(" or "),
-      got: callInWords(answer),
-      steps: [...steps, answer],
-      accepts: [...accepts, ...tolerates],
-    });
     return false;
+  }
+
+  /** As `expect`, for a call that has to be admitted. */
+  admits(answer: Answer, steps: readonly Answer[] = []): boolean {
+    return this.expect(answer, { accepts: [ANY_SUCCESS] }, steps);
   }
 
   /** Judges anything else about an answer. */
@@ -103,18 +98,20 @@ export class Checks {
     return holds;
   }
 
+  /** As `require` by what is wrong: a text is a breach, `null` fits, `undefined` says nothing. */
+  fault(fault: string | null | undefined, answer: Answer, expected: string): void {
+    if (fault !== undefined) this.require(fault === null, answer, expected, fault ?? "");
+  }
+
   breach(failure: Failure): void {
     const foreign = failure.steps.find((answer) => answer.foreign);
     if (foreign !== undefined) {
       this.unclear(ofAGateway(foreign));
       return;
     }
-    this.#brokenCount += 1;
+    this.#broken += 1;
     const last = failure.steps.at(-1);
-    if (last !== undefined && this.#broken.length < EVIDENCE_MAX) {
-      this.#broken.push(last);
-      this.#evidence.push(last.id);
-    }
+    if (last !== undefined && this.#evidence.length < EVIDENCE_MAX) this.#evidence.push(last.id);
     this.#failure ??= { ...failure, steps: failure.steps.slice(-STEPS_MAX) };
   }
 
@@ -123,15 +120,19 @@ export class Checks {
     if (this.#unclearWhy === "") this.#unclearWhy = why;
   }
 
-  /** A part that belongs to the rule was not tried for want of budget; one that was never allowed is only noted. */
-  short(shortage: Shortage | null, what: string): void {
-    if (shortage === null) return;
-    if (shortage.verdict === "skipped") {
-      this.note(`${what}: not tried, ${shortage.reason}`);
-      return;
+  /** Returns whether the answer says nothing about any check, and counts it as unclear then. */
+  isUnclear(answer: Answer): boolean {
+    if (answer.transient) this.unclear(inWords(answer));
+    return answer.transient;
+  }
+
+  /** A part of the rule was not tried for want of budget; one that was never allowed is only noted. */
+  short(shortage: Open | null, what: string): void {
+    if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);
+    else if (shortage !== null) {
+      this.unclear(shortage.reason);
+      this.#spent = true;
     }
-    this.unclear(shortage.reason);
-    this.#spent = true;
   }
 
   /** Something a reader should know that changes no verdict. */
@@ -144,30 +145,32 @@ export class Checks {
     this.#seen += 1;
   }
 
-  result(nothing = "nothing could be tried"): RuleResult {
-    const notes = [...this.#notes].map(([text, n]) => (n > 1 ? `${text} (${n} times)` : text)).join("; ");
-    const made = (verdict: RuleResult["verdict"], reason: string, got: string): RuleResult => ({
+  /** The rule has nothing to hold if nothing was seen, and no caller can change that. Returns the reason. */
+  idle<T extends string>(reason: T): T {
+    this.#idle = true;
+    return reason;
+  }
+
+  result(nothing = "nothing could be tried"): Verdict {
+    const notes = [...this.#notes].map(([text, n]) => (n > 1 ? `${text} (${n} times)` : text));
+    const made = (verdict: Verdict["verdict"], reason: string, got: string): Verdict => ({
       verdict,
-      reason: maskSecrets(notes === "" ? reason : `${reason}; ${notes}`),
+      reason: maskSecrets([reason, ...notes].join("; ")),
       expected: this.#expected,
       got: maskSecrets(got),
       evidence: this.#evidence,
     });
     if (this.#failure !== null) {
-      const calls = this.#brokenCount === 1 ? "1 call" : `${this.#brokenCount} calls`;
+      const calls = this.#broken === 1 ? "1 call" : `${this.#broken} calls`;
       const reason = `expected ${this.#failure.expected}; ${calls} did not match`;
       return { ...made("fail", reason, this.#failure.got), failure: this.#failure };
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     if (this.#unclear > 0) {
-      const open = made(
-        "inconclusive",
-        `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`,
-        "not enough to judge by",
-      );
-      return this.#spent ? { ...open, spent: true } : open;
+      const reason = `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`;
+      return { ...made("inconclusive", reason, "not enough to judge by"), ...(this.#spent ? { spent: true } : {}) };
     }
-    if (this.#seen === 0) return made("skipped", `skipped: ${nothing}`, "not judged");
-    return made("pass", `${this.#seen} checked`, "as expected");
+    if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
+    return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };
   }
 }

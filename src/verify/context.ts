@@ -12,12 +12,12 @@ import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Effects } from "./effects.ts";
-import type { Permission, Role } from "./planning/needs.ts";
-import { type Shortage, shortageOf } from "./planning/shortage.ts";
+import { type Permission, type Role, shortageOf } from "./planning/needs.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { Sender } from "./sending/sender.ts";
-import { exchangeCall, FORMS, type Form, role, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
+import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 import { createSessions } from "./sessions.ts";
+import type { Open } from "./verdict.ts";
 
 /** Few enough that no deployment calls it load. */
 export const AT_A_TIME = 4;
@@ -43,7 +43,7 @@ export type Context = {
   kindOf(name: KeyRole): Promise<"publishable" | "server">;
   permits(what: Permission): boolean;
   /** Why so much of a budget cannot be spent any more; `null` where it can. */
-  short(what: keyof Spending, amount: number): Shortage | null;
+  short(what: keyof Spending, amount: number): Open | null;
   send(testCall: TestCall): Promise<Answer>;
   /** Headers in which the exchange takes a publishable key; which ones is not stated for it (item 143). */
   exchangeForms(): Promise<readonly Form[]>;
@@ -122,12 +122,8 @@ export const createContext = (parts: ContextParts): Context => {
       return own ?? keyRole("publishable")?.origin;
     },
     neighbourOf: (testCall) => {
-      const mintNext = exchangeCall("publishable", "listed", "chat");
-      const readNext: TestCall = {
-        route: "design.styles",
-        credential: { as: "server", of: role("server") },
-        origin: "none",
-      };
+      const mintNext = mint("publishable", "chat");
+      const readNext = asServer("design.styles");
       const same = (next: TestCall): boolean =>
         next.route === testCall.route && JSON.stringify(next.credential) === JSON.stringify(testCall.credential);
       const wanted = nameOf(testCall.credential) === "server" ? [readNext, mintNext] : [mintNext, readNext];
@@ -148,7 +144,7 @@ export const createContext = (parts: ContextParts): Context => {
       if (!has("publishable")) return FORMS;
       const taken: Form[] = [];
       for (const form of FORMS) {
-        const answer = await sender.send(exchangeCall("publishable", "listed", "editor", { form }));
+        const answer = await sender.send(mint("publishable", "editor", { form }));
         if (answer.status !== 401) taken.push(form);
       }
       return taken.length === 0 ? FORMS : taken;
@@ -194,18 +190,14 @@ export const createContext = (parts: ContextParts): Context => {
   };
 };
 
-/** Whoever may call the runtime routes: a session of the full-scope key from its origin, and the server key. */
-export const callersOf = (
-  context: Context,
-  scope: "ai" | "design",
-): { credential: CredentialRef; origin: "listed" | "none" }[] => {
-  const callers: { credential: CredentialRef; origin: "listed" | "none" }[] = [];
-  if (context.has("publishable")) {
-    const product = scope === "ai" ? "chat" : "editor";
-    callers.push({ credential: { as: "session", of: role("publishable"), product }, origin: "listed" });
-  }
-  if (context.has("server")) callers.push({ credential: { as: "server", of: role("server") }, origin: "none" });
-  return callers;
-};
+export type Caller = Pick<TestCall, "credential" | "origin">;
+
+/** Who may call the runtime routes: a session of the full-scope key from its origin, and the server key. */
+export const callersOf = (context: Context, scope: "ai" | "design"): Caller[] => [
+  ...(context.has("publishable") ? [callerIn(inSession(scope === "ai" ? "chat" : "editor", "-"))] : []),
+  ...(context.has("server") ? [callerIn(asServer("-"))] : []),
+];
+
+const callerIn = ({ credential, origin }: TestCall): Caller => ({ credential, origin });
 
 export const scopeOf = (route: RouteName): "ai" | "design" => (route.startsWith("design.") ? "design" : "ai");

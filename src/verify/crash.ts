@@ -5,9 +5,9 @@
 import { maskSecrets } from "../contract/credentials.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
-import type { Failure } from "./rule-result.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { SentRequest } from "./sending/test-call.ts";
+import type { Failure } from "./verdict.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 

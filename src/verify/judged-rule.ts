@@ -1,83 +1,71 @@
 /**
- * One rule, tried once, made into a claim. What it lacks is named and it is skipped; what it cannot judge, what the run's
- * budget no longer allows, and a rule that fails itself, say nothing about the target.
+ * One rule, tried once, made into a claim. A rule that lacks something is skipped by its name; one that cannot judge, that the run's
+ * budget cut short, or that failed itself, says nothing about the target.
  */
 import type { Claim } from "../history/run-document.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
-import { CannotJudge } from "./cannot-judge.ts";
 import type { Context } from "./context.ts";
 import { lackOf, OPTION_OF, type Permits } from "./planning/lacks.ts";
-import { OutOfBudget, type Shortage, shortageOf } from "./planning/shortage.ts";
+import { shortageOf } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
-import type { Failure, RuleResult } from "./rule-result.ts";
+import { CannotJudge, type Failure, type Open, type Verdict } from "./verdict.ts";
 
-const SPENDINGS = ["requests", "map_loads", "analyses"] as const;
-
-const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
+const notJudged = ({ verdict, reason, ...spent }: Open, expected: string): Verdict => ({
   verdict,
   reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
-  expected,
-  got: "not judged",
-  evidence: [],
+  ...{ expected, got: "not judged", evidence: [] },
+  ...spent,
 });
 
-const outOfBudget = ({ verdict, reason }: Shortage, expected: string): RuleResult => ({
-  ...notJudged(verdict, reason, expected),
-  ...(verdict === "inconclusive" ? { spent: true as const } : {}),
-});
-
-/** Which of the budgets stopped a call; where the target file states none of them, in the words of the one that did. */
-const shortageBehind = (error: BudgetSpentError, { target, budget }: Context): Shortage => {
-  const short = SPENDINGS.flatMap((what) => shortageOf(target, budget.left, what, 1) ?? []);
+/** Finds the budget that stopped a call. If the target file states none, uses the message of the default budget. */
+const shortageBehind = (error: BudgetSpentError, { target, budget }: Context): Open => {
+  const spendings = ["requests", "map_loads", "analyses"] as const;
+  const short = spendings.flatMap((what) => shortageOf(target, budget.left, what, 1) ?? []);
   return short.find(({ verdict }) => verdict === "inconclusive") ?? { verdict: "skipped", reason: error.message };
 };
 
 export const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
+const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };
 
-const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<RuleResult> => {
-  const lack = lackOf(rule, context.target, permits, context.budget.left);
-  if (lack !== null) return outOfBudget(lack, rule.title);
-  if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
-  try {
-    return await rule.run(context);
-  } catch (error) {
-    if (error instanceof OutOfBudget) return outOfBudget({ verdict: error.verdict, reason: error.message }, rule.title);
-    if (error instanceof BudgetSpentError) return outOfBudget(shortageBehind(error, context), rule.title);
-    if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
-    if (error instanceof SecretError) throw error;
-    if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
-    const message = error instanceof Error ? error.message : String(error);
-    return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
-  }
+const openOf = (error: unknown, context: Context): Open => {
+  if (error instanceof BudgetSpentError) return shortageBehind(error, context);
+  if (error instanceof CannotJudge) return error.open;
+  if (error instanceof SecretError) throw error;
+  if (isStopped(context)) return STOPPED;
+  const message = error instanceof Error ? error.message : String(error);
+  return { verdict: "inconclusive", reason: `the rule itself failed: ${message}` };
 };
 
-/** What the specification leaves open is never held against a deployment: what was found is written down. */
-const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
+const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<Verdict> => {
+  const lack = lackOf(rule, context.target, permits, context.budget.left) ?? (isStopped(context) ? STOPPED : null);
+  if (lack !== null) return notJudged(lack, rule.title);
+  return rule.run(context).catch((error: unknown) => notJudged(openOf(error, context), rule.title));
+};
+
+/** A gap of the specification is never held against a deployment: what was found is recorded. */
+const recordedOnly = (rule: Rule, result: Verdict): Verdict => {
   if (rule.level !== "info" || result.verdict !== "fail") return result;
   const { failure: _, ...found } = result;
   return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
 };
 
-/** How the command of a rule begins; who knows the target file puts its name in place of FILE. */
+/** How the command of a rule begins; a caller that knows the target file puts its name in place of FILE. */
 export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
 
 export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean; spent: boolean };
 
-const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, spent, ...found }: RuleResult): Judged => {
-  const idle = isIdle === true;
+export const judgedRule = async (rule: Rule, context: Context, permits: Permits, stage: string): Promise<Judged> => {
+  const { failure, idle, spent, ...found } = recordedOnly(rule, await tryRule(rule, context, permits));
   const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
   const claim: Claim = {
     id: `verify/${rule.id}`,
     stage,
     // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
-    level: idle ? "info" : rule.level,
+    level: idle === true ? "info" : rule.level,
     ...found,
     spec: [...rule.spec],
     replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,
   };
-  return { rule, claim, failure, idle, spent: spent === true };
+  return { rule, claim, failure, idle: idle === true, spent: spent === true };
 };
-
-export const judgedRule = async (rule: Rule, context: Context, permits: Permits, stage: string): Promise<Judged> =>
-  judgedOf(rule, stage, recordedOnly(rule, await tryRule(rule, context, permits)));

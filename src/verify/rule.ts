@@ -1,37 +1,32 @@
 /**
- * What a rule of `verify` is: one statement of the specification, tried out on a deployment from outside. Its id is stable;
- * its level follows the tags of spec-checklist.md: a stated requirement is a must, an ambiguity a should, a gap is info
- * and only recorded. Every reading of part C is accepted.
+ * A rule of `verify`: one statement of the specification, tried on a deployment from outside. A stated requirement is a must, an
+ * ambiguity a should, a gap an info: recorded and never failed. `rulesOf` makes the rules of a phase, from a list of calls with
+ * the outcomes that fit, or from a procedure.
  */
+import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
+import { BudgetSpentError } from "../target/budget.ts";
 import type { Target } from "../target/target.ts";
+import { type Accepts, type ANY_SUCCESS, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
-import type { Needs } from "./planning/needs.ts";
-import type { RuleResult } from "./rule-result.ts";
+import type { Needs, Role } from "./planning/needs.ts";
+import { FORMS, type TestCall } from "./sending/test-call.ts";
+import { CannotJudge, type Verdict } from "./verdict.ts";
 
 /** The order in which rules are tried: what changes nothing first, what burns and loads last. */
 export const PHASES = [
-  "lattice",
-  "order",
-  "bodies",
-  "streams",
-  "meters",
-  "organizations",
-  "management",
-  "gaps",
-  "quota-burn",
-  "load",
-  "every-answer",
+  ...(["lattice", "order", "bodies", "streams", "meters", "organizations", "management", "gaps"] as const),
+  ...(["quota-burn", "load", "every-answer"] as const),
 ] as const;
 
 export type Phase = (typeof PHASES)[number];
 
 /**
- * What a rule sends and uses up on a conforming deployment with every role, so that a user can know before anything is sent.
- * Fewer roles mean fewer calls; limits that are met mean some again. A test compares it with what was sent.
+ * What a rule sends and spends on a conforming deployment with every role; fewer roles mean fewer calls. A test compares it with
+ * what was sent.
  */
 export type Cost = {
-  readonly calls: number;
+  readonly calls?: number;
   readonly map_loads?: number;
   readonly analyses?: number;
   /** Made and removed again. */
@@ -43,13 +38,122 @@ export type Cost = {
 export type Rule = {
   readonly id: string;
   readonly level: Level;
-  /** Item numbers of spec-checklist.md. */
+  /** Numbers in contract/requirements.md. */
   readonly spec: readonly number[];
   /** What must hold, in a sentence. */
   readonly title: string;
   readonly phase: Phase;
   readonly needs: Needs;
-  /** Where it depends on what the target file states, worked out from it. */
   readonly cost: Cost | ((target: Target) => Cost);
-  run(context: Context): Promise<RuleResult>;
+  run(context: Context): Promise<Verdict>;
+};
+
+/** The name of a refusal, `2xx`, or an outcome as it is. */
+export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
+/** `or`: outcomes of other readings. `inEachForm`: once in each header that the exchange takes. */
+export type Row = readonly [
+  call: TestCall,
+  fits: Fit | readonly Fit[],
+  or?: Fit | readonly Fit[] | undefined,
+  inEachForm?: true,
+];
+
+type About = { title: string; needs?: Needs; cost?: Rule["cost"] };
+type Listed = About & {
+  rows: readonly Row[] | ((context: Context) => readonly Row[] | Promise<readonly Row[]>);
+  /** Why there may be no rows, beyond what `needs` says. */
+  nothing?: string;
+};
+type Stepwise = About & {
+  /** What must hold, where the title does not say it. */
+  expected?: string | ((context: Context) => string);
+  /** Judges by `checks`. A text that it returns says why there may be nothing to judge; a verdict is taken as it is. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a procedure that says nothing returns nothing
+  step(context: Context, checks: Checks): Promise<string | Verdict | undefined | void>;
+};
+
+const outcomes = (fits: Fit | readonly Fit[] = []): string[] =>
+  [fits].flat().map((fit) => (fit in REFUSALS ? outcomeOf(fit as RefusalName) : (fit as string)));
+
+export const acceptsOf = ([, fits, or]: Row): Accepts => ({ accepts: outcomes(fits), tolerates: outcomes(or) });
+
+/** The same outcomes for many calls. */
+export const all = (calls: readonly TestCall[], ...fits: [Fit | readonly Fit[], (Fit | readonly Fit[])?]): Row[] =>
+  calls.map((call): Row => [call, ...fits]);
+
+export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits, or]): Row => [call, fits, or, true]);
+
+export const roleOf = ({ credential }: TestCall): Role | null =>
+  "of" in credential ? (credential.of.replace(/^role:/, "") as Role) : null;
+
+/** What rows need that are known beforehand: the role that all calls have, or one of several; a tile's address. */
+const needsOf = (rows: readonly Row[]): Needs => {
+  const roles = [...new Set(rows.map(([call]) => roleOf(call)))].filter((name) => name !== null);
+  const isNamed = rows.every(([call]) => roleOf(call) !== null);
+  return {
+    ...(!isNamed ? {} : roles.length === 1 ? { roles } : { anyOf: roles }),
+    ...(rows.some(([{ route }]) => route === "maps.tiles") ? { tileUrl: true } : {}),
+  };
+};
+
+const callsOf = (rows: readonly Row[]): number =>
+  rows.reduce((sum, [, , , each]) => sum + (each ? FORMS.length : 1), 0);
+
+const tryRows = async (context: Context, checks: Checks, rows: readonly Row[], open: boolean): Promise<void> => {
+  const possible = rows.filter(([call]) => {
+    const role = roleOf(call);
+    return role === null || context.has(role);
+  });
+  const forms = possible.some(([, , , each]) => each) ? await context.exchangeForms() : [];
+  const calls = possible.flatMap((row) => {
+    const [call, , , each] = row;
+    const inForms = each ? forms.map((form) => ({ ...call, form })) : [call];
+    return inForms.map((one) => ({ call: open ? { ...one, open } : one, accepts: acceptsOf(row) }));
+  });
+  let stuck: unknown;
+  await context.each(calls, async ({ call, accepts }) => {
+    try {
+      checks.expect(await context.send(call), accepts);
+    } catch (error) {
+      if (!(error instanceof CannotJudge || error instanceof BudgetSpentError)) throw error;
+      stuck ??= error;
+    }
+  });
+  // One call that cannot be tried does not hide a breach that another has shown.
+  if (stuck !== undefined && !checks.failed) throw stuck;
+};
+
+const runOf = (level: Level, about: Listed | Stepwise): Rule["run"] => {
+  if ("step" in about) {
+    const { expected = about.title, step } = about;
+    return async (context) => {
+      const checks = new Checks(typeof expected === "string" ? expected : expected(context));
+      const said = await step(context, checks);
+      return typeof said === "object" ? said : checks.result(said ?? undefined);
+    };
+  }
+  const { rows, nothing, title } = about;
+  return async (context) => {
+    const checks = new Checks(title);
+    await tryRows(context, checks, typeof rows === "function" ? await rows(context) : rows, level !== "must");
+    return checks.result(nothing);
+  };
+};
+
+type Make = (id: string, spec: readonly number[], about: Listed | Stepwise) => Rule;
+
+/** Ways to make the rules of one phase; `common` holds for those that do not say otherwise. */
+export const rulesOf = (phase: Phase, common: Pick<About, "needs" | "cost"> = {}): Readonly<Record<Level, Make>> => {
+  const make =
+    (level: Level): Make =>
+    (id, spec, about) => {
+      const known = "rows" in about && typeof about.rows !== "function" ? about.rows : null;
+      const isStated = about.needs?.roles !== undefined || about.needs?.anyOf !== undefined;
+      const derived = known === null ? common.needs : needsOf(known);
+      const needs = isStated ? (about.needs ?? {}) : { ...derived, ...about.needs };
+      const cost = about.cost ?? common.cost ?? {};
+      const full = typeof cost === "function" || known === null ? cost : { calls: callsOf(known), ...cost };
+      return { id, level, spec, title: about.title, phase, needs, cost: full, run: runOf(level, about) };
+    };
+  return { must: make("must"), should: make("should"), info: make("info") };
 };

@@ -4,11 +4,10 @@
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
 import { renewAtMs } from "../workload/session-renewal.ts";
-import { CannotJudge } from "./cannot-judge.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
-import { OutOfBudget, type Shortage } from "./planning/shortage.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
-import { exchangeCall, type TestCall } from "./sending/test-call.ts";
+import { mint as mintCall, type TestCall } from "./sending/test-call.ts";
+import { CannotJudge, inconclusive, type Open, skipped } from "./verdict.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 
@@ -21,7 +20,7 @@ type Sessions = {
 };
 
 export const createSessions = (
-  tileShortage: () => Shortage | null,
+  tileShortage: () => Open | null,
   send: (testCall: TestCall) => Promise<Answer>,
 ): Sessions => {
   const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
@@ -31,8 +30,8 @@ export const createSessions = (
     const found = minted.get(name);
     if (found !== undefined) return found.answer;
     const short = product === "tile" ? tileShortage() : null;
-    if (short !== null) return Promise.reject(new OutOfBudget(short));
-    const answer = send(exchangeCall(of, "listed", product));
+    if (short !== null) return Promise.reject(new CannotJudge(short));
+    const answer = send(mintCall(of, product));
     const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
     minted.set(name, entry);
     answer.then(
@@ -55,8 +54,8 @@ export const createSessions = (
     const answer = await mint(of, product);
     const { session_token: token } = answer.fields;
     if (!isAdmitted(answer) || typeof token !== "string") {
-      const off = isSessionsOff(answer);
-      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${callInWords(answer)}`);
+      const why = `no session could be minted: ${callInWords(answer)}`;
+      throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
     }
     return token;
   };

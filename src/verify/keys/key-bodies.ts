@@ -1,172 +1,143 @@
 /**
- * What a deployment has shown of the bodies of key management, which the specification does not show: whether it reads them
- * as they are written here. Where it does not, nothing is held against it.
+ * What a deployment has shown of the bodies of key management, which the specification does not show: whether it reads them as they
+ * are written here. Where it does not, nothing is held against it; and a key to try things on, or why there is none.
  */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
-import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
+import type { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Answer, isAdmitted } from "../sending/answer.ts";
-import { exchangeWith, KEY_ORIGIN, type KeyBody, type MadeKey } from "./key-calls.ts";
+import { roleOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { inconclusive, skipped } from "../verdict.ts";
+import { exchangeWith, FULL_KEY, KEY_ORIGIN, type KeyBody, type MadeKey, OUTCOME, TILE_KEY } from "./key-calls.ts";
 import { tellsList, tellsText } from "./made-record.ts";
-import { createKey, keysWithoutId } from "./managed-keys.ts";
+import { createKey, keysWithoutId, NOT_THERE } from "./managed-keys.ts";
 
-const FREE_ONLY = "free_plan_publishable_only";
+export const FREE_ONLY = "free_plan_publishable_only";
 const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
 /** Subcodes that only a deployment gives which has read the fields of a creation. */
-export const READ_FIELDS = new Set([
-  "unknown_scope",
-  "unknown_product",
-  NEEDS_ORIGINS,
-  FREE_ONLY,
-  "vendor_scope_requires_acknowledgement",
-  "tier_capability_not_allowed",
-  "key_limit_reached",
+const READ_FIELDS = new Set([
+  ...["unknown_scope", "unknown_product", NEEDS_ORIGINS, FREE_ONLY, "vendor_scope_requires_acknowledgement"],
+  ...["tier_capability_not_allowed", "key_limit_reached"],
 ]);
-
-export const FULL_SCOPES = ["ai", "design", "maps"] as const;
+const OTHER_BODY = "key management takes another body (its fields are not shown in the specification)";
 
 /** What was asked for; empty where it was no JSON. */
 const bodyOf = ({ testCall }: Answer): Partial<KeyBody> => {
-  const body = parseJson(testCall.body?.text ?? "");
-  return isObject(body) ? (body as Partial<KeyBody>) : {};
+  const sent = parseJson(testCall.body?.text ?? "");
+  return isObject(sent) ? (sent as Partial<KeyBody>) : {};
 };
 
 const creations = (context: Context): Answer[] =>
   context.answers.filter(({ testCall }) => testCall.route === "keys.create" && testCall.credential.as === "admin");
 
 /** A key that is made only to see what is read of its body; `null` where none can be made, or could not be removed. */
-const tryKey = async (context: Context, body: KeyBody): Promise<{ answer: Answer; key: MadeKey | null } | null> =>
+const tryKey = async (context: Context, body: KeyBody): Promise<MadeKey | null> =>
   context.has("admin_pro") && context.permits("writes") && keysWithoutId(context).length === 0
-    ? createKey(context, "admin_pro", body)
+    ? (await createKey(context, "admin_pro", body)).key
     : null;
 
 /** Whether the deployment has shown that it reads bodies as they are written here; asks in ways that create nothing. */
 export const readsOurBodies = (context: Context, admin: AdminRole): Promise<boolean> =>
   context.once(`bodies of ${admin}`, async () => {
     // Only by a body with every member: one that takes few of them may find the others malformed.
-    const shown = (answer: Answer): boolean =>
+    const shows = (answer: Answer): boolean =>
       (isAdmitted(answer) || READ_FIELDS.has(answer.subcode ?? "")) &&
       ["scopes", "products", "allowed_origins"].every((member) => member in bodyOf(answer));
-    if (creations(context).some(shown)) return true;
-    const all = { kind: "publishable", env: "live", scopes: ["maps"], products: ["tile"] } as const;
+    if (creations(context).some(shows)) return true;
     const wrong: KeyBody[] = [
-      { ...all, allowed_origins: [] },
-      { ...all, products: ["floodgate-no-such-product"], allowed_origins: [KEY_ORIGIN] },
+      { ...TILE_KEY, allowed_origins: [] },
+      { ...TILE_KEY, products: ["floodgate-no-such-product"] },
     ];
-    for (const body of wrong) if (shown((await createKey(context, admin, body)).answer)) return true;
+    for (const body of wrong) if (shows((await createKey(context, admin, body)).answer)) return true;
     return false;
   });
 
 export type ListMember = "scopes" | "products";
 
 /** How it shows that a list is read: what refuses a wrong one, and two that differ in what they let a key do. */
-const LISTS: Readonly<Record<ListMember, { subcode: string; wrong: string; chat: KeyBody; editor: KeyBody }>> = (() => {
-  const good: KeyBody = { kind: "publishable", env: "live", scopes: FULL_SCOPES, allowed_origins: [KEY_ORIGIN] };
-  return {
-    scopes: {
-      subcode: "unknown_scope",
-      wrong: "floodgate-no-such-scope",
-      chat: { ...good, scopes: ["ai"] },
-      editor: { ...good, scopes: ["design"] },
-    },
-    products: {
-      subcode: "unknown_product",
-      wrong: "floodgate-no-such-product",
-      chat: { ...good, products: ["chat"] },
-      editor: { ...good, products: ["editor"] },
-    },
-  };
-})();
+const LISTS = {
+  scopes: { subcode: "unknown_scope", wrong: "floodgate-no-such-scope", chat: ["ai"], editor: ["design"] },
+  products: { subcode: "unknown_product", wrong: "floodgate-no-such-product", chat: ["chat"], editor: ["editor"] },
+} as const;
 
 /** Lists of which the answer returned exactly what was asked for: two of them are no default. */
 const listsTold = (context: Context, member: ListMember): number => {
-  const seen = new Set<string>();
-  for (const answer of creations(context)) {
-    const asked = bodyOf(answer)[member];
-    if (asked !== undefined && asked.length > 0 && isAdmitted(answer) && tellsList(answer.body, asked))
-      seen.add([...asked].sort().join());
-  }
-  return seen.size;
+  const told = creations(context).flatMap((answer) => {
+    const asked = bodyOf(answer)[member] ?? [];
+    return asked.length > 0 && isAdmitted(answer) && tellsList(answer.body, asked) ? [[...asked].sort().join()] : [];
+  });
+  return new Set(told).size;
 };
 
 /**
- * Whether a member of a creation is read by that name: a lenient deployment makes a key without what it does not know. By
- * what it has refused, returned, or done. Without permission to write, only by what was seen so far.
+ * Whether a member of a creation is read by that name: a lenient deployment makes a key without what it does not know. By what it has
+ * refused, returned, or done. Without permission to write, only by what was seen so far.
  */
 export const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
-  const wasRead = (answer: Answer): boolean =>
-    answer.subcode === subcode || (isAdmitted(answer) && tellsText(answer, wrong));
-  const isSeen = (): boolean => creations(context).some(wasRead) || listsTold(context, member) > 1;
+  const isSeen = (): boolean =>
+    listsTold(context, member) > 1 ||
+    creations(context).some((one) => one.subcode === subcode || (isAdmitted(one) && tellsText(one, wrong)));
   if (isSeen()) return true;
   if (!context.permits("writes")) return false;
   return context.once(`member ${member}`, async () => {
-    const maps: KeyBody = { kind: "publishable", env: "live", scopes: ["maps"], allowed_origins: [KEY_ORIGIN] };
-    await createKey(context, admin, { ...maps, [member]: [wrong] });
+    await createKey(context, admin, { ...FULL_KEY, scopes: ["maps"], [member]: [wrong] });
     if (isSeen()) return true;
-    const one = await tryKey(context, chat);
-    const other = await tryKey(context, editor);
+    const one = await tryKey(context, { ...FULL_KEY, [member]: chat });
+    const other = await tryKey(context, { ...FULL_KEY, [member]: editor });
     if (isSeen()) return true;
-    if (!one?.key || !other?.key) return false;
-    const may = await context.send(exchangeWith(one.key, "chat"));
-    const mayNot = await context.send(exchangeWith(other.key, "chat"));
+    if (one === null || other === null) return false;
+    const may = await context.send(exchangeWith(one, "chat"));
+    const mayNot = await context.send(exchangeWith(other, "chat"));
     return isAdmitted(may) && (mayNot.subcode === "insufficient_scope" || mayNot.subcode === "product_not_allowed");
   });
 };
 
 /** Whether the kind is read by that name and in these words: keys of two kinds have two prefixes, or each answer names its kind. */
-export const readsKind = (context: Context): Promise<boolean> => {
-  const made = (kind: KeyBody["kind"]): Answer | undefined =>
-    creations(context).find((answer) => bodyOf(answer).kind === kind && isAdmitted(answer));
-  const prefixOf = (answer: Answer): string | undefined => /svc_[ps]k_/.exec(answer.text)?.[0];
-  const bodies: readonly KeyBody[] = [
-    { kind: "server", env: "live", scopes: ["design"] },
-    { kind: "publishable", env: "live", scopes: ["maps"], allowed_origins: [KEY_ORIGIN] },
-  ];
-  return context.once("member kind", async () => {
+export const readsKind = (context: Context): Promise<boolean> =>
+  context.once("member kind", async () => {
+    const made = (kind: KeyBody["kind"]): Answer | undefined =>
+      creations(context).find((answer) => bodyOf(answer).kind === kind && isAdmitted(answer));
+    const prefixOf = ({ text }: Answer): string | undefined => /svc_[ps]k_/.exec(text)?.[0];
+    const bodies: readonly KeyBody[] = [
+      { kind: "server", env: "live", scopes: ["design"] },
+      { ...FULL_KEY, scopes: ["maps"] },
+    ];
     for (const body of bodies) if (made(body.kind) === undefined) await tryKey(context, body);
     const [server, publishable] = [made("server"), made("publishable")];
     if (server === undefined || publishable === undefined) return false;
     const isTold = tellsText(server, "server") && tellsText(publishable, "publishable");
     return isTold || prefixOf(server) !== prefixOf(publishable);
   });
-};
 
 /** Whether origins are read by that name: without them a key is refused that is made with them, or they are returned. */
-export const readsOrigins = async (context: Context): Promise<boolean> => {
-  const shown = (): boolean => {
-    const made = creations(context);
-    const refused = made.some((one) => one.subcode === NEEDS_ORIGINS && bodyOf(one).allowed_origins?.length === 0);
-    const given = made.filter((one) => isAdmitted(one) && bodyOf(one).allowed_origins?.includes(KEY_ORIGIN));
-    return given.some((one) => tellsText(one, KEY_ORIGIN)) || (refused && given.length > 0);
-  };
-  return context.once("member allowed_origins", async () => {
-    if (shown()) return true;
-    await tryKey(context, { kind: "publishable", env: "live", scopes: ["maps"], allowed_origins: [] });
-    return shown();
+export const readsOrigins = (context: Context): Promise<boolean> =>
+  context.once("member allowed_origins", async () => {
+    const isShown = (): boolean => {
+      const made = creations(context);
+      const refused = made.some((one) => one.subcode === NEEDS_ORIGINS && bodyOf(one).allowed_origins?.length === 0);
+      const given = made.filter((one) => isAdmitted(one) && bodyOf(one).allowed_origins?.includes(KEY_ORIGIN));
+      return given.some((one) => tellsText(one, KEY_ORIGIN)) || (refused && given.length > 0);
+    };
+    if (!isShown()) await tryKey(context, { ...FULL_KEY, scopes: ["maps"], allowed_origins: [] });
+    return isShown();
   });
-};
 
 export const notRead = (member: string): string =>
   `nothing shows that the deployment reads ${member} by that name (the fields of a creation are not shown in the specification)`;
 
-/**
- * Why a new key's first refusal at the exchange is no fault: what it lacks was asked for in a member that is not read. `null`
- * where it was read, or where the refusal has another reason.
- */
-export const lacksWhatWasNotRead = async (context: Context, used: Answer): Promise<string | null> => {
-  if (used.outcome === outcomeOf("insufficient_scope"))
+/** Why a new key's first refusal at the exchange is no fault: it lacks what was asked for in a member that is not read; else `null`. */
+export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer): Promise<string | null> => {
+  if (outcome === OUTCOME.scope)
     return (await readsMember(context, "admin_pro", "scopes")) ? null : notRead("the scopes");
-  if (used.outcome === outcomeOf("publishable_key_required"))
-    return (await readsKind(context)) ? null : notRead("the kind");
-  if (used.outcome === outcomeOf("session_origin_mismatch"))
-    return (await readsOrigins(context)) ? null : notRead("allowed_origins");
+  if (outcome === "403 publishable_key_required") return (await readsKind(context)) ? null : notRead("the kind");
+  if (outcome === OUTCOME.mismatch) return (await readsOrigins(context)) ? null : notRead("allowed_origins");
   return null;
 };
 
-/** A refusal that shows that the creation was not understood as it was meant. */
+/** Why a refusal shows that the creation was not understood as it was meant; else `null`. */
 export const misunderstood = async (context: Context, answer: Answer): Promise<string | null> => {
   const { kind, allowed_origins: origins = [] } = bodyOf(answer);
   if (answer.subcode === NEEDS_ORIGINS && kind === "server") return notRead("the kind");
@@ -174,3 +145,57 @@ export const misunderstood = async (context: Context, answer: Answer): Promise<s
   if (answer.subcode !== FREE_ONLY || kind !== "publishable") return null;
   return (await readsKind(context)) ? null : notRead("the kind");
 };
+
+/** Why key management is not where or what it is expected to be, which is no fault of the target; else `null`. */
+export const notAsExpected = ({ status, outcome, subcode }: Answer): string | null => {
+  if (status === 404 || status === 405 || (status !== null && status >= 300 && status < 400)) return NOT_THERE;
+  return outcome === OUTCOME.malformed && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
+};
+
+/** A body that is not understood is refused (item 223). */
+export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
+
+/** Why no more keys are made here; `null` where there is no reason. */
+export const noMoreKeys = (context: Context): string | null => {
+  const left = keysWithoutId(context).join(", ");
+  const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
+  return left === "" ? null : why;
+};
+
+/** Throws where no more keys are made. */
+export const mayMakeKeys = (context: Context): void => {
+  const why = noMoreKeys(context);
+  if (why !== null) throw skipped(why);
+};
+
+/** Why a creation that is not refused by a rule of the specification made no key. */
+export const whyNoKey = async (
+  context: Context,
+  checks: Checks,
+  answer: Answer,
+  otherwise: string,
+): Promise<string> => {
+  checks.isUnclear(answer);
+  const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
+  return known ?? `${otherwise}: ${inWords(answer)}`;
+};
+
+/** A key to try things on; throws where there is none to be had. */
+export const makeKey = async (
+  context: Context,
+  admin: AdminRole,
+  body: KeyBody,
+): Promise<{ key: MadeKey; created: Answer }> => {
+  mayMakeKeys(context);
+  const { answer, key } = await createKey(context, admin, body);
+  if (key !== null) return { key, created: answer };
+  const unmade = `no key could be made: ${inWords(answer)}`;
+  if (answer.transient) throw inconclusive(unmade);
+  if (answer.outcome === OUTCOME.limit) throw skipped(`the organization of ${admin} is at its key limit`);
+  if (isAdmitted(answer))
+    throw skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
+  const otherwise = notAsExpected(answer) ?? (await misunderstood(context, answer));
+  throw otherwise === null ? inconclusive(unmade) : skipped(otherwise);
+};
+
+export const adminOf = ({ testCall }: Answer): AdminRole => (roleOf(testCall) ?? "admin_pro") as AdminRole;

@@ -1,9 +1,10 @@
 /**
- * The calls of key management (section 4.4) and those with a key that it made. Bodies are "not shown" in the specification:
- * these are the field names of spec-checklist.md item 50.
+ * The calls of key management (section 4.4) and those with a key that it made. Bodies are not shown in the specification: these are
+ * the field names of item 50.
  */
+import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
-import { role, type TestCall } from "../sending/test-call.ts";
+import { json, role, type TestCall } from "../sending/test-call.ts";
 
 export type KeyBody = {
   kind: "publishable" | "server";
@@ -20,64 +21,66 @@ export type KeyBody = {
 /** So that an operator recognises a key that could not be removed. */
 export const KEY_NAME = "floodgate-verify";
 export const KEY_ORIGIN = "https://floodgate-verify.example";
+export const FULL_SCOPES = ["ai", "design", "maps"] as const;
+
+/** A key with every scope, and one for tiles alone. */
+export const FULL_KEY = {
+  ...({ kind: "publishable", env: "live" } as const),
+  scopes: FULL_SCOPES,
+  allowed_origins: [KEY_ORIGIN],
+} satisfies KeyBody;
+export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;
+
+/** Outcomes of section 7.3 and of a key's use, by their subcodes. */
+export const OUTCOME = {
+  ...{ scope: outcomeOf("insufficient_scope"), product: outcomeOf("product_not_allowed") },
+  ...{ tier: outcomeOf("tier_capability_not_allowed"), mismatch: outcomeOf("session_origin_mismatch") },
+  ...{ address: outcomeOf("ip_not_allowed"), unauthenticated: outcomeOf("unauthenticated") },
+  ...{ limit: outcomeOf("key_limit_reached"), malformed: outcomeOf("malformed_body") },
+};
 
 export type MadeKey = { id: string; secret: string; admin: AdminRole; variable: string };
 
 export const adminCredential = (admin: AdminRole) => ({ as: "admin", of: role(admin) }) as const;
 
-export const createCall = (admin: AdminRole, body: KeyBody, more: Partial<TestCall> = {}): TestCall => ({
-  route: "keys.create",
-  credential: adminCredential(admin),
-  origin: "none",
-  body: { text: JSON.stringify({ name: KEY_NAME, ...body }), is: "ok" },
+type More = Partial<TestCall>;
+
+export const createCall = (admin: AdminRole, key: KeyBody, more: More = {}): TestCall => ({
+  ...{ route: "keys.create", credential: adminCredential(admin), origin: "none" },
+  body: json({ name: KEY_NAME, ...key }),
   ...more,
 });
 
 const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;
 
-export const updateCall = (
-  admin: AdminRole,
-  id: string,
-  body: Partial<KeyBody>,
-  more: Partial<TestCall> = {},
+export const updateCall = (admin: AdminRole, id: string, key: Partial<KeyBody>, more: More = {}): TestCall => ({
+  ...{ route: "keys.update", credential: adminCredential(admin), origin: "none" },
+  ...{ path: pathOfKey(id), body: json(key) },
+  ...more,
+});
+
+export const deleteCall = (admin: AdminRole, id: string, more: More = {}): TestCall => ({
+  ...{ route: "keys.delete", credential: adminCredential(admin), origin: "none", path: pathOfKey(id) },
+  ...more,
+});
+
+/** A call with a created key: at the exchange or at runtime. */
+export const withKey = (
+  { secret, admin, variable }: MadeKey,
+  call: Omit<TestCall, "credential" | "secret">,
 ): TestCall => ({
-  route: "keys.update",
-  credential: adminCredential(admin),
-  origin: "none",
-  path: pathOfKey(id),
-  body: { text: JSON.stringify(body), is: "ok" },
-  ...more,
+  ...call,
+  credential: { as: secret.startsWith("svc_sk_") ? "server" : "publishable", of: role(admin) },
+  secret: { value: secret, variable },
 });
-
-export const deleteCall = (admin: AdminRole, id: string, more: Partial<TestCall> = {}): TestCall => ({
-  route: "keys.delete",
-  credential: adminCredential(admin),
-  origin: "none",
-  path: pathOfKey(id),
-  ...more,
-});
-
-/** The created key, used as such: at the exchange or at runtime. */
-export const withKey = (key: MadeKey, testCall: Omit<TestCall, "credential" | "secret">): TestCall => {
-  const as = key.secret.startsWith("svc_sk_") ? "server" : "publishable";
-  return {
-    ...testCall,
-    credential: { as, of: role(key.admin) },
-    secret: { value: key.secret, variable: key.variable },
-  };
-};
 
 /** The exchange with a created publishable key, from the origin that it was created with. */
-export const exchangeWith = (
-  key: MadeKey,
-  product: "chat" | "editor" | "tile",
-  more: Partial<TestCall> = {},
-): TestCall =>
+export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", more: More = {}): TestCall =>
   withKey(key, {
-    route: "sdk.sessions",
-    origin: "listed",
-    originValue: KEY_ORIGIN,
-    product,
-    what: "a key made by this run",
+    ...{ route: "sdk.sessions", origin: "listed", originValue: KEY_ORIGIN },
+    ...{ product, what: "a key made by this run" },
     ...more,
   });
+
+export const serverCallWith = (key: MadeKey, route: "design.styles" | "poi.enrich", more: More = {}): TestCall =>
+  withKey(key, { ...{ route, origin: "none", what: "a server key made by this run", open: true }, ...more });

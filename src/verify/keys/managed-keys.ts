@@ -1,45 +1,35 @@
 /**
- * Keys made through key management, with their removal: whatever comes of a creation is journalled before it leaves and taken
+ * Keys made through key management, with their removal: a creation is journalled before it leaves, and whatever came of it is taken
  * back in the end. What answers 422 to our bodies, or is not there, is not judged.
  */
-
 import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
-import { CannotJudge } from "../cannot-judge.ts";
 import type { Context } from "../context.ts";
 import type { Effect } from "../effects.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import type { TestCall } from "../sending/test-call.ts";
-import {
-  adminCredential,
-  createCall,
-  deleteCall,
-  KEY_NAME,
-  type KeyBody,
-  type MadeKey,
-  updateCall,
-} from "./key-calls.ts";
+import { skipped } from "../verdict.ts";
+import { adminCredential, createCall, deleteCall, KEY_NAME, type KeyBody, type MadeKey } from "./key-calls.ts";
 import { madeIn } from "./made-record.ts";
 
 /** `key`: only where the answer has id and secret; without a secret the key is removed all the same. */
 type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
 
-/** A rule may have deleted it already; what a second deletion is answered is the deployment's affair. */
-const isGone = (context: Context, answer: Answer): boolean =>
+/** A rule may have deleted it already; the answer to a second deletion is the deployment's affair. */
+const isGone = ({ answers }: Context, answer: Answer): boolean =>
   isAdmitted(answer) ||
   answer.status === 404 ||
   answer.status === 410 ||
-  context.answers.some(
+  answers.some(
     (earlier) =>
       earlier.testCall.route === "keys.delete" && earlier.testCall.path === answer.testCall.path && isAdmitted(earlier),
   );
 
 /**
- * Half an answer, and an error of the server or of a balancer, say nothing about what was made behind it. What is refused, or
- * not there at all, made nothing, whoever says so; nor did what nobody took the connection for, and 503 is the word of a key
- * service that is away (item 216).
+ * Whether a creation surely made nothing. Half an answer, and an error of the server or of a balancer, do not say so; a refusal does,
+ * and so do a connection that was refused and 503, the word of a key service that is away (item 216).
  */
 const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   if (received.error === "ECONNREFUSED" || outcome === "503") return true;
@@ -47,10 +37,8 @@ const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   return isRefusal && outcome !== "indeterminate";
 };
 
-/** Keys of which the answer to the creation names no id: nobody but the deployment's people can remove them. */
+/** Keys of which the answer to the creation names no id: only the deployment's people can remove them. */
 const withoutId = new WeakMap<Context, string[]>();
-
-/** What a reader has to remove by hand, so far. */
 export const keysWithoutId = (context: Context): readonly string[] => withoutId.get(context) ?? [];
 
 const noteWithoutId = (context: Context, secret: string | null): string => {
@@ -59,26 +47,22 @@ const noteWithoutId = (context: Context, secret: string | null): string => {
   return `${secret === null ? shown : maskSecrets(secret)}: the answer names no id, so that it cannot be removed`;
 };
 
-/** What key management alone says: whoever says it is key management. */
-const OWN_WORDS = new Set([
-  ...Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
-]);
+/** Subcodes that only key management gives. */
+const OWN_WORDS = new Set(
+  Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
+);
 
 export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
 const NOWHERE = "/shared-api/floodgate-no-such-path";
 
-/**
- * Whether a refusal is what is said at any path: a gateway may refuse all that it does not know (item 18). Then nothing was
- * said by key management, which is somewhere else (item 126).
- */
+/** Whether a refusal is what any path is answered: then a gateway said it (item 18), and key management is elsewhere (item 126). */
 const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {
   const { status, outcome } = answer;
-  if (status === null || answer.transient || isAdmitted(answer) || status === 422 || status === 409) return false;
-  if (status === 404 || status === 405 || OWN_WORDS.has(answer.subcode ?? "")) return false;
+  if (status === null || answer.transient || isAdmitted(answer) || [404, 405, 409, 422].includes(status)) return false;
+  if (OWN_WORDS.has(answer.subcode ?? "")) return false;
   const elsewhere = await context.once(`a path below key management that is none, for ${admin}`, () => {
-    const { body = { text: "{}", is: "ok" } } = createCall(admin, { kind: "publishable" });
-    const testCall: TestCall = { ...updateCall(admin, "none", {}), path: NOWHERE, method: "POST", body };
-    return context.send({ ...testCall, what: "a path that does not exist", open: true });
+    const call = createCall(admin, { kind: "publishable" }, { path: NOWHERE, method: "POST", open: true });
+    return context.send({ ...call, route: "keys.update", what: "a path that does not exist" });
   });
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
@@ -96,14 +80,13 @@ export const createKey = async (
     effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
   };
   const before = context.answers.length;
-  const testCall: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
-  const sent = context.send(testCall);
   const isRefusedEveryTime = (): boolean =>
     context.answers
       .slice(before)
-      .filter((one) => one.testCall.beforeSent === beforeSent)
+      .filter(({ testCall }) => testCall.beforeSent === beforeSent)
       .every(isRefusedForSure);
-  const answer = await sent.catch((error: unknown) => {
+  const call: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
+  const answer = await context.send(call).catch((error: unknown) => {
     // Stopped between two attempts: what the first was answered is known.
     if (isRefusedEveryTime()) effect?.over("not made");
     throw error;
@@ -113,7 +96,7 @@ export const createKey = async (
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
     if (more.credential === undefined && (await isSaidAnywhere(context, admin, answer)))
-      throw new CannotJudge("skipped", `${NOT_THERE}: ${answer.outcome} is what any path there is answered`);
+      throw skipped(`${NOT_THERE}: ${answer.outcome} is what any path there is answered`);
     return { answer, key: null, secret: null };
   }
   const { ids, secret: text } = madeIn(answer);
@@ -122,16 +105,14 @@ export const createKey = async (
   else {
     // By whoever made it: where a wrong caller could make it, the right one may not see it.
     const { credential = adminCredential(admin), form, secret } = more;
-    const by = {
-      credential,
+    const by: Partial<TestCall> = {
+      ...{ credential, anyway: true, once: true },
       ...(form === undefined ? {} : { form }),
       ...(secret === undefined ? {} : { secret }),
-      anyway: true,
-      once: true,
-    } as const;
+    };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
       let gone = false;
-      // Where an answer has several ids, what is no key's is not found.
+      // Where an answer has several ids, those that are no key's are not found.
       for (const one of ids) {
         const deleted = await context.send(deleteCall(admin, one, by));
         if (isAdmitted(deleted)) return true;

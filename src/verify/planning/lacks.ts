@@ -2,8 +2,8 @@
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { Rule } from "../rule.ts";
-import type { Permission, Role } from "./needs.ts";
-import { type Left, type Shortage, shortageOf } from "./shortage.ts";
+import type { Open } from "../verdict.ts";
+import { type Left, type Permission, type Role, shortageOf } from "./needs.ts";
 
 /** What the user allowed with an option. */
 export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
@@ -42,7 +42,7 @@ export const permitsOf = (target: Target, options: Asked): Permits => {
 const SPENT = ["map_loads", "analyses"] as const;
 
 /** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. */
-export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: Left): Shortage | null => {
+export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: Left): Open | null => {
   const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
@@ -56,5 +56,7 @@ export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: 
   // What is missing from the start is the better reason.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
   lacks.push(...short.map(({ reason }) => reason));
-  return lacks.length === 0 ? null : { verdict: isOpen ? "inconclusive" : "skipped", reason: lacks.join("; ") };
+  if (lacks.length === 0) return null;
+  const reason = lacks.join("; ");
+  return isOpen ? { verdict: "inconclusive", reason, spent: true } : { verdict: "skipped", reason };
 };

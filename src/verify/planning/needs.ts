@@ -1,12 +1,14 @@
-/** What a rule may need: roles of the target file, permission, budget. */
-import type { AdminRole, KeyRole } from "../../target/target.ts";
+/** What a rule may need: roles of the target file, permission, budget; and what a budget that does not have it does to a rule. */
+import type { Spending } from "../../target/budget.ts";
+import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
+import type { Open } from "../verdict.ts";
 
 /** What the user must have allowed with an option, and the target file must not forbid in `permits`. */
 export type Permission = "writes" | "quota-burn" | "load";
 
 export type Role = KeyRole | AdminRole;
 
-/** What a rule cannot do without; what is missing is named and the rule is skipped. */
+/** What a rule cannot do without; it is skipped by the name of what is missing. */
 export type Needs = {
   readonly roles?: readonly Role[];
   /** One of these is enough. */
@@ -15,4 +17,25 @@ export type Needs = {
   readonly tileUrl?: true;
   /** What the rule spends at least on a conforming target. */
   readonly spends?: { readonly map_loads?: number; readonly analyses?: number };
+};
+
+export type Left = (what: keyof Spending) => number;
+
+/**
+ * Why a budget does not have the amount; `null` where it has. A budget that the target file never allowed, or that it does not
+ * state, skips. One that was enough and that the run has used up leaves the rule open.
+ */
+export const shortageOf = ({ budget = {} }: Target, left: Left, what: keyof Spending, amount: number): Open | null => {
+  if (amount <= 0 || left(what) >= amount) return null;
+  const stated = budget[what];
+  const skip = (reason: string): Open => ({ verdict: "skipped", reason });
+  if (stated === undefined)
+    return skip(
+      `the target file states no budget.${what}, and the usual one does not have the ${amount} that it needs`,
+    );
+  if (stated < amount)
+    return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
+  const rest = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
+  const reason = `budget.${what} of the target file (${stated}) is spent${rest}`;
+  return { verdict: "inconclusive", reason, spent: true };
 };

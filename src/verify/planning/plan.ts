@@ -1,12 +1,11 @@
-/** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they use up. */
+/** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they spend. */
 import type { Level } from "../../history/run-document.ts";
 import { createBudget, type Spending } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import { withAnswers } from "../catalogue.ts";
-import type { Phase, Rule } from "../rule.ts";
-import { baseCost, costOf } from "./costs.ts";
+import type { Cost, Phase, Rule } from "../rule.ts";
+import type { Open } from "../verdict.ts";
 import { type Asked, lackOf, permitsOf } from "./lacks.ts";
-import type { Shortage } from "./shortage.ts";
 
 type PlannedRule = {
   id: string;
@@ -32,6 +31,18 @@ export type VerifyPlan = {
   takes_s_at_least: number;
 };
 
+const costOf = ({ cost }: Rule, target: Target): Required<Omit<Cost, "shared">> & Pick<Cost, "shared"> => ({
+  ...{ calls: 0, map_loads: 0, analyses: 0, keys: 0 },
+  ...(typeof cost === "function" ? cost(target) : cost),
+});
+
+/** Sessions that many rules use, minted once, and the call before the first rule. */
+const baseCalls = ({ credentials = {} }: Target): number =>
+  1 +
+  (credentials.publishable === undefined ? 0 : 6) +
+  (credentials.publishable_other_org === undefined ? 0 : 2) +
+  (credentials.publishable_no_ai === undefined ? 0 : 1);
+
 export const planVerify = (
   target: Target,
   rules: readonly Rule[],
@@ -39,31 +50,25 @@ export const planVerify = (
 ): VerifyPlan => {
   const permits = permitsOf(target, options);
   const { allowed } = createBudget(target, permits.allowed.has("quota-burn"));
-  const base = baseCost(target);
-  const spent = { ...base };
-  let paced = base.calls;
+  const spent = { calls: baseCalls(target), map_loads: 0, analyses: 0, keys: 0 };
+  let paced = spent.calls;
   const left = (what: keyof Spending): number => allowed[what] - (what === "requests" ? spent.calls : spent[what]);
-  const callsLack = (calls: number): Shortage | null =>
-    calls <= left("requests")
-      ? null
-      : {
-          verdict: "inconclusive",
-          reason: `budget.requests of the target file (${allowed.requests}) would be spent`,
-        };
+  const callsLack = (calls: number): Open | null => {
+    const reason = `budget.requests of the target file (${allowed.requests}) would be spent`;
+    return calls <= left("requests") ? null : { verdict: "inconclusive", reason };
+  };
   const seen = new Set<string>();
   const planned: PlannedRule[] = [];
   for (const { rule, reported } of withAnswers(rules)) {
     const { id, level, phase } = rule;
     const cost = costOf(rule, target);
-    const known = cost.shared !== undefined && seen.has(cost.shared);
-    const calls = known ? 0 : cost.calls;
+    const isKnown = cost.shared !== undefined && seen.has(cost.shared);
+    const calls = isKnown ? 0 : cost.calls;
     const lack = lackOf(rule, target, permits, left) ?? callsLack(calls);
     const lacks = lack?.reason.replaceAll(" is spent", " would be spent") ?? null;
-    if (reported) {
-      const would_be = lack?.verdict ?? "judged";
-      planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
-    }
-    if (lacks !== null || known) continue;
+    const would_be = lack?.verdict ?? "judged";
+    if (reported) planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
+    if (lacks !== null || isKnown) continue;
     if (cost.shared !== undefined) seen.add(cost.shared);
     spent.calls += cost.calls;
     // Rules that can do without use what there is.
@@ -71,15 +76,16 @@ export const planVerify = (
     spent.keys += cost.keys;
     if (phase !== "load") paced += cost.calls;
   }
-  const { calls, map_loads, analyses, keys } = spent;
-  const requests = Number.isFinite(allowed.requests) ? allowed.requests : null;
   return {
     schema: "floodgate/plan@1",
     target: { name: target.name ?? "", base_url: target.base_url },
     rate_per_s: options.ratePerS,
     rules: planned,
-    would_send: { calls, map_loads, analyses, keys },
-    budget: { requests, map_loads: allowed.map_loads, analyses: allowed.analyses },
+    would_send: spent,
+    budget: {
+      requests: Number.isFinite(allowed.requests) ? allowed.requests : null,
+      ...{ map_loads: allowed.map_loads, analyses: allowed.analyses },
+    },
     takes_s_at_least: Math.ceil(paced / options.ratePerS),
   };
 };

@@ -14,8 +14,7 @@ import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Timeouts } from "../../workload/timeouts.ts";
-import { CannotJudge } from "../cannot-judge.ts";
-import { OutOfBudget } from "../planning/shortage.ts";
+import { CannotJudge, inconclusive } from "../verdict.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
 import { answerOfCall } from "./answer-of-call.ts";
 import { tapped } from "./chunk-tap.ts";
@@ -146,7 +145,11 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const taken = runBudget.take(clock.nowUs(), { stream });
     // Nothing is reserved here, so there is nothing to wait for. It let calls leave before: what ends them ends them for every rule that is left.
     if (taken === null)
-      throw new OutOfBudget({ verdict: "inconclusive", reason: runBudget.stopped ?? "nothing more may be sent" });
+      throw new CannotJudge({
+        verdict: "inconclusive",
+        reason: runBudget.stopped ?? "nothing more may be sent",
+        spent: true,
+      });
     if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
     return taken;
   };
@@ -154,7 +157,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
   /** Waits for its turn and pays for it; what takes back what was made is sent at once, whatever is left. */
   const admit = async (testCall: TestCall, looking: boolean): Promise<string | null> => {
     if (silent >= SILENCE_MAX && !looking && !(await answersAgain())) {
-      throw new CannotJudge("inconclusive", "the target has stopped answering");
+      throw inconclusive("the target has stopped answering");
     }
     await parts.secretOf(testCall);
     if (testCall.anyway === true) budget.spent.requests += 1;

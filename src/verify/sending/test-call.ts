@@ -82,18 +82,38 @@ const variableOf = (ref: CredentialRef): string => {
   return `$${ref.as === "admin" ? "TOKEN" : "KEY"}_${name}`;
 };
 
-export const exchangeCall = (
-  of: KeyRole,
-  origin: OriginRef,
-  product: Product,
-  more: Partial<TestCall> = {},
-): TestCall => ({
-  route: "sdk.sessions",
-  credential: { as: "publishable", of: role(of) },
-  origin,
-  product,
+type More = Partial<TestCall>;
+type Route = TestCall["route"];
+
+export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall => ({
+  ...asPublishable("sdk.sessions", { origin, product }, of),
   ...more,
 });
+/** The exchange from the key's own Origin. */
+export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
+  exchangeCall(of, "listed", product, more);
+
+export const asPublishable = (route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall => ({
+  ...{ route, credential: { as: "publishable", of: role(of) }, origin: "listed" },
+  ...more,
+});
+export const asServer = (route: Route, more: More = {}, of: KeyRole = "server"): TestCall => ({
+  ...{ route, credential: { as: "server", of: role(of) }, origin: "none" },
+  ...more,
+});
+export const inSession = (product: Product, route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall => ({
+  ...{ route, credential: { as: "session", of: role(of), product }, origin: "listed" },
+  ...more,
+});
+export const asNobody = (route: Route, more: More = {}): TestCall => ({
+  ...{ route, credential: { as: "none" }, origin: "none" },
+  ...more,
+});
+
+/** A body of that text. */
+export const body = (text: string, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> => ({ text, is });
+export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> =>
+  body(JSON.stringify(value), is);
 
 const CREDENTIAL_WORDS: Readonly<Record<CredentialRef["as"], string>> = {
   none: "no credential",

@@ -1,0 +1,433 @@
+/**
+ * The allowance of map loads (items 10, 79-80, 87, 128, 184, 204-207, 222, 225-229, 234; A8, A8b, A9, A19): where it is used up, and
+ * used up on purpose. What was used before is read from the target where it shows, never assumed.
+ */
+import { shapeOf } from "../../contract/foreign-text.ts";
+import type { KeyRole, Target } from "../../target/target.ts";
+import { type Checks, callInWords, isSessionsOff } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { exchangeCall, mint } from "../sending/test-call.ts";
+import { CannotJudge, skipped } from "../verdict.ts";
+import {
+  type Burn,
+  burn,
+  EXCEEDED,
+  HARD_STOP,
+  isSpent,
+  isStop,
+  loadsOf,
+  loadUnder,
+  monthTurns,
+  PAST,
+  UNKNOWN_MOST,
+  withinAMonth,
+} from "./allowance-burn.ts";
+
+const meters = rulesOf("meters");
+const FREE = "publishable_expendable";
+const PAID = "publishable_expendable_paid";
+/** Paid organizations stop at so many times their allowance (section 8). */
+const HARD_STOP_TIMES = 5;
+
+const paidCap = ({ credentials }: Target): number => HARD_STOP_TIMES * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
+const burning = (of: KeyRole) => ({ permission: "quota-burn", roles: [of] }) as const;
+const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(mint(of, "tile"));
+const tokenOf = (answer: Answer | undefined): unknown => answer?.fields.session_token;
+const usedIn = ({ fields: { used } }: Answer): number | undefined =>
+  Number.isInteger(used) ? (used as number) : undefined;
+
+/** Around the first of a month an allowance that was used up may be there again, and being served is no breach. */
+const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => {
+  if (!isAdmitted(answer) || !monthTurns(context.wallMs())) return false;
+  const why = "a month has just begun, or is about to: what the target file says is used up may be there again";
+  checks.unclear(`${callInWords(answer)}, and ${why}`);
+  return true;
+};
+
+const readUsed = async (context: Context, checks: Checks): Promise<{ used: number; answer: Answer } | null> => {
+  const answer = await mintTile(context, "publishable_exhausted");
+  const used = usedIn(answer);
+  if (answer.outcome === EXCEEDED && used !== undefined) return { used, answer };
+  if (isSessionsOff(answer)) throw skipped(inWords(answer));
+  checks.unclear(`used could not be read: ${inWords(answer)}`);
+  return null;
+};
+
+/** A8b: "over five times" may mean that the load at exactly five times is still served. */
+const PAST_THE_EDGE = 2;
+const REFUSED_AT_ONCE = 6;
+
+export const METER_RULES: readonly Rule[] = [
+  meters.must("quota-exceeded", [10, 79, 184, 204, 227], {
+    title: "a Free organization at its allowance is answered 429 map_load_quota_exceeded for tile",
+    expected: "429 map_load_quota_exceeded, with meter map_loads and the whole numbers limit and used",
+    needs: { roles: ["publishable_exhausted"] },
+    cost: { calls: 2 },
+    step: async (context, checks) => {
+      const stated = context.keyRole("publishable_exhausted")?.limit;
+      for (let i = 0; i < 2; i++) {
+        const answer = await mintTile(context, "publishable_exhausted");
+        if (maybeNew(context, checks, answer)) continue;
+        if (!checks.expect(answer, { accepts: [EXCEEDED] }) || answer.outcome !== EXCEEDED) continue;
+        const { meter, limit, used } = answer.fields;
+        const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
+        const came = `they were ${shapeOf({ meter, limit, used })}`;
+        if (!checks.require(whole, answer, "meter map_loads, whole numbers limit and used", came)) continue;
+        checks.require((used as number) >= (limit as number), answer, "used at limit or above", came);
+        if (stated !== undefined)
+          checks.require(limit === stated, answer, `the limit ${stated} of the target file`, came);
+      }
+    },
+  }),
+  meters.must("hard-stop", [205, 207, 225], {
+    title: "a paid organization at five times its allowance is answered 429 map_load_hard_stop for tile",
+    expected: "429 map_load_hard_stop, at most one load later than exactly five times",
+    needs: { roles: ["publishable_hard_stop"] },
+    cost: { calls: 1 },
+    step: async (context, checks) => {
+      const admitted: Answer[] = [];
+      let answer = await mintTile(context, "publishable_hard_stop");
+      while (isAdmitted(answer) && admitted.length < PAST_THE_EDGE && context.budget.left("map_loads") >= 1) {
+        admitted.push(answer);
+        answer = await mintTile(context, "publishable_hard_stop");
+      }
+      if (maybeNew(context, checks, answer)) return;
+      // A8, the other reading: the exchange refuses everybody at the allowance, in the words of the allowance.
+      checks.expect(answer, { accepts: [HARD_STOP], tolerates: [EXCEEDED] }, admitted);
+      if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
+    },
+  }),
+  meters.must("refused-mint-is-not-charged", [79, 184, 222], {
+    title: "a refused mint leaves used as it was",
+    expected: "the same used before and after refused mints",
+    needs: { roles: ["publishable_exhausted"] },
+    cost: { calls: 11 },
+    step: async (context, checks) => {
+      const of = "publishable_exhausted";
+      const before = await readUsed(context, checks);
+      if (before === null) return;
+      const refused = [
+        ...Array.from({ length: REFUSED_AT_ONCE }, () => mint(of, "tile")),
+        exchangeCall(of, "foreign", "tile"),
+        exchangeCall(of, "none", "tile"),
+        mint(of, "chat"),
+      ];
+      await context.each(refused, async (call) => {
+        const answer = await context.send(call);
+        if (isAdmitted(answer) && !maybeNew(context, checks, answer))
+          checks.require(false, answer, "a refusal", "it was admitted");
+      });
+      const after = await readUsed(context, checks);
+      if (after === null) return;
+      // A new month starts again at nothing, so less is no breach.
+      const expected = `used still ${before.used} after ${refused.length} refused mints`;
+      checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
+    },
+  }),
+];
+
+const PAIRS = 4;
+const ROUNDS = 2;
+
+/** Two organizations mint at once: between check and charge one may be taken for the other. */
+const mintTogether = async (context: Context, checks: Checks): Promise<void> => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const short = context.short("map_loads", PAIRS);
+    if (short !== null) return checks.note(`both at once: not tried, ${short.reason}`);
+    const calls = Array.from({ length: 2 * PAIRS }, (_, i) =>
+      mint(i % 2 === 0 ? "publishable" : "publishable_exhausted", "tile", { atOnce: true }),
+    );
+    for (const [i, answer] of (await Promise.all(calls.map(context.send))).entries()) {
+      if (answer.transient) continue;
+      const fits = i % 2 === 0 ? !isSpent(answer) : !isAdmitted(answer);
+      const wanted = i % 2 === 0 ? "a session for the organization that has allowance left" : "no session";
+      checks.require(fits, answer, `${wanted}, also when both ask at once`, inWords(answer));
+    }
+  }
+};
+
+export const ALLOWANCE_PER_ORGANIZATION = rulesOf("organizations").must("allowance-is-per-organization", [10, 227], {
+  title: "one organization's used-up allowance stops no other organization",
+  expected: "a tile session for an organization that has allowance left",
+  needs: { roles: ["publishable_exhausted", "publishable"], spends: { map_loads: 1 } },
+  cost: { calls: 18, map_loads: 9 },
+  step: async (context, checks) => {
+    const exhausted = await mintTile(context, "publishable_exhausted");
+    const other = await mintTile(context, "publishable");
+    // Any other refusal is not about map loads, and other rules say whether it is right.
+    if (!isAdmitted(other) && !other.transient && !isStop(other))
+      throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
+    if (isSpent(other) && loadsOf(context, "publishable").length === 0)
+      checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
+    else checks.admits(other, [exhausted]);
+    // An allowance that was refused in the old month is served in the new one.
+    if (isSpent(exhausted) && isAdmitted(other) && !monthTurns(context.wallMs())) await mintTogether(context, checks);
+  },
+});
+
+/** Whether the Free organization got exactly what the target file states, in this run; `null` if it was not looked at. */
+const figuresHold = (context: Context, found: boolean | null): Promise<boolean | null> =>
+  context.once("figures of the allowance hold", async () => found);
+
+const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: string): void => {
+  const got = `${admitted.length} map loads were admitted within one month`;
+  if (admitted.length > cap) checks.breach({ expected, got, steps: admitted.slice(-1), accepts: null });
+};
+
+/** A call that overload refused was not charged and was sent again; one without an answer may have been charged. */
+const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
+  for (const answer of other) {
+    if (answer.status === 429 || answer.status === 503) checks.note(inWords(answer));
+    else checks.unclear(inWords(answer));
+  }
+};
+
+/** Says where a gap between check and charge would not have shown. */
+const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
+  if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
+  checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
+};
+
+const spentNote = (of: KeyRole, stop: Answer): string => {
+  const used = usedIn(stop);
+  const figures = used === undefined ? "" : ` (${used} of ${shapeOf(stop.fields.limit)})`;
+  return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
+};
+
+/** A19, the other reading: the session that is there already is given out, and `expires_in` is what remains of it. */
+const REUSED = "the exchange gives out the same session again (A19), so minting cannot use the allowance up";
+/** A9, the other reading: only what is loaded under a session counts. */
+const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so minting cannot use the allowance up";
+
+const isGivenAgain = ({ admitted, reused }: Burn, last?: Answer): boolean =>
+  reused > 0 || (tokenOf(last) !== undefined && admitted.some((one) => tokenOf(one) === tokenOf(last)));
+
+/** Nothing refused a mint. Either loads under a session count in its place (A9), or nothing does. */
+const notCounted = async (context: Context, checks: Checks, found: Burn, most: number): Promise<void> => {
+  const { of, admitted, reused } = found;
+  if (reused > 0) throw skipped(REUSED);
+  if (context.budget.left("map_loads") < most) throw skipped(NOT_COUNTED);
+  const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), most);
+  const last = await mintTile(context, of);
+  if (isStop(last) || loads.some(isStop)) throw skipped(NOT_COUNTED);
+  const served = loads.filter(isAdmitted).length;
+  if (!isAdmitted(last) || served < most)
+    throw skipped(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
+  const got = `${admitted.length} mints and ${served} loads under a session were admitted`;
+  checks.breach({ expected: "an end to the allowance", got, steps: [last], accepts: null });
+};
+
+/** Whether minting was seen to use the Free organization's allowance up; looked at now where it was not. */
+const mintsCount = async (context: Context): Promise<boolean> => {
+  if (!context.has(FREE)) return false;
+  const about = context.answers.filter(({ testCall }) => roleOf(testCall) === FREE);
+  // A stop after loads under a session shows nothing about minting.
+  if (about.some(({ testCall }) => testCall.route.startsWith("maps."))) return false;
+  if (about.some(({ outcome }) => outcome === EXCEEDED)) return true;
+  const { limit } = context.keyRole(FREE) ?? {};
+  const most = (limit ?? UNKNOWN_MOST) + PAST;
+  return context.budget.left("map_loads") >= most && (await burn(context, FREE, limit)).stop !== null;
+};
+
+/** Map loads of this run that were admitted before a burn began; a session that was given out twice is one. */
+const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
+  const mine = new Set(admitted.map(({ id }) => id));
+  const before = loadsOf(context, of).filter(({ id }) => !mine.has(id));
+  return new Set(before.map((answer) => tokenOf(answer) ?? answer.id)).size;
+};
+
+/**
+ * A8, the other reading: the exchange stops paid organizations at their allowance, and the soft band is for sessions that are there
+ * already. Then their loads are served, and counted: a band in which nothing counts is no band. `true` if that cannot be seen.
+ */
+const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
+  const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
+  if (loads.some(isStop)) return false;
+  if (!loads.some(isAdmitted)) return true;
+  const after = usedIn(await mintTile(context, of));
+  return after === undefined || after > used;
+};
+
+type Stopped = { found: Burn; limit: number; last: Answer };
+
+const judgeStopAtAllowance = async (context: Context, checks: Checks, stopped: Stopped): Promise<void> => {
+  const { found, limit, last } = stopped;
+  const used = usedIn(last) ?? 0;
+  const band = found.admitted.length + loadedBefore(context, found) > limit || used >= limit * HARD_STOP_TIMES;
+  checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
+  checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
+  const forSessions = checks.failed || (await hasBandForSessions(context, found, used));
+  checks.require(forSessions, last, "a soft band, at least for sessions that are there already (A8)", "nothing counts");
+  checks.note("stops at the allowance (A8)");
+};
+
+/**
+ * A stop at exactly 1 to 4 times the allowance means a wrong limit, not map loads from before the run, if nobody else uses this
+ * organization.
+ */
+const judgeHardStop = async (context: Context, checks: Checks, { found, limit, last }: Stopped): Promise<void> => {
+  const cap = limit * HARD_STOP_TIMES;
+  const count = found.admitted.length + loadedBefore(context, found);
+  const times = count / limit;
+  const isAnother = [1, 2, 3, 4].includes(times) || count === limit - 1;
+  if (isAnother && (await figuresHold(context, null)) !== false) {
+    const got = `it stopped after ${count}, which is ${times === 1 ? "" : `${times} times `}the allowance`;
+    checks.require(false, last, `map loads past the allowance of ${limit}, up to ${cap}`, got);
+  } else if (found.admitted.length > 0 && count < cap - 1)
+    checks.unclear(`it stopped after ${count} of ${cap}: some may have been used before`);
+};
+
+/** Loads past the end: one may be admitted by A8b, and of the rest each one counts. */
+const TRIES = 4;
+const OTHERS_MAX = 60;
+
+/** Uses the allowance up where no rule before has; the refusal of a mint that shows it, or why there is none. */
+const spent = async (context: Context): Promise<Answer | string> => {
+  const first = await mintTile(context, FREE);
+  if (first.outcome === EXCEEDED) return first;
+  const { limit } = context.keyRole(FREE) ?? {};
+  const short = context.short("map_loads", (limit ?? UNKNOWN_MOST) + 1);
+  if (short !== null) throw new CannotJudge(short);
+  if (isAdmitted(first)) await burn(context, FREE, limit);
+  const last = await mintTile(context, FREE);
+  return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`;
+};
+
+/** Loads under the newest tile session that this run was given for the role. */
+const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
+  const session = loadsOf(context, of).findLast(({ testCall }) => testCall.route === "sdk.sessions");
+  return loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
+};
+
+const isHardStopped = async (context: Context): Promise<boolean> =>
+  (await mintTile(context, PAID)).outcome === HARD_STOP;
+
+/** The paid organization's loads. A month may begin meanwhile, so the exchange has to refuse before and after. */
+const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> => {
+  if (!context.has(PAID) || !(await isHardStopped(context))) return;
+  const answers = await loadsUnder(context, PAID);
+  const last = answers.at(-1);
+  if (last === undefined) return checks.note(`no session of ${PAID} is left to try`);
+  if (checks.isUnclear(last)) return;
+  if (!isAdmitted(last) || (await isHardStopped(context)))
+    checks.expect(last, { accepts: [HARD_STOP] }, answers.slice(0, -1));
+};
+
+const burns = rulesOf("quota-burn");
+
+export const BURN_RULES: readonly Rule[] = [
+  burns.must("allowance-is-exact", [10, 79, 87, 184, 204, 227, 234], {
+    title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
+    expected: "map loads up to the allowance and none more, then map_load_quota_exceeded",
+    needs: burning(FREE),
+    cost: ({ credentials }) => {
+      const limit = credentials?.[FREE]?.limit ?? UNKNOWN_MOST;
+      return { calls: limit + 5, map_loads: limit };
+    },
+    step: async (context, checks) => {
+      withinAMonth(context);
+      const stated = context.keyRole(FREE)?.limit;
+      const short = context.short("map_loads", stated ?? UNKNOWN_MOST);
+      if (short !== null) throw new CannotJudge(short);
+      const found = await burn(context, FREE, stated);
+      const { admitted } = found;
+      noteOtherRefusals(checks, found);
+      if (found.stop === null) return notCounted(context, checks, found, (stated ?? UNKNOWN_MOST) + PAST);
+      if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
+      if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
+      // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
+      const last = await mintTile(context, FREE);
+      if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
+      const used = usedIn(last);
+      await figuresHold(context, stated === undefined ? null : admitted.length === stated);
+      if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return;
+      const limit = Number(last.fields.limit);
+      overCap(checks, found, limit, `at most ${limit} map loads in a month`);
+      // Above the limit, when it was a paid organization before, or somebody else's loads came first: then nothing is admitted.
+      const fits = admitted.length === 0 ? used >= limit : used === limit;
+      checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
+      const all = `every one of the ${admitted.length} admitted mints counted`;
+      checks.require(used >= admitted.length, last, all, `used was ${used}`);
+      noteEdge(checks, found);
+      checks.note(`${admitted.length} of ${limit} were left and admitted`);
+      if (admitted.length === 0 && !checks.failed) throw skipped(spentNote(FREE, last));
+    },
+  }),
+  burns.must("other-products-are-not-charged", [80, 225], {
+    title: "sessions of other products use up no map loads",
+    expected: "tile is served after more chat sessions than the organization has map loads",
+    needs: { ...burning(PAID), spends: { map_loads: 2 } },
+    cost: (target) => ({ calls: paidCap(target) + 3, map_loads: 2 }),
+    step: async (context, checks) => {
+      const cap = (context.keyRole(PAID)?.limit ?? OTHERS_MAX) * HARD_STOP_TIMES;
+      if (cap >= OTHERS_MAX) return `the allowance of ${PAID} is too large to be passed`;
+      const before = await mintTile(context, PAID);
+      if (isStop(before)) return spentNote(PAID, before);
+      if (!checks.admits(before)) return;
+      await context.each(Array(cap + 1).fill(mint(PAID, "chat")), async (call) => {
+        const answer = await context.send(call);
+        if (!isAdmitted(answer)) checks.admits(answer);
+      });
+      checks.admits(await mintTile(context, PAID), [before]);
+    },
+  }),
+  burns.must("soft-band-and-hard-stop", [205, 206, 207, 225, 234], {
+    title: "a paid organization goes on past its allowance and stops at five times it with map_load_hard_stop",
+    expected: "map loads up to five times the allowance (one more, by A8b), then map_load_hard_stop",
+    needs: burning(PAID),
+    cost: (target) => ({ calls: paidCap(target) + 5, map_loads: paidCap(target) - 2 }),
+    step: async (context, checks) => {
+      withinAMonth(context);
+      const limit = context.keyRole(PAID)?.limit;
+      if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
+      const cap = limit * HARD_STOP_TIMES;
+      const short = context.short("map_loads", cap);
+      if (short !== null) throw new CannotJudge(short);
+      const found = await burn(context, PAID, cap);
+      noteOtherRefusals(checks, found);
+      // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
+      if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
+      // What the rule before has loaded counts as well.
+      const most = cap + 1 - loadedBefore(context, found);
+      overCap(checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
+      if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
+      if (found.stop === null) return;
+      const last = await mintTile(context, PAID);
+      if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
+      const stopped: Stopped = { found, limit, last };
+      if (last.outcome === EXCEEDED) await judgeStopAtAllowance(context, checks, stopped);
+      else if (checks.expect(last, { accepts: [HARD_STOP] })) await judgeHardStop(context, checks, stopped);
+      noteEdge(checks, found);
+      checks.note(`${found.admitted.length} were admitted`);
+      if (found.admitted.length === 0 && !checks.failed) throw skipped(spentNote(PAID, last));
+    },
+  }),
+  // Only what a deployment counts can use anything up: a load that leaves `used` as it was is no map load here (A9).
+  burns.must("used-up-allowance-stops-loads", [10, 204, 205, 225, 227], {
+    title: "what stops tile sessions stops counted map loads under sessions that are there already as well",
+    expected: "map_load_quota_exceeded, and map_load_hard_stop for a paid organization",
+    needs: burning(FREE),
+    cost: { calls: 4 },
+    step: async (context, checks) => {
+      withinAMonth(context);
+      const before = await spent(context);
+      if (typeof before === "string") return before;
+      const answers = await loadsUnder(context, FREE);
+      const last = answers.at(-1);
+      if (last === undefined) return `no session of ${FREE} is left: it was spent in an earlier run`;
+      if (checks.isUnclear(last)) return;
+      if (!isAdmitted(last) && !isStop(last)) return `POST /maps/loads is not offered: ${inWords(last)}`;
+      if (isStop(last)) checks.expect(last, { accepts: [EXCEEDED] });
+      else {
+        const [from, to] = [usedIn(before), usedIn(await mintTile(context, FREE))];
+        if (from === undefined || to === undefined || to < from + answers.length)
+          return "POST /maps/loads counts nothing here (A9)";
+        const counted = `${answers.length} more were admitted, and used went from ${from} to ${to}`;
+        checks.require(false, last, "no map load past the allowance of a Free organization", counted);
+      }
+      await judgePaidLoads(context, checks);
+    },
+  }),
+];

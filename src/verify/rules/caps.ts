@@ -1,0 +1,430 @@
+/**
+ * Caps that are stated and fixed (items 180, 210, 211, 216-222): only there a call that is shed, or is not, is judged one by one. Waves
+ * below and above the caps, of one organization and of several at once.
+ */
+import { outcomeOf } from "../../contract/refusals.ts";
+import { statedWaitMs } from "../../contract/retry-after.ts";
+import type { KeyRole } from "../../target/target.ts";
+import type { Caller, Context } from "../context.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { body } from "../sending/test-call.ts";
+import { wait } from "../sending/throttle.ts";
+import {
+  crowd,
+  fixedCaps,
+  forWantOfConnections,
+  loads,
+  overload,
+  REST_MS,
+  rateAllowed,
+  shedIn,
+  twoKeys,
+  wave,
+  wavesCost,
+} from "./load-burst.ts";
+
+const GLOBAL = outcomeOf("b2b_overloaded");
+const OWN = outcomeOf("org_overloaded");
+const DOWN = outcomeOf("key_service_unavailable");
+
+/** A stream has surely run for so much of its time when its client sees the end. */
+const SURELY_RUNNING = 0.6;
+
+/** The least number of streams that ran side by side. */
+const surelyTogether = (answers: readonly Answer[]): number => {
+  const moments = answers.filter(isAdmitted).flatMap(({ received: { seen, firstUs: headUs, doneUs, ended } }) => {
+    const firstUs = seen?.firstUs ?? headUs;
+    if (firstUs === null || (ended !== "done" && ended !== "eof")) return [];
+    const endUs = firstUs + (doneUs - firstUs) * SURELY_RUNNING;
+    return [
+      { atUs: firstUs, step: 1 },
+      { atUs: endUs, step: -1 },
+    ];
+  });
+  let [now, most] = [0, 0];
+  for (const { step } of moments.sort((a, b) => a.atUs - b.atUs || a.step - b.step)) {
+    now += step;
+    most = Math.max(most, now);
+  }
+  return most;
+};
+
+/** A cap may be held by several threads, each a little behind the others. */
+const mayRun = (cap: number): number => Math.ceil(cap * 1.15);
+/** So much of a cap is surely free for a wave that comes after a rest. */
+const FREE_SHARE = 0.75;
+/** Once may be others' traffic; of a small cap there is no number that could not be. */
+const TIMES = 3;
+
+const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
+const servedIn = (answers: readonly Answer[]): number => count(answers, isAdmitted);
+
+type ShedBelow = { one: Answer; size: number; counts: number[] };
+
+/** Whether a wave below a cap loses some each time, and one of half of what was served loses none. */
+const isShedBelow = async (
+  context: Context,
+  size: number,
+  callers: readonly Caller[],
+  first: readonly Answer[],
+): Promise<ShedBelow | null> => {
+  const counts: number[] = [];
+  for (let answers = first; ; ) {
+    const shed = shedIn(answers);
+    const one = shed.at(-1);
+    const served = servedIn(answers);
+    // Nothing served at all is another matter: slots that have not come back.
+    if (one === undefined || served === 0) return null;
+    counts.push(shed.length);
+    if (counts.length === TIMES) return { one, size, counts };
+    await wait(REST_MS, context.signal);
+    const calm = await wave(context, Math.ceil(served / 2), callers);
+    if (shedIn(calm).length > 0 || servedIn(calm) === 0) return null;
+    await wait(REST_MS, context.signal);
+    answers = await wave(context, size, callers);
+  }
+};
+
+const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow | null> => {
+  const { bySize, caller } = await overload(context);
+  if (caller === null) return null;
+  const size = Math.floor(cap * FREE_SHARE);
+  const met = [...bySize].find(([wide, answers]) => wide <= size && shedIn(answers).length > 0);
+  if (met !== undefined) return isShedBelow(context, met[0], [caller], met[1]);
+  if (size < 1 || size > rateAllowed(context) || forWantOfConnections(context, size) !== "") return null;
+  await wait(REST_MS, context.signal);
+  return isShedBelow(context, size, [caller], await wave(context, size, [caller]));
+};
+
+/** Bursts at the most, and so many that show something else than a cap are enough to believe it. */
+const BURSTS = 4;
+const CONVINCED = 2;
+/** Streams that end early, or refusals that hold a place for a moment, take away some. */
+const FULL_SHARE = 0.75;
+/** Less of the refusals may be a key service that stumbles, or others' traffic. */
+const SUCH_SHARE = 0.25;
+/** What comes at any time, in a deployment that others use too. */
+const STUMBLES_SHARE = 0.1;
+
+type Plan = { callers: Caller[]; cap: number; orgCap: number; below: number; above: number };
+
+/** Waves around the global cap by several organizations, or what stands in their way. */
+const planOf = (context: Context): Plan | string => {
+  const caps = fixedCaps(context);
+  if (typeof caps === "string") return caps;
+  const { all: cap, own: orgCap } = caps;
+  const callers = crowd(context);
+  if (callers.length * orgCap < cap)
+    return `${Math.ceil(cap / orgCap)} organizations, to reach the global cap below their own: publishable_other_org and tenants with server keys`;
+  const above = cap + Math.max(8, Math.ceil(cap / 4));
+  if (above > rateAllowed(context)) return `${above} calls at once, and permits.load_max_rps allows fewer`;
+  const want = forWantOfConnections(context, above);
+  if (want !== "") return `${above} calls at once; ${want}`;
+  return { callers, cap, orgCap, below: Math.floor(cap * 0.6), above };
+};
+
+const isDown = ({ outcome }: Answer): boolean => outcome === DOWN;
+const isOwn = ({ outcome }: Answer): boolean => outcome === OWN;
+const named = (answers: readonly Answer[]): number => count(answers, ({ outcome }) => outcome === GLOBAL);
+
+/** A full house, and such answers for a good part of the refusals. */
+const looksLike = (answers: readonly Answer[], cap: number, isSuch: (answer: Answer) => boolean): boolean => {
+  const admitted = servedIn(answers);
+  const such = count(answers, isSuch);
+  return admitted >= cap * FULL_SHARE && such >= (answers.length - admitted) * SUCH_SHARE && such > 4 * named(answers);
+};
+
+/** Organizations are blamed, each below its own cap, and so many that all their caps are more than the deployment's. */
+const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap }: Plan): boolean => {
+  const blamed = new Set(answers.filter(isOwn).map(({ testCall }) => JSON.stringify(testCall.credential)));
+  const isBelow = Math.ceil(above / callers.length) <= orgCap;
+  return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
+};
+
+/** What a call over the global cap was answered in place of its name. */
+const MISTAKEN: readonly {
+  looks(answers: readonly Answer[], plan: Plan): boolean;
+  isSuch(answer: Answer): boolean;
+  inCalm: string;
+}[] = [
+  {
+    looks: (answers, { cap }) => looksLike(answers, cap, isDown),
+    isSuch: isDown,
+    inCalm: "the key service was down below the cap as well",
+  },
+  { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
+];
+
+/** A few of them may be others' traffic, so they have to outnumber what else was said. */
+const isTold = (answers: readonly Answer[]): boolean =>
+  named(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
+const isIll = (isSuch: (answer: Answer) => boolean) => (calm: readonly Answer[]) =>
+  count(calm, isSuch) > calm.length * STUMBLES_SHARE;
+
+type Bursts = { plan: Plan; calm: Answer[][]; above: Answer[][] };
+
+/** Calm waves and bursts in turn, until the global cap has spoken or cannot be met. */
+const bursts = (context: Context): Promise<Bursts | string> =>
+  context.once("bursts over the global cap", async () => {
+    const plan = planOf(context);
+    if (typeof plan === "string") return plan;
+    const found: Bursts = { plan, calm: [], above: [] };
+    for (let i = 0; i < BURSTS; i++) {
+      await wait(REST_MS, context.signal);
+      found.calm.push(await wave(context, plan.below, plan.callers));
+      await wait(REST_MS, context.signal);
+      const answers = await wave(context, plan.above, plan.callers);
+      found.above.push(answers);
+      const isConvincing = MISTAKEN.some(
+        ({ looks }) => found.above.filter((burst) => looks(burst, plan)).length >= CONVINCED,
+      );
+      if (isTold(answers) || isConvincing) break;
+    }
+    return found;
+  });
+
+/** As `isShedBelow`, for the calm waves between the bursts of several organizations. */
+const shedBelowGlobal = (context: Context): Promise<ShedBelow | null> =>
+  context.once("shed below the global cap", async () => {
+    const found = await bursts(context);
+    const calm = typeof found === "string" ? undefined : found.calm.find((answers) => shedIn(answers).length > 0);
+    if (typeof found === "string" || calm === undefined) return null;
+    return isShedBelow(context, found.plan.below, found.plan.callers, calm);
+  });
+
+/** The cap of one organization, where it is stated and one replica holds it. */
+const ownCap = (context: Context): number | string => {
+  const { org_in_flight: cap, replicas = 1 } = context.target.limits ?? {};
+  if (context.target.shedding !== "fixed" || cap === undefined)
+    return "fixed shedding with limits.org_in_flight in the target file";
+  return replicas > 1 ? "one replica: with more, nobody knows which of them was full" : cap;
+};
+
+const RECOVER_WITHIN_MS = 12_000;
+const ALMOST_FULL = 0.9;
+const SHED_MIN = 3;
+const SHED_SHARE = 0.1;
+
+const isMuchShed = (answers: readonly Answer[]): boolean =>
+  shedIn(answers).length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
+
+export const CAP_RULES: readonly Rule[] = [
+  // A cap reported as an outage, or as an organization's own, shows in bursts that come again, with calm waves between them.
+  loads.must("overload-is-no-outage", [210, 211, 216, 222], {
+    title:
+      "calls over the global cap are answered 429 b2b_overloaded, not that the key service or an organization is at its end",
+    expected: "b2b_overloaded, and nothing else, for calls over the global cap",
+    // Four bursts, each with calm between.
+    cost: ({ limits }) => ({ calls: Math.ceil(4 * 1.85 * (limits?.global_in_flight ?? 0)) }),
+    step: async (context, checks) => {
+      const found = await bursts(context);
+      if (typeof found === "string") return found;
+      const { plan, calm, above } = found;
+      if (above.some(isTold)) return checks.fine();
+      for (const { looks, isSuch, inCalm } of MISTAKEN) {
+        const shown = above.filter((answers) => looks(answers, plan));
+        const last = shown.at(-1)?.findLast(isSuch);
+        if (shown.length < CONVINCED || last === undefined) continue;
+        const ill = calm.find(isIll(isSuch))?.find(isSuch);
+        if (ill !== undefined) return checks.unclear(`${inCalm}: ${inWords(ill)}`);
+        const times = shown.map((answers) => count(answers, isSuch)).join(" and ");
+        const got = `${times} of ${plan.above} were such, and hardly any of ${plan.below} before`;
+        checks.require(false, last, `429 b2b_overloaded above ${plan.cap} calls at once`, got);
+        return;
+      }
+      if (calm.some(isIll(isDown))) checks.unclear("the key service was down, below the cap as well");
+      return `the global cap of ${plan.cap} was not met with ${plan.above} streams at once`;
+    },
+  }),
+  loads.must("overload-keeps-the-caps", [210, 211], {
+    title: "where the caps are stated and fixed, calls are shed above them and not below",
+    expected: "no more streams side by side than a cap allows, and none shed far below it",
+    cost: wavesCost,
+    step: async (context, checks) => {
+      const cap = ownCap(context);
+      if (typeof cap === "string") return cap;
+      const judge = (answers: readonly Answer[], most: number, whose: string): void => {
+        const last = answers.filter(isAdmitted).at(-1);
+        if (answers.length <= most || last === undefined) return;
+        const ran = surelyTogether(answers);
+        checks.require(ran <= mayRun(most), last, `at most ${most} at once, ${whose}`, `${ran} ran side by side`);
+      };
+      const judgeBelow = (below: ShedBelow | null, most: number, whose: string): void => {
+        if (below === null) {
+          checks.fine();
+          return;
+        }
+        const expected = `none shed of ${below.size} at once, under a cap of ${most}${whose}`;
+        const got = `${below.counts.join(", ")} were, time and again, and fewer at once were served`;
+        checks.require(false, below.one, expected, got);
+      };
+      for (const answers of (await overload(context)).bySize.values())
+        judge(answers, cap, "the cap of one organization");
+      judgeBelow(await shedBelowOwn(context, cap), cap, "");
+      const found = await bursts(context);
+      if (typeof found !== "string") {
+        for (const answers of found.above) judge(answers, found.plan.cap, "the global cap");
+        judgeBelow(await shedBelowGlobal(context), found.plan.cap, " for all");
+      }
+      const want = forWantOfConnections(context, cap);
+      return ["no wave came above a cap or far below it", want].filter(Boolean).join("; ");
+    },
+  }),
+  // Two keys of one organization, each below its cap, both together far above.
+  loads.must("overload-cap-is-per-organization", [211], {
+    title: "calls of one organization are shed above its cap, whichever of its keys they use",
+    expected: "no more streams side by side than the cap of an organization allows, by two of its keys",
+    needs: { permission: "load", roles: ["server", "publishable"] },
+    cost: ({ limits }) => ({ calls: 2 * Math.ceil(0.75 * (limits?.org_in_flight ?? 0)) + 1 }),
+    step: async (context, checks) => {
+      const cap = ownCap(context);
+      if (typeof cap === "string") return cap;
+      const { global_in_flight: globalCap = Number.POSITIVE_INFINITY } = context.target.limits ?? {};
+      const org = context.keyRole("server")?.org;
+      if (org === undefined || org !== context.keyRole("publishable")?.org)
+        return "credentials.server.org and credentials.publishable.org, the same in both";
+      const each = Math.ceil(cap * FREE_SHARE);
+      const size = 2 * each;
+      if (size <= mayRun(cap) || globalCap <= mayRun(cap)) return "a cap of 2 and more, below the global one";
+      if (size > rateAllowed(context)) return `${size} calls at once: permits.load_max_rps allows fewer`;
+      const want = forWantOfConnections(context, size);
+      if (want !== "") return `${size} calls at once; ${want}`;
+      // The session is there before the wave begins.
+      await context.mint("publishable", "chat");
+      let answers: Answer[] = [];
+      // One wave alone decides nothing.
+      for (let k = 0; k < 2; k++) {
+        await wait(REST_MS, context.signal);
+        answers = await wave(context, size, twoKeys);
+        if (surelyTogether(answers) > mayRun(cap)) continue;
+        if (shedIn(answers).length > 0) checks.fine();
+        return `hardly more than ${cap} of ${size} streams ran side by side`;
+      }
+      const got = `${surelyTogether(answers)} ran side by side, ${each} calls by each of two keys`;
+      checks.require(false, answers.filter(isAdmitted).at(-1) as Answer, `at most ${cap} at once, of ${org}`, got);
+    },
+  }),
+  // Last of all bursts: whatever the ones before and the refusals have left behind shows now.
+  loads.must("overload-ends", [180, 210, 220], {
+    title: "after bursts over the global cap and refusals, almost as many as the cap allows are served again",
+    expected: `hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`,
+    cost: ({ limits }) => ({ calls: Math.ceil(1.4 * (limits?.global_in_flight ?? 0)) + 8 }),
+    step: async (context, checks) => {
+      const found = await bursts(context);
+      if (typeof found === "string") return found;
+      const { plan, above } = found;
+      const { callers, cap, orgCap } = plan;
+      if (!above.some((answers) => named(answers) > 0 || looksSwapped(answers, plan)))
+        return `the global cap of ${cap} was not met with ${plan.above} streams at once`;
+      const size = Math.floor(ALMOST_FULL * Math.min(cap, callers.length * orgCap));
+      const broken = { body: body('{"messages": [', "malformed"), atOnce: true, once: true } as const;
+      for (let i = 0; i < cap / 2; i += callers.length)
+        await Promise.all(callers.map((caller) => context.send({ ...caller, route: "chat.control", ...broken })));
+      const endMs = performance.now() + RECOVER_WITHIN_MS;
+      let served = 0;
+      for (;;) {
+        await wait(REST_MS, context.signal);
+        const answers = await wave(context, size, callers);
+        served = Math.max(served, servedIn(answers));
+        const shed = shedIn(answers);
+        const last = shed.at(-1);
+        if (last === undefined || !isMuchShed(answers)) {
+          if (servedIn(answers) > 0) return checks.fine();
+          return checks.unclear("nothing was served for another reason");
+        }
+        if (performance.now() < endMs) continue;
+        const before = Math.max(...above.map(servedIn));
+        // Nothing was lost where no more was served before; the rule about the caps says so. The best of several waves here as
+        // there: in one that a busy machine draws out, slots are given back and taken again.
+        if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null)
+          return `as many are served as ever, ${served}, and that is far below the cap of ${cap}`;
+        checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
+        return;
+      }
+    },
+  }),
+];
+
+const LOOK_EVERY_MS = 3_000;
+const RETRY_AFTER_TIMES = 10;
+/** A deployment that asks for more is not waited for. */
+const WAIT_MAX_MS = 30_000;
+/** Fewer refusals since the last admitted call may be others' traffic. */
+const SHED_SINCE_MIN = 12;
+
+const organizationOf = (context: Context, { testCall }: Answer): string | null => {
+  const name = roleOf(testCall);
+  return name === null ? null : (context.keyRole(name as KeyRole)?.org ?? name);
+};
+
+/** Admitted and shed calls of the whole deployment and of each organization. Key management may be spared (A22). */
+const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
+  const all = context.answers.filter(({ testCall: { route } }) => route !== "-" && !route.startsWith("keys."));
+  const shedWith = (subcode: string, of: string | null = null) =>
+    all.filter(
+      (one) => (of === null || organizationOf(context, one) === of) && (isAdmitted(one) || one.subcode === subcode),
+    );
+  const names = [...new Set(all.map((answer) => organizationOf(context, answer)))].filter((name) => name !== null);
+  return [
+    { whose: "the deployment", answers: shedWith("b2b_overloaded") },
+    ...names.map((name) => ({ whose: `the organization of ${name}`, answers: shedWith("org_overloaded", name) })),
+  ];
+};
+
+/** Refusals since the last admitted call; `null` if none was ever admitted, or too few came since. */
+const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[] } | null => {
+  const lastUs = Math.max(...answers.filter(isAdmitted).map(({ received }) => received.doneUs));
+  if (!Number.isFinite(lastUs)) return null;
+  const shed = answers.filter((one) => !isAdmitted(one) && one.received.sentUs > lastUs);
+  return shed.length >= SHED_SINCE_MIN ? { lastUs, shed } : null;
+};
+
+const askedMs = ({ headers }: Answer): number => statedWaitMs(headers["retry-after"] ?? "0", Date.now()) ?? 0;
+
+/**
+ * A call that comes alone is below each cap. None admitted for a minute and more, up to the end of the run, by a deployment that
+ * admitted calls before, are slots that do not come back. Only where the run shows that, anything is sent.
+ */
+export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210, 211, 217], {
+  title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
+  expected: ({ patienceMs }) =>
+    `a call admitted again, within ${patienceMs / 1000} s and more, after the last that was`,
+  step: async (context, checks) => {
+    const { global_in_flight: cap, org_in_flight: orgCap } = context.target.limits ?? {};
+    if (context.target.shedding !== "fixed" || cap === undefined || orgCap === undefined)
+      return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
+    for (const { whose, answers } of groupsOf(context)) {
+      const found = shedSince(answers);
+      // A call that uses nothing up, to be made again.
+      const one = found?.shed.findLast(
+        ({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile",
+      );
+      if (found === null || one === undefined) {
+        checks.fine();
+        continue;
+      }
+      if (askedMs(one) > WAIT_MAX_MS) {
+        checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
+        continue;
+      }
+      const { lastUs, shed } = found;
+      const forMs = Math.max(context.patienceMs, RETRY_AFTER_TIMES * askedMs(one));
+      for (;;) {
+        await wait(Math.max(LOOK_EVERY_MS, askedMs(one)), context.signal);
+        const answer = await context.send({ ...one.testCall, once: true });
+        const sinceMs = (answer.received.sentUs - lastUs) / 1000;
+        if (answer.subcode !== one.subcode) {
+          checks.fine();
+          checks.note(`${whose} shed ${shed.length} calls that came alone, and then no more`);
+          break;
+        }
+        if (sinceMs < forMs) continue;
+        const got = `none was admitted for ${Math.round(sinceMs / 1000)} s, ${shed.length} calls were shed since`;
+        const under = one.subcode === "b2b_overloaded" ? cap : orgCap;
+        checks.require(false, answer, `a single call admitted by ${whose}, under a cap of ${under}`, got);
+        return;
+      }
+    }
+  },
+});

@@ -1,0 +1,283 @@
+/** Credentials that are missing, unknown, forged, almost good, revoked or expired: refused with 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
+import { outcomeOf } from "../../contract/refusals.ts";
+import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
+import { UNKNOWN_KEYS } from "../../workload/request.ts";
+import type { Context } from "../context.ts";
+import { pairwise } from "../pairwise.ts";
+import { acceptsOf, all, type Row, rulesOf } from "../rule.ts";
+import { RUNTIME_ROUTES } from "../runtime-routes.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { answerTo } from "../sending/sent-once.ts";
+import { deadlineMs, expectOver } from "../sending/settling.ts";
+import { asNobody, exchangeCall, FORMS, mint, role, type TestCall } from "../sending/test-call.ts";
+import { forgeries, segment, UNKNOWN_CREDENTIALS, type UnknownCredential } from "./forged-credentials.ts";
+
+const { must, should } = rulesOf("lattice");
+
+/** Routes whose refusals keep their status; the other is A11. */
+const PLAIN_ROUTES: readonly RouteName[] = ["sdk.sessions", ...RUNTIME_ROUTES.filter((name) => name !== "chat.route")];
+const ORIGINS = ["none", "foreign"] as const;
+const ASKED = PRODUCTS.filter((name) => name !== "viewer");
+
+const productFor = (route: RouteName, i: number): Pick<TestCall, "product"> => {
+  const product = ASKED[i % 3];
+  return route === "sdk.sessions" && product !== undefined ? { product } : {};
+};
+
+const unknownBy = (
+  value: string,
+  variable: string,
+  what: string,
+): Pick<TestCall, "credential" | "secret" | "what"> => ({
+  credential: { as: "unknown" },
+  secret: { value, variable },
+  what,
+});
+
+/**
+ * Refusals that may come before the key is looked up: the kind shows in the prefix and a missing Origin in the head. The kind is
+ * the first of the exchange's checks, and where 401 stands among them is not stated (items 69-70, 83; A1, A4).
+ */
+const earlier = (kind: UnknownCredential["kind"], route: RouteName, origin: string): string[] => {
+  const needsOrigin = origin === "none" ? ["origin_required"] : [];
+  const inBrowser = kind === "server" && origin !== "none" ? ["server_key_in_browser"] : [];
+  if (route !== "sdk.sessions")
+    return kind === "publishable" ? ["publishable_requires_session", ...needsOrigin] : inBrowser;
+  if (kind === "publishable") return needsOrigin;
+  return kind === "garbage" ? [] : ["publishable_key_required", ...inBrowser];
+};
+
+const LIVE = "svc_sess_live_";
+const HEAD = segment('{"alg":"HS256","typ":"JWT"}');
+const CLAIMS = segment('{"sub":"nobody","exp":4102444800}');
+const SIGNATURE = segment("signature-of-nobody");
+const NO_UTF8 = Buffer.from('{"sub":"\xff"}', "latin1").toString("base64url");
+
+/** Texts behind a session's prefix that no JWT library can read. */
+const UNPARSABLE: readonly (readonly [what: string, text: string])[] = [
+  ["nothing behind the prefix", ""],
+  ["no dots", "floodgate0no0such0session"],
+  ["one dot", `${HEAD}.${CLAIMS}`],
+  ["four dots", `${HEAD}.${CLAIMS}.${SIGNATURE}.${SIGNATURE}.${SIGNATURE}`],
+  ["three empty parts", ".."],
+  ["parts that are no base64url", "*$!.*$!.*$!"],
+  ["claims that are no base64url", `${HEAD}.*$!.${SIGNATURE}`],
+  ["a signature that is no base64url", `${HEAD}.${CLAIMS}.*$!`],
+  ["parts that hold no JSON", `${segment("no json")}.${segment("{")}.${SIGNATURE}`],
+  ["claims that hold no JSON", `${HEAD}.${segment("no json")}.${SIGNATURE}`],
+  ["claims that are null", `${HEAD}.${segment("null")}.${SIGNATURE}`],
+  ["a head that is null", `${segment("null")}.${CLAIMS}.${SIGNATURE}`],
+  ["a head without an algorithm", `${segment("{}")}.${CLAIMS}.${SIGNATURE}`],
+  ["claims with bytes that are no UTF-8", `${HEAD}.${NO_UTF8}.${SIGNATURE}`],
+];
+const UNPARSABLE_AT = ["design.styles", "poi.enrich", "chat.control"] as const;
+
+/** The chat token that this run was given; empty where there is none. */
+const chatToken = async (context: Context): Promise<string> => {
+  if (!context.has("publishable")) return "";
+  const { session_token: token } = (await context.mint("publishable", "chat")).fields;
+  return typeof token === "string" ? token : "";
+};
+
+/** So much of a key's end is surely random: before it an organization's name may stand. */
+const RANDOM_END = 12;
+
+/** What follows the prefix in the other case. `isEvident`: its letters are of both cases, so they are told apart. */
+const inOtherCase = (key: string): { value: string; isEvident: boolean } | null => {
+  const head = /^svc_(?:pk|sk)_(?:(?:live|test)_)?/.exec(key)?.[0] ?? "";
+  const rest = key.slice(head.length);
+  if (!/[a-z]/i.test(rest)) return null;
+  const swapped = rest.replace(/[a-z]/gi, (one) => (one === one.toUpperCase() ? one.toLowerCase() : one.toUpperCase()));
+  const end = rest.slice(-RANDOM_END);
+  return { value: head + swapped, isEvident: /[a-z]/.test(end) && /[A-Z]/.test(end) };
+};
+
+type NearMiss = { call: TestCall; isOpen?: boolean };
+
+const nearMisses = async (context: Context): Promise<NearMiss[]> => {
+  const misses: NearMiss[] = [];
+  const add = (to: Partial<TestCall>, value: string, what: string, isOpen = false): void => {
+    const call = { ...asNobody("design.styles", to), ...unknownBy(value, "$ALMOST_A_KEY", what), open: true as const };
+    misses.push({ call, isOpen });
+  };
+  const originValue = context.keyRole("publishable")?.origin;
+  for (const name of ["server", "publishable"] as const) {
+    if (!context.has(name)) continue;
+    const key = await context.secretOf(name);
+    const form = (await context.exchangeForms())[0] ?? "bearer";
+    const atExchange = mint("publishable", "chat", { form, ...(originValue === undefined ? {} : { originValue }) });
+    const to = name === "server" ? {} : atExchange;
+    add(to, key.slice(0, -1), `the ${name} key without its last character`);
+    add(to, `${key}x`, `the ${name} key and one character more`);
+    add(to, `${key}.`, `the ${name} key and a full stop`);
+    const swapped = inOtherCase(key);
+    if (swapped !== null)
+      add(to, swapped.value, `the ${name} key with its letters in the other case`, !swapped.isEvident);
+  }
+  if (context.has("admin_pro")) add({}, await context.secretOf("admin_pro"), "an administrator's token");
+  return misses;
+};
+
+/** A key that is over, where it would be used if it were good. Its place among the checks is not stated (A1). */
+const overRows = async (context: Context, name: "revoked" | "expired"): Promise<Row[]> => {
+  const kind = await context.kindOf(name);
+  const facts = { state: name };
+  const runtime = PLAIN_ROUTES.filter((route) => route !== "sdk.sessions").flatMap((route) =>
+    FORMS.map((form): Row => {
+      const call: TestCall = { route, credential: { as: kind, of: role(name) }, origin: "none", form, facts };
+      const or = kind === "publishable" ? ["publishable_requires_session", "origin_required"] : [];
+      return [call, "unauthenticated", or];
+    }),
+  );
+  if (kind === "server") return runtime;
+  const exchange = (["chat", "editor"] as const).map((product) => mint(name, product, { facts }));
+  return [...all(exchange, "unauthenticated"), ...runtime.slice(0, 4)];
+};
+
+const over = (id: string, name: "revoked" | "expired") =>
+  must(id, [61, 142, 153, 190], {
+    title: `a key that is ${name} is answered 401`,
+    expected: "401, and no session",
+    needs: { roles: [name] },
+    cost: { calls: 14 },
+    step: async (context, checks) => {
+      const endMs = deadlineMs(context);
+      await context.each(await overRows(context, name), (row) =>
+        expectOver(context, checks, { testCall: row[0], ...acceptsOf(row) }, endMs),
+      );
+    },
+  });
+
+/** Headers are sent as Latin-1: the byte of that letter, and the two bytes of the same letter in UTF-8. */
+const LETTERS = [
+  { letter: "\u00e9", what: "one byte above 127" },
+  { letter: "\u00c3\u00a9", what: "two bytes of UTF-8" },
+] as const;
+
+/** Keys with a letter outside ASCII, sent by whichever rule asks first; `hostile-input` judges that nothing breaks. */
+export const foreignLetters = (context: Context): Promise<Answer[]> =>
+  context.once("keys with letters outside ASCII", async () => {
+    const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
+    const calls = LETTERS.flatMap(({ letter, what }, i): TestCall[] => {
+      const by = (key: string, at: number) => ({
+        ...unknownBy(key + letter, "$NON_ASCII_KEY", `a key with ${what} at its end`),
+        form: at === 0 ? ("x-api-key" as const) : ("bearer" as const),
+        ...({ once: true, open: true } as const),
+      });
+      return [
+        asNobody("design.styles", by(UNKNOWN_KEYS.server, i)),
+        exchangeCall("publishable", "foreign", "chat", { ...by(UNKNOWN_KEYS.publishable, 1 - i), originValue }),
+      ];
+    });
+    const answers: Answer[] = [];
+    await context.each(calls, async (call) => answers.push(await answerTo(context, call)));
+    return answers;
+  });
+
+export const CREDENTIAL_RULES = [
+  must("missing-credential", [153, 190, 111], {
+    title: "a call without a credential is answered 401, on every route",
+    rows: all(
+      pairwise({ route: PLAIN_ROUTES, origin: ORIGINS }).map(({ route, origin }, i) =>
+        asNobody(route, { origin, ...productFor(route, i) }),
+      ),
+      "unauthenticated",
+    ),
+  }),
+  should("missing-credential-on-chat-route", [107, 153], {
+    title: "the route whose failures travel under 200 still answers 401 to a call without a credential",
+    rows: [[asNobody("chat.route"), "unauthenticated"]],
+  }),
+  must("invalid-credential", [153, 190], {
+    title: "a credential that nobody issued is answered 401, on every route, in either header",
+    rows: [
+      ...pairwise({ route: PLAIN_ROUTES, nobody: UNKNOWN_CREDENTIALS, origin: ORIGINS, form: FORMS }).map(
+        ({ route, nobody, origin, form }, i): Row => {
+          const or = earlier(nobody.kind, route, origin);
+          const call = asNobody(route, {
+            ...(or.length > 0 ? { open: true } : {}),
+            credential: { as: nobody.kind === "garbage" ? "garbage" : "unknown" },
+            secret: nobody.secret,
+            what: nobody.what,
+            ...{ origin, form },
+            ...productFor(route, i),
+          });
+          return [call, "unauthenticated", or];
+        },
+      ),
+      ...["Basic dXNlcjpwYXNzd29yZA==", "Bearer", "Bearer "].map((authorization): Row => {
+        const what = `the header "Authorization: ${authorization.trim()}"`;
+        return [asNobody("design.styles", { headers: { authorization }, what }), "unauthenticated"];
+      }),
+    ],
+  }),
+  over("revoked-key", "revoked"),
+  over("expired-key", "expired"),
+  must("near-miss-of-a-credential", [2, 153, 190], {
+    title: "a key that is almost a good one, or an administrator's token, is answered 401",
+    expected: outcomeOf("unauthenticated"),
+    needs: { anyOf: ["server", "publishable"] },
+    cost: { calls: 9 },
+    step: async (context, checks) => {
+      await context.each(await nearMisses(context), async ({ call, isOpen }) => {
+        const answer = await context.send(call);
+        if (!isOpen) checks.expect(answer, { accepts: [outcomeOf("unauthenticated")] });
+        else if (isAdmitted(answer)) checks.note(`${call.what} is taken; such keys have letters of one case alone`);
+      });
+    },
+  }),
+  must("forged-session", [20, 21, 153], {
+    title: "a session token that was tampered with is answered 401",
+    needs: { roles: ["publishable"] },
+    cost: { calls: 8 },
+    rows: async (context) => {
+      const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
+      return forgeries(await chatToken(context)).flatMap(({ what, value, once }, i) =>
+        all(
+          (["poi.enrich", "chat.control"] as const)
+            .filter((_, at) => !once || at === i % 2)
+            .map((route) =>
+              asNobody(route, { ...unknownBy(value, "$TAMPERED_SESSION", what), origin: "listed", originValue }),
+            ),
+          "unauthenticated",
+        ),
+      );
+    },
+  }),
+  must("unparsable-session", [20, 21, 153, 190, 223], {
+    title: "a text with the prefix of a session token that cannot be parsed is answered 401, as any unknown credential",
+    needs: {},
+    cost: { calls: 19 },
+    rows: async (context) => {
+      // As the deployment's own tokens begin, where it mints any for us.
+      const prefix = /^svc_sess_[^_.]*_/.exec(await chatToken(context))?.[0] ?? LIVE;
+      const by = ([what, text]: (typeof UNPARSABLE)[number], i: number): Partial<TestCall> => ({
+        ...unknownBy(prefix + text, "$UNPARSABLE_SESSION", `a session token with ${what}`),
+        form: FORMS[i % FORMS.length] ?? "bearer",
+      });
+      const atRuntime = UNPARSABLE.map((text, i) => asNobody(UNPARSABLE_AT[i % 3] ?? "design.styles", by(text, i)));
+      // At the exchange it may be refused unread, for its kind (items 69-70): some of each sort are enough.
+      const atExchange = UNPARSABLE.filter((_, i) => i % 3 === 1).map((text, i) =>
+        asNobody("sdk.sessions", { product: "chat", open: true, ...by(text, i) }),
+      );
+      return [...all(atRuntime, "unauthenticated"), ...all(atExchange, "unauthenticated", "publishable_key_required")];
+    },
+  }),
+  must("key-with-a-foreign-letter", [58, 153, 190], {
+    title: "an unknown key with a letter outside ASCII is answered 401, as any other",
+    expected: "401",
+    cost: { calls: 4, shared: "foreign letters" },
+    step: async (context, checks) => {
+      for (const answer of await foreignLetters(context)) {
+        const { status, testCall, outcome } = answer;
+        // What stands before the service may refuse such a head altogether.
+        if (status === null || status === 400 || /^edge 4/.test(outcome))
+          checks.note(`${testCall.what}: ${inWords(answer)}`);
+        else if (checks.isUnclear(answer)) continue;
+        else if (status >= 500) checks.note(`${testCall.what}: ${status}, of which hostile-input says more`);
+        else checks.expect(answer, { accepts: [outcomeOf("unauthenticated")] });
+      }
+      return "no such key was looked at";
+    },
+  }),
+];

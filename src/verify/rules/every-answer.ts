@@ -1,0 +1,330 @@
+/** What holds for every answer of the run, whoever called (sections 7.1 and 7.2). Nothing is sent for these rules, but for a look at shedding. */
+import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
+import { REFUSALS } from "../../contract/refusals.ts";
+import { readRetryAfter } from "../../contract/retry-after.ts";
+import type { Level } from "../../history/run-document.ts";
+import { KEY_ROLES } from "../../target/target.ts";
+import type { Context } from "../context.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { codingOf } from "../sending/decoding.ts";
+
+const every = rulesOf("every-answer");
+
+type Row = {
+  title: string;
+  concerns(answer: Answer): boolean;
+  expected: string | ((answer: Answer) => string);
+  /** What is wrong with the answer: `null` for nothing, `undefined` where it does not show. May note. */
+  fault(answer: Answer, note: (text: string) => void): string | null | undefined;
+  /** Why there may be nothing to judge. */
+  nothing: string;
+};
+
+const each =
+  (level: Level) =>
+  (id: string, spec: readonly number[], { title, concerns, expected, fault, nothing }: Row): Rule =>
+    every[level](id, spec, {
+      title,
+      step: async (context, checks) => {
+        for (const answer of context.answers) {
+          // Half an answer says nothing of the other half, and a gateway's nothing of the API's.
+          if (answer.outcome === "indeterminate" || answer.foreign || !concerns(answer)) continue;
+          const wanted = typeof expected === "string" ? expected : expected(answer);
+          checks.fault(
+            fault(answer, (text) => checks.note(text)),
+            answer,
+            wanted,
+          );
+        }
+        return checks.idle(nothing);
+      },
+    });
+const [must, should] = [each("must"), each("should")];
+
+const unless = (fits: boolean, fault: string): string | null => (fits ? null : fault);
+
+const bySubcode = new Map(
+  Object.values(REFUSALS).flatMap((refusal) => (refusal.subcode === null ? [] : [[refusal.subcode, refusal] as const])),
+);
+/** A13: their envelope is not stated; the flat one passes with a note. */
+const EITHER_ENVELOPE = new Set(["limiter_unavailable", "rate_limited"]);
+/** Paths that are not stated (items 18, 128): a gateway may answer there. */
+const UNSTATED: ReadonlySet<string> = new Set(["-", "maps.loads"]);
+
+const isRefusal = ({ status }: Answer): boolean => status !== null && status >= 400;
+const isKnownRefusal = (answer: Answer): boolean => isRefusal(answer) && bySubcode.has(answer.subcode ?? "");
+/** The stated platform surface without key management. */
+const isPlatform = ({ testCall: { route } }: Answer): boolean => !UNSTATED.has(route) && !route.startsWith("keys.");
+const envelopeOf = ({ status, subcode }: Answer) =>
+  status === 422 ? "detail" : bySubcode.get(subcode as string)?.envelope;
+/** Item 164 is stated of keys; the answer to a session that is over is a gap. */
+const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
+  credential.as === "session" && facts?.state !== undefined && facts.state !== "valid";
+const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
+
+/** A date counts whole seconds; without a `Date` beside it, two clocks are compared. */
+const PAST_MS = 2_000;
+const CLOCKS_DIFFER_MS = 300_000;
+
+/** RFC 9110 allows a date that has passed, but a client that honours it does not wait at all. */
+const isPast = (stated: NonNullable<ReturnType<typeof readRetryAfter>>, { headers }: Answer): boolean => {
+  if (!("atMs" in stated)) return false;
+  if (headers.date === undefined) return stated.atMs < Date.now() - CLOCKS_DIFFER_MS;
+  return stated.atMs < Date.parse(headers.date) - PAST_MS;
+};
+
+const quotaFields = ({ fields: { meter, limit, used } }: Answer): string | null =>
+  unless(
+    meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used),
+    `they were ${shapeOf({ meter, limit, used })}`,
+  );
+
+const ANSWERS: readonly Rule[] = [
+  must("envelope-fits-subcode", [59, 182, 183, 185, 188, 215], {
+    title: "a subcode stands in its own envelope: {detail}, or flat {error} for the four structured 429",
+    concerns: isKnownRefusal,
+    expected: (answer) =>
+      envelopeOf(answer) === "flat"
+        ? `{"error": "${answer.subcode}"} without detail`
+        : `{"detail": "${answer.subcode}"}`,
+    fault: (answer, note) => {
+      const isEither = EITHER_ENVELOPE.has(answer.subcode as string) && answer.envelope === "flat";
+      if (isEither && envelopeOf(answer) !== "flat") note(`${answer.subcode} in a flat body (A13)`);
+      return unless(isEither || answer.envelope === envelopeOf(answer), `the envelope was ${answer.envelope}`);
+    },
+    nothing: "no refusal with a subcode came",
+  }),
+  must("status-fits-subcode", [188, 191, 192, 202, 204, 208, 210, 216], {
+    title: "a subcode comes with its own status",
+    concerns: isKnownRefusal,
+    expected: ({ subcode }) => `status ${bySubcode.get(subcode as string)?.status} for ${subcode}`,
+    fault: ({ subcode, status }) => unless(status === bySubcode.get(subcode as string)?.status, `it was ${status}`),
+    nothing: "no refusal with a subcode came",
+  }),
+  must("subcode-is-in-the-catalogue", [182, 183, 188], {
+    title: "a 403 or 429 of the platform carries a subcode of the specification",
+    concerns: (answer) => (answer.status === 403 || answer.status === 429) && isPlatform(answer),
+    expected: "a subcode of section 7.2",
+    fault: ({ subcode, envelope, outcome }, note) => {
+      // A firewall or a balancer in front does not speak the API's language.
+      if (subcode === null && envelope === "other") return void note(`${outcome} from in between`);
+      return unless(bySubcode.has(subcode ?? ""), `it was ${shapeOf(subcode ?? "none")}`);
+    },
+    nothing: "no 403 or 429 came",
+  }),
+  must("unauthenticated-has-no-detail", [153, 189, 190], {
+    title: "a 401 has no detail, but for publishable_requires_session",
+    concerns: (answer) =>
+      answer.status === 401 &&
+      isPlatform(answer) &&
+      !isEndedSession(answer) &&
+      answer.subcode !== "publishable_requires_session",
+    expected: "a body without `detail`",
+    fault: ({ fields }) => unless(!("detail" in fields), `the detail was ${shapeOf(fields.detail)}`),
+    nothing: "no 401 came",
+  }),
+  must("key-service-down-has-no-detail", [189, 216], {
+    title: "a 503 has no detail",
+    concerns: ({ status }) => status === 503,
+    expected: "a body without `detail`",
+    fault: ({ fields }) => unless(!("detail" in fields), "there was one"),
+    nothing: "no 503 came",
+  }),
+  must("no-server-errors", [223], {
+    title: "nothing is answered with a server error",
+    concerns: ({ status }) => status !== null,
+    expected: "no 5xx but 503",
+    // 502 and 504 are a balancer's words, 503 is the key service's.
+    fault: ({ status }) => unless((status ?? 0) < 500 || /^50[234]$/.test(`${status}`), `it was ${status}`),
+    nothing: "nothing was answered",
+  }),
+  must("refusals-are-json", [182, 183], {
+    title: "a refusal with a subcode is sent as JSON",
+    concerns: (answer) => isRefusal(answer) && answer.body !== undefined && answer.subcode !== null,
+    expected: "a JSON content type",
+    fault: (answer, note) => {
+      const type = answer.headers["content-type"];
+      if (type === undefined) return void note("a refusal without a content type");
+      return unless(/json/i.test(type), header(answer, "content-type"));
+    },
+    nothing: "no refusal with a subcode came",
+  }),
+  should("success-has-no-error-key", [98, 106, 186], {
+    title: "an answer under 200 with an error key is a failure, and comes for failures only",
+    concerns: (answer) => isAdmitted(answer) && answer.testCall.route !== "chat.route" && answer.received.seen === null,
+    expected: "no error key on a correct call",
+    fault: ({ outcome, text, body }) => unless(!outcome.endsWith(" error"), shapeOfBody(text, body)),
+    nothing: "nothing was served",
+  }),
+  must("rate-limited-says-when", [214, 217, 218], {
+    title: "429 rate_limited carries a Retry-After that can be read",
+    concerns: ({ subcode }) => subcode === "rate_limited",
+    expected: "Retry-After in seconds or as a date",
+    fault: (answer) => {
+      const text = answer.headers["retry-after"];
+      return unless(text !== undefined && readRetryAfter(text, Date.now()) !== null, header(answer, "retry-after"));
+    },
+    nothing: "nothing was rate limited",
+  }),
+  must("tile-restriction-says-3600", [208, 226], {
+    title: "429 tile_access_restricted carries Retry-After: 3600",
+    concerns: ({ subcode }) => subcode === "tile_access_restricted",
+    expected: "Retry-After: 3600",
+    fault: (answer) => unless(answer.headers["retry-after"]?.trim() === "3600", header(answer, "retry-after")),
+    nothing: "no tile was restricted",
+  }),
+  should("retry-after-is-readable", [214, 217, 218], {
+    title: "Retry-After is a number of seconds, or a date that has not passed, wherever it stands",
+    concerns: ({ headers }) => headers["retry-after"] !== undefined,
+    expected: "seconds, or a date to come",
+    fault: (answer) => {
+      const text = answer.headers["retry-after"] as string;
+      const stated = readRetryAfter(text, Date.now());
+      const isDate = stated !== null && "atMs" in stated;
+      const came = isDate ? `${text}, with the Date ${answer.headers.date ?? "absent"}` : text;
+      return unless(stated !== null && !isPast(stated, answer), `it was ${came}`);
+    },
+    nothing: "no answer carried Retry-After",
+  }),
+  must("quota-body-fields", [184, 227], {
+    title: "map_load_quota_exceeded carries meter map_loads and the whole numbers limit and used, at its top level",
+    concerns: ({ subcode }) => subcode === "map_load_quota_exceeded",
+    expected: "meter map_loads, whole numbers limit and used",
+    fault: quotaFields,
+    nothing: "no allowance was used up",
+  }),
+];
+
+/** RFC 9110 section 12.5.3; the specification does not speak of it. */
+const UNASKED_CODINGS = should("answers-have-no-unasked-coding", [178], {
+  title: "an answer that was asked for without a content coding has none",
+  concerns: ({ status, request }) => status !== null && request.headers["accept-encoding"] === "identity",
+  expected: "no content-encoding, as asked for",
+  fault: ({ headers }) => unless(codingOf(headers) === "", `it came as ${foreignName(codingOf(headers))}`),
+  nothing: "no answer was asked for without a coding",
+});
+
+/** Refusals of the exchange that come after the Origin was found listed (item 69). */
+const PAST_THE_ORIGIN = new Set<string>([
+  ...["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"],
+  ...["map_load_quota_exceeded", "map_load_hard_stop"],
+]);
+
+/** An answer to a page on an allowlisted Origin, once its Origin has surely been looked at. */
+const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean => {
+  const { origin, credential, route, originValue } = testCall;
+  const ofBrowser = credential.as === "session" || credential.as === "publishable";
+  if (origin !== "listed" || originValue !== undefined || !ofBrowser || transient) return false;
+  if (route.startsWith("maps.") || route === "-") return false;
+  return /^2/.test(outcome) || (route === "sdk.sessions" && PAST_THE_ORIGIN.has(subcode ?? ""));
+};
+const allowedIn = ({ headers }: Answer): string | undefined => headers["access-control-allow-origin"];
+
+/** Shorter credentials may stand in an answer by chance. */
+const SECRET_MIN = 20;
+const LOOKS_SECRET = /svc_|eyJ/;
+
+/** Keys that this run has used, sessions that it was given, and whatever it sent in their place. */
+const sentSecrets = async (context: Context): Promise<string[]> => {
+  const secrets = new Set<string>();
+  const used = new Set(context.answers.map(({ testCall }) => roleOf(testCall)));
+  for (const name of KEY_ROLES) if (context.has(name) && used.has(name)) secrets.add(await context.secretOf(name));
+  for (const { fields, testCall } of context.answers) {
+    if (typeof fields.session_token === "string") secrets.add(fields.session_token);
+    if (testCall.secret !== undefined) secrets.add(testCall.secret.value);
+  }
+  return [...secrets].filter((secret) => secret.length >= SECRET_MIN && LOOKS_SECRET.test(secret));
+};
+
+/** The parts of an answer that have no reason to hold a credential: not the body that hands out a session or a key. */
+const textsOf = (answer: Answer): { where: string; text: string }[] => {
+  const { route } = answer.testCall;
+  const handsOut = route.startsWith("keys.") || (route === "sdk.sessions" && isAdmitted(answer));
+  const headers = Object.entries(answer.headers).map(([name, text]) => ({ where: `the header ${name}`, text }));
+  return handsOut ? headers : [...headers, { where: "the body", text: answer.text }];
+};
+
+/** Whole seconds are rounded on both sides. */
+const ROUNDED_S = 2;
+
+export const EVERY_ANSWER_RULES: readonly Rule[] = [
+  ...ANSWERS,
+  // Where no answer at all has the header, CORS may be done further in front; where some have it, the others are blocked.
+  every.must("cors-for-every-answer-to-a-listed-origin", [159], {
+    title:
+      "where CORS is done here, every answer to an allowlisted Origin may be read there: streams and refusals as well",
+    expected: "Access-Control-Allow-Origin with the Origin or * on each such answer",
+    step: async (context, checks) => {
+      const concerned = context.answers.filter(isForListed);
+      if (concerned.every((answer) => allowedIn(answer) === undefined))
+        return checks.idle("no answer to an allowlisted Origin carries the header");
+      for (const answer of concerned) {
+        const sent = answer.request.headers.origin;
+        const isAllowed = allowedIn(answer) === "*" || allowedIn(answer) === sent;
+        checks.require(isAllowed, answer, `${sent} or *`, header(answer, "access-control-allow-origin"));
+      }
+    },
+  }),
+  // Sessions of the roles, minted again long before their end: each way of sending one that was good stays good.
+  every.must("session-lasts", [23, 32], {
+    title: "a session is taken for as long as expires_in says",
+    expected: "no 401 for a session within its expires_in that was taken before",
+    step: async (context, checks) => {
+      const taken = new Set<string>();
+      for (const answer of context.answers) {
+        const { credential, secret, form = "bearer", route, path, method } = answer.testCall;
+        if (credential.as !== "session" || secret !== undefined || route === "sdk.sessions") continue;
+        // An address or a method that does not exist says nothing of the session.
+        if (answer.transient || path !== undefined || method !== undefined) continue;
+        const way = `${credential.of} ${credential.product} ${form}`;
+        if (answer.status !== 401) taken.add(way);
+        else if (!taken.has(way)) continue;
+        checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", inWords(answer));
+      }
+      return checks.idle("no session was used");
+    },
+  }),
+  // A19: a session may be given out again; `expires_in` is then what remains of it.
+  every.must("session-expires-in-remains", [32], {
+    title: "a session that is given out again is returned with the lifetime that remains",
+    expected: "an expires_in that has become less by the time between",
+    step: async (context, checks) => {
+      const first = new Map<string, { atS: number; leftS: number }>();
+      for (const answer of context.answers) {
+        const { session_token: token, expires_in: leftS } = answer.fields;
+        if (answer.testCall.route !== "sdk.sessions" || typeof token !== "string" || typeof leftS !== "number")
+          continue;
+        const atS = answer.received.sentUs / 1e6;
+        const before = first.get(token);
+        if (before === undefined) first.set(token, { atS, leftS });
+        else {
+          const mostS = before.leftS - (atS - before.atS) + ROUNDED_S;
+          const passedS = Math.round(atS - before.atS);
+          const got = `it was ${before.leftS}, and ${leftS} for the same session ${passedS} s later`;
+          checks.require(leftS <= mostS, answer, `at most ${Math.ceil(mostS)}`, got);
+        }
+      }
+      return checks.idle("no session was given out twice");
+    },
+  }),
+  // No sentence of the specification forbids it, so it is no must; it would stand in every log and cache on the way.
+  every.should("credentials-are-not-echoed", [50], {
+    title: "no answer repeats a credential, in its headers or in its body",
+    step: async (context, checks) => {
+      const secrets = await sentSecrets(context);
+      for (const answer of context.answers) {
+        const found = textsOf(answer).find(
+          ({ text }) => LOOKS_SECRET.test(text) && secrets.some((secret) => text.includes(secret)),
+        );
+        if (found === undefined) checks.fine();
+        else {
+          const { method, url } = answer.request;
+          const got = `one stands in ${found.where} of the answer to ${method} ${new URL(url).pathname}`;
+          checks.breach({ expected: "no credential in an answer", got, steps: [answer], accepts: null });
+        }
+      }
+    },
+  }),
+  UNASKED_CODINGS,
+];

@@ -1,0 +1,343 @@
+/**
+ * Input that no well-meaning client sends (items 58, 102, 109, 118-119, 144, 202, 223, 232). Limits of size and the types of most
+ * fields are not shown, so such a call may be served or refused; a server error is a breach on any of them.
+ */
+import type { RouteName } from "../../contract/routes.ts";
+import { type Context, callersOf, scopeOf } from "../context.ts";
+import { rulesOf } from "../rule.ts";
+import { inWords, isAdmitted } from "../sending/answer.ts";
+import { answerTo, isSilent } from "../sending/sent-once.ts";
+import { asNobody, body, inSession, mint, type TestCall } from "../sending/test-call.ts";
+import { foreignLetters } from "./credentials.ts";
+
+type Body = NonNullable<TestCall["body"]>;
+type Odd = Partial<TestCall> & { readonly what: string };
+type OddOn = Odd & { readonly route: TestCall["route"] };
+
+const DEPTH = 3_000;
+/** Below the 8 KiB that HTTP servers commonly take for one header. */
+const LONG_HEADER = 7_500;
+/** Below what servers commonly take for a request line. */
+const LONG_LINE = 3_000;
+/** A size that servers commonly stop at; barely more, so that the answer is not lost with the rest of the body. */
+const MIB = 1 << 20;
+const LONG_TEXT = 20_000;
+const MANY_MESSAGES = 200;
+const MANY_PLACES = 1_000;
+/** Crash files and reports show the beginning. */
+const SHOWN_MAX = 300;
+
+const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
+const malformed = (text: string): Body => body(text, "malformed");
+const valueIn = (route: RouteName, what: string, value: unknown): OddOn & { readonly route: RouteName } => {
+  const text = JSON.stringify(value);
+  const shown = text.length > 10 * SHOWN_MAX ? { shown: `${text.slice(0, SHOWN_MAX)}...` } : {};
+  return { route, what: `${route} with ${what}`, body: { ...body(text), ...shown } };
+};
+
+const BODIES: readonly Odd[] = [
+  { what: "a body that is null", body: malformed("null") },
+  { what: "a body that is a number", body: malformed("7") },
+  { what: "a body that is a text", body: malformed('"chat"') },
+  { what: "an empty body", body: malformed("") },
+  { what: "a body of nothing but nested lists", body: malformed(deep) },
+];
+
+/** A good body with one odd value: beside the product at the exchange, as what the user says on the control stream. */
+type Frame = (value: string, extra?: string) => string;
+const inExchange: Frame = (value, extra = "") => `{"product": "chat", "floodgate": ${value}${extra}}`;
+const inControl: Frame = (value, extra = "") => {
+  const isText = value.startsWith('"');
+  const content = isText ? value : '"Where is the harbour?"';
+  return `{"messages": [{"role": "user", "content": ${content}}]${isText ? "" : `, "floodgate": ${value}`}${extra}}`;
+};
+
+const oddBodies = (frame: Frame): readonly Odd[] => {
+  const long = (n: number): Body => ({ ...body(frame(`"${"a".repeat(n)}"`)), shown: frame(`"<${n} letters>"`) });
+  // The letter of that number in Latin-1 is the byte 255, which stands nowhere in UTF-8.
+  const latin = frame('"caf\u00ff"');
+  const bytes = { bytes: Buffer.from(latin, "latin1"), shown: frame('"<the byte 255>"') };
+  return [
+    // An upload that is too long is often cut off, and would be time after time.
+    { what: "a body over 1 MiB", body: long(MIB), once: true },
+    { what: `a text of ${LONG_TEXT} characters`, body: long(LONG_TEXT) },
+    { what: "the number 1e400", body: body(frame("1e400")) },
+    { what: "the number 99999999999999999999", body: body(frame("99999999999999999999")) },
+    { what: "a text with a byte that is no UTF-8", body: { ...body(latin), ...bytes } },
+    { what: "a text with half a surrogate pair", body: body(frame('"\\ud800"')) },
+    { what: "a text with a null character", body: body(frame('"\\u0000"')) },
+    { what: "a member named __proto__", body: body(frame("7", ', "__proto__": {"floodgate": 7}')) },
+  ];
+};
+
+const HEADS: readonly Odd[] = [
+  { what: "a very long Origin", originValue: `https://${"a".repeat(LONG_HEADER)}.example`, origin: "foreign" },
+  { what: "an Origin that is no URL", originValue: "not a url", origin: "foreign" },
+  { what: "a very long X-Request-Id", headers: { "x-request-id": "r".repeat(LONG_HEADER) } },
+  { what: "a good body sent as text/plain", headers: { "content-type": "text/plain" } },
+  { what: "a good body without a content type", headers: { "content-type": "" } },
+  {
+    what: "a good body said to be in another charset",
+    headers: { "content-type": "application/json; charset=iso-8859-7" },
+  },
+  { what: "a content type that is none", headers: { "content-type": "nonsense;;=" } },
+  { what: "an Accept that is none", headers: { accept: "nonsense" } },
+];
+
+const longKey = (prefix: string): Odd => ({
+  what: `a key of ${LONG_HEADER} characters`,
+  credential: { as: "unknown" },
+  secret: { value: prefix + "a".repeat(LONG_HEADER), variable: "$LONG_KEY" },
+});
+
+/** Sent without a credential, and by who may use the catalogs. */
+const ANYBODY: readonly OddOn[] = [
+  { route: "-", what: "HEAD /design/styles", path: "/design/styles", method: "HEAD" },
+  { route: "-", what: "HEAD /sdk/sessions", path: "/sdk/sessions", method: "HEAD" },
+  { route: "-", what: "a path that is no UTF-8", path: "/design/styles%ff%fe" },
+  { route: "-", what: "a path with half an escape", path: "/design/%zz" },
+  { route: "-", what: "a path with a null character", path: "/design/%00" },
+  { route: "-", what: "a tile whose number is no UTF-8", path: "/maps/tiles/1/%ff/1" },
+];
+
+const GOOD = "lat=52.5&lon=13.4&name=Cafe&category=cafe";
+const QUERIES: readonly (readonly [what: string, query: string])[] = [
+  ["a latitude that is no number", GOOD.replace("52.5", "north")],
+  ["a latitude off the earth", GOOD.replace("52.5", "1e999")],
+  ["a latitude of 95", GOOD.replace("52.5", "95")],
+  ["a longitude of 500", GOOD.replace("13.4", "500")],
+  ["a latitude of NaN", GOOD.replace("52.5", "NaN")],
+  ["a name that is no UTF-8", GOOD.replace("Cafe", "%ff%fe")],
+  ["a name with a null character", GOOD.replace("Cafe", "%00")],
+  ["a name with half an escape", GOOD.replace("Cafe", "%zz")],
+  ["a very long name", GOOD.replace("Cafe", "n".repeat(LONG_LINE))],
+  ["a latitude that comes twice", GOOD.replace("52.5", "52.5&lat=1")],
+  ["a latitude that is a list", GOOD.replace("lat=52.5", "lat[]=52.5&lat[x]=1")],
+  ["a language that nobody knows", `${GOOD}&lang=xx`],
+  ["a language that comes twice", `${GOOD}&lang=en&lang=de`],
+  ["a source that nobody knows", `${GOOD}&source=floodgate`],
+  ["an id that nobody knows", `${GOOD}&id=floodgate`],
+  ["a context that is no word", `${GOOD}&poi_context=%7B%5B`],
+  ["optional parameters that are empty", `${GOOD}&lang=&source=&id=&poi_context=`],
+];
+
+const MESSAGES = [{ role: "user", content: "Where is the harbour?" }];
+const message = (role: unknown, ...content: unknown[]) => ["messages", [{ role, content: content[0] }]] as const;
+/** One odd value at a time: a deployment that refuses the first would never read a second. */
+const IN_CONTROL: readonly (readonly [name: string, value: unknown])[] = [
+  ["location", 5],
+  ["map_zoom", {}],
+  ["lang", []],
+  ["session_id", 7],
+  ["app_snapshot", []],
+  ["auto_actions", "yes"],
+  ["messages", {}],
+  ["messages", [null]],
+  ["messages", []],
+  message("tool", "Hello"),
+  message("", "Hello"),
+  message(7, "Hello"),
+  message("user", ""),
+  message("user", " \n"),
+  message("user"),
+  message("user", [{ type: "text", text: "Hello" }]),
+  ["session_id", "s".repeat(5_000)],
+  ["session_id", "../\u202e'\"<\u00e9\n*:"],
+];
+
+const ROUTE = { places: [{ name: "Station" }, { name: "Market" }], profile: "walking", raw_query: "there" };
+const place = (name: string, lat: number, lon: number) => ({ name, lat, lon });
+const IN_ROUTE: readonly (readonly [name: string, value: unknown])[] = [
+  ["places", {}],
+  ["places", [null, 7]],
+  ["profile", []],
+  ["raw_query", {}],
+  ["places", []],
+  ["places", [{}, {}]],
+  ["places", [place("", 95, 500), place("Market", -91, -181)]],
+  ["places", [place("Here", 52.5, 13.4), place("Here", 52.5, 13.4)]],
+  ["profile", ""],
+  ["raw_query", ""],
+  ["raw_query", "\ud800"],
+];
+
+/** So much that a server may work on it for long: no answer is no finding. */
+const MUCH: readonly OddOn[] = [
+  valueIn("chat.control", `${MANY_MESSAGES} messages`, { messages: Array(MANY_MESSAGES).fill(MESSAGES[0]) }),
+  valueIn("chat.route", `${MANY_PLACES} places`, {
+    ...ROUTE,
+    places: Array.from({ length: MANY_PLACES }, (_, i) => place(`P${i}`, 52.5 + (i % 2) / 10, 13.4)),
+  }),
+];
+const isMuch = ({ what }: TestCall): boolean => MUCH.some((much) => much.what === what);
+
+const named = (name: string, value: unknown): string => `${name} ${JSON.stringify(value).slice(0, 80)}`;
+const PLACES_TEXT = JSON.stringify(ROUTE).replaceAll(":", ": ").replaceAll(",", ", ");
+
+/** By the first caller of the route. */
+const VALUES: readonly OddOn[] = [
+  ...IN_CONTROL.map(([name, value]) =>
+    valueIn("chat.control", named(name, value), { messages: MESSAGES, [name]: value }),
+  ),
+  ...IN_ROUTE.map(([name, value]) => valueIn("chat.route", named(name, value), { ...ROUTE, [name]: value })),
+  ...MUCH,
+  valueIn("chat.summary", "type 7", { type: 7, name: [] }),
+  valueIn("chat.summary", "a type that nobody knows", { type: "floodgate-no-such-type", name: "Harbour" }),
+  valueIn("chat.button", "lists for texts", { poi: 7, question: [] }),
+  valueIn("chat.button", "empty texts", { poi: "", question: "" }),
+  valueIn("design.apply", "a dataset that is a list", { dataset: [], roles: 7 }),
+  valueIn("design.apply", "nothing in the dataset", { dataset: {}, roles: [] }),
+  { route: "sdk.sessions", what: "the same member twice", body: body('{"product": "chat", "product": "chat"}') },
+  // No key of a hash table, and a name that every object of some languages has.
+  { route: "sdk.sessions", what: "a product that is a list", body: body('{"product": ["chat"]}') },
+  { route: "sdk.sessions", what: "a product that is an object", body: body('{"product": {"chat": 1}}') },
+  { route: "sdk.sessions", what: "a product named constructor", body: body('{"product": "constructor"}') },
+  { route: "sdk.sessions", what: "a member that is NaN", body: malformed(inExchange("NaN")) },
+  {
+    route: "chat.control",
+    what: "letters behind the body",
+    body: malformed(`${inControl('"Where is the harbour?"')}}] more`),
+  },
+  { route: "chat.route", what: "a byte order mark before the body", body: body(`\ufeff${PLACES_TEXT}`) },
+  { route: "design.apply", what: "a dataset that is -Infinity", body: malformed('{"dataset": {"n": -Infinity}}') },
+];
+
+/** By the last caller of the route: a server key is the one whose address may matter. */
+const ODD_HEADS: readonly OddOn[] = [
+  {
+    // What proxies write who know or say nothing of the caller (RFC 7239 section 6).
+    route: "design.styles",
+    what: "a caller whose address the proxy does not know",
+    headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" },
+  },
+  {
+    route: "design.samples",
+    what: "odd conditions and an odd cookie",
+    headers: { cookie: "=;;session", range: "bytes=9-1", "if-none-match": "W/none", "if-modified-since": "yesterday" },
+  },
+  { route: "design.themes", what: "the same Authorization twice", form: "twice" },
+  {
+    route: "design.styles",
+    what: "a query that nobody asked for",
+    path: "/design/styles?x=%ff&x[]=1&x[y]=2&=&&limit=many",
+  },
+  { route: "-", what: "a path with a letter as an escape", path: "/design/%73tyles" },
+  { route: "-", what: "a path with slashes as escapes", path: "/design/styles%2f..%2fstyles" },
+  { route: "-", what: "a path with a line end", path: "/design/styles%0d%0ax:1" },
+  { route: "-", what: "a path with two slashes", path: "//design/styles" },
+  { route: "-", what: "a very long path", path: `/design/${"a".repeat(LONG_LINE)}` },
+  {
+    route: "poi.enrich",
+    what: "encodings and languages that are none",
+    headers: { "accept-encoding": "nonsense;q=high, *;q=-1", "accept-language": "-;q=x, en-" },
+  },
+  {
+    route: "chat.route",
+    what: "a body with an encoding that is none",
+    headers: { "content-encoding": "nonsense" },
+  },
+  { route: "chat.route", what: "a plain body that is called compressed", headers: { "content-encoding": "gzip" } },
+  { route: "chat.route", what: "a query behind the path of a POST", path: "/chat/control/route?x=%ff&x[]=1&=&&" },
+];
+
+const AT_EXCHANGE: readonly Odd[] = [
+  ...BODIES,
+  ...oddBodies(inExchange),
+  ...HEADS,
+  {
+    what: "a known product beside a deeply nested field",
+    body: malformed(`{"product": "chat", "floodgate": ${deep}}`),
+  },
+  longKey("svc_pk_live_"),
+  {
+    what: "a caller whose addresses are none",
+    headers: { "x-forwarded-for": "unknown, 999.1.1.1, [::1", "x-forwarded-host": "-" },
+  },
+];
+
+const FIRST: readonly OddOn[] = [
+  ...[...oddBodies(inControl), ...BODIES].map((odd): OddOn => ({ route: "chat.control", ...odd })),
+  ...BODIES.map((odd): OddOn => ({ route: "design.apply", ...odd })),
+  { route: "design.styles", what: "an Accept that is none", headers: { accept: "nonsense" } },
+  ...QUERIES.map(([what, query]): OddOn => ({ route: "poi.enrich", what, path: `/retrieval/poi/enrich?${query}` })),
+  { route: "poi.enrich", ...longKey("svc_sk_live_") },
+  { route: "poi.enrich", ...longKey("svc_sess_live_") },
+  ...VALUES,
+];
+
+const callsOf = (context: Context): TestCall[] => {
+  const by = (odd: OddOn, at: 0 | -1): TestCall[] => {
+    if (odd.route === "sdk.sessions")
+      return context.has("publishable") ? [{ ...mint("publishable", "chat"), ...odd }] : [];
+    const caller = callersOf(context, odd.route === "-" ? "design" : scopeOf(odd.route)).at(at);
+    return caller === undefined ? [] : [{ ...caller, ...odd }];
+  };
+  return [
+    ...AT_EXCHANGE.flatMap((odd) => by({ route: "sdk.sessions", ...odd }, 0)),
+    ...ANYBODY.flatMap((odd) => [asNobody(odd.route, odd), ...by(odd, 0)]),
+    ...FIRST.flatMap((odd) => by(odd, 0)),
+    ...ODD_HEADS.flatMap((odd) => by(odd, -1)),
+  ];
+};
+
+const TILES: readonly (readonly [what: string, path: string])[] = [
+  ["a tile whose zoom is no number", "/maps/tiles/north/1/1"],
+  ["a tile whose column is negative", "/maps/tiles/1/-1/0"],
+  ["a tile whose row no integer holds", "/maps/tiles/1/0/99999999999999999999"],
+];
+
+/** Only where the target file says what its tiles are called; the session is one that other rules use too. */
+const oddTiles = async (context: Context): Promise<TestCall[]> => {
+  if (context.target.tile_url === undefined) return [];
+  const mayMint = context.has("publishable") && context.budget.left("map_loads") >= 1;
+  // Where the allowance is used up there is still the server key.
+  const bySession = mayMint && isAdmitted(await context.mint("publishable", "tile"));
+  const server = callersOf(context, "ai").find(({ credential }) => credential.as === "server");
+  const caller = bySession ? inSession("tile", "maps.tiles") : server;
+  return caller === undefined ? [] : TILES.map(([what, path]) => ({ ...caller, route: "maps.tiles", path, what }));
+};
+
+const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
+
+/** Each may be admitted, and then it is metered; so two of the values go together. */
+const ODD_ANALYSES: readonly OddOn[] = [
+  valueIn("design.analyze", "a dataset that is a list", { dataset: [] }),
+  valueIn("design.analyze", "rows that are a text, and options that are a list", {
+    dataset: { columns: [], sample_rows: "text" },
+    options: [],
+  }),
+  valueIn("design.analyze", "options that are a text", { dataset: DATASET, options: "x" }),
+  valueIn("design.analyze", "rows that are none", { dataset: { columns: 7, sample_rows: [1, null] } }),
+];
+
+export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 223, 232], {
+  title: "odd bodies, heads and queries are refused or served, never answered with a server error",
+  expected: "no server error",
+  needs: { anyOf: ["publishable", "server"] },
+  cost: ({ tile_url }) => ({ calls: 154, analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
+  step: async (context, checks) => {
+    const look = (answer: Awaited<ReturnType<typeof context.send>>): void => {
+      const { status, testCall } = answer;
+      const said = `${testCall.what}: ${inWords(answer)}`;
+      if (answer.transient && isMuch(testCall)) checks.note(said);
+      // A connection that is closed on such a call is a refusal as well, if a rude one.
+      else if (status === null) isSilent(answer) ? checks.unclear(said) : checks.note(said);
+      // A balancer's own words, and the key service's.
+      else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer));
+      else if (status === 503) checks.note(`${testCall.what}: 503`);
+      else checks.require(status < 500, answer, "no server error", `it was ${status}`);
+    };
+    const judge = async (call: TestCall): Promise<void> => {
+      const asked: TestCall = { ...call, open: true };
+      look(isMuch(call) ? await context.send({ ...asked, once: true }) : await answerTo(context, asked));
+    };
+    await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
+    for (const answer of await foreignLetters(context)) look(answer);
+    const analyst = callersOf(context, "design")[0];
+    // Whoever admits one may charge it: one after the other, as long as the budget has any.
+    for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {
+      if (context.budget.left("analyses") >= 1) await judge({ ...(analyst as NonNullable<typeof analyst>), ...odd });
+      else checks.note(`${odd.what}: not tried, budget.analyses is used up`);
+    }
+  },
+});

@@ -1,0 +1,335 @@
+/**
+ * Creations of keys: those that must be refused (section 7.3; items 129-136), each wrong in one way, and keys as they come from one
+ * (items 40-49, 124-129, 143-147): of use at once, and for what was asked for. A breach is judged only where the deployment has shown
+ * that it understood what was meant.
+ */
+import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
+import type { AdminRole } from "../../target/target.ts";
+import { ANY_SUCCESS, fits } from "../checks.ts";
+import type { Context } from "../context.ts";
+import {
+  adminOf,
+  FREE_ONLY,
+  isServerError,
+  type ListMember,
+  lacksWhatWasNotRead,
+  makeKey,
+  mayMakeKeys,
+  misunderstood,
+  noMoreKeys,
+  notAsExpected,
+  notRead,
+  readsKind,
+  readsMember,
+  readsOrigins,
+  readsOurBodies,
+  whyNoKey,
+} from "../keys/key-bodies.ts";
+import { exchangeWith, FULL_KEY, type KeyBody, OUTCOME, serverCallWith, TILE_KEY } from "../keys/key-calls.ts";
+import { tellsText } from "../keys/made-record.ts";
+import { createKey } from "../keys/managed-keys.ts";
+import type { Needs } from "../planning/needs.ts";
+import { type Cost, type Rule, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { firstUse, until } from "../sending/settling.ts";
+import { FORMS } from "../sending/test-call.ts";
+import { recorded, skipped } from "../verdict.ts";
+
+const { must, info } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
+
+const ANY_ADMIN: readonly AdminRole[] = ["admin_pro", "admin_key_limit", "admin_free"];
+
+/** Why a creation that was admitted, or refused in other words, proves nothing; `null` where it is a breach. */
+type Doubt = (context: Context, answer: Answer, secret: string | null) => Promise<string | null>;
+
+type Refused = {
+  title: string;
+  /** A refusal creates nothing, so it is tried without permission where `writes` is absent. */
+  writes?: true;
+  cost: Cost;
+  admins?: readonly AdminRole[];
+  body: KeyBody;
+  accepts: RefusalName;
+  /** The same said in other ways; a deployment may find them malformed. */
+  others?: readonly { readonly what: string; readonly body: KeyBody }[];
+  doubt?: Doubt;
+  /** Creations that are admitted, and after which the body is refused as before. */
+  evenAfter?: readonly KeyBody[];
+};
+
+/**
+ * Whether it was key management that spoke: a 422 may be about another member, and where another administrator is understood, a path
+ * that is not found was found.
+ */
+const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
+  const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
+  return asked === undefined ? Promise.resolve(false) : readsOurBodies(context, asked);
+};
+
+const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
+  const { title, writes, cost, admins = ANY_ADMIN, body, others = [], doubt, evenAfter = [] } = rule;
+  const accepts = [outcomeOf(rule.accepts)];
+  const roles: Needs = admins.length === 1 ? { roles: admins } : { anyOf: admins };
+  // Without the permission of the other rules of this phase.
+  return rulesOf("management").must(id, spec, {
+    ...{ title, cost, needs: { ...roles, ...(writes ? { permission: "writes" } : {}) } },
+    step: async (context, checks) => {
+      const admin = admins.find(context.has);
+      if (admin === undefined) return `none of ${admins.join(", ")}`;
+      for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
+        const { answer, secret } = await createKey(context, admin, tried, what === undefined ? {} : { what });
+        // Which error decides where two apply is open (item 135).
+        if (answer.outcome === OUTCOME.limit && !accepts.includes(OUTCOME.limit))
+          return `the organization of ${admin} is at its key limit, and that is reported first`;
+        const left = isAdmitted(answer) ? noMoreKeys(context) : null;
+        if (left !== null) checks.note(left);
+        const tolerates = what === undefined ? [] : [OUTCOME.malformed];
+        if (!fits(answer, [...accepts, ...tolerates]) && !answer.transient) {
+          const otherwise = notAsExpected(answer);
+          if (otherwise !== null && !(await isOurs(context, admin, answer))) return otherwise;
+          const open = (await misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
+          if (open !== null && what === undefined) return open;
+          if (open !== null) {
+            checks.note(open);
+            continue;
+          }
+        }
+        checks.expect(answer, { accepts, tolerates });
+      }
+      for (const given of checks.failed || noMoreKeys(context) !== null ? [] : evenAfter) {
+        const { answer: before } = await createKey(context, admin, given);
+        if (!isAdmitted(before)) continue;
+        checks.expect((await createKey(context, admin, body)).answer, { accepts }, [before]);
+        break;
+      }
+      return "what was answered proves nothing";
+    },
+  });
+};
+
+/** Admitted although the member is wrong: a breach only where the member is read. */
+const unlessRead =
+  (member: ListMember): Doubt =>
+  async (context, answer) =>
+    !isAdmitted(answer) || (await readsMember(context, adminOf(answer), member)) ? null : notRead(`the ${member}`);
+
+/** A live key for browsers, as far as what was made shows: `env` may have another name, or the kind. */
+const unlessLive: Doubt = async (context, answer, secret) => {
+  if (!isAdmitted(answer)) return null;
+  if (secret?.startsWith("svc_sk_") === true) return notRead("the kind");
+  const word = /^svc_pk_([a-z]+)_/.exec(secret ?? "")?.[1];
+  if ((word !== undefined && /^(live|prod)/.test(word)) || tellsText(answer, "live")) return null;
+  if (word !== undefined) return `the key that was made says ${word}: ${notRead("env")}`;
+  // Without a word in the key: an environment that does not exist is refused by whoever reads it.
+  const strange = { ...TILE_KEY, env: "floodgate-no-such-env" as "live" };
+  const { answer: refusal } = await createKey(context, adminOf(answer), strange);
+  return refusal.status === 422 || refusal.status === 400 ? null : notRead("env");
+};
+
+/** What is said of another kind of key is no answer to a server key. */
+const unlessServerKey: Doubt = async (context, _answer, secret) =>
+  secret?.startsWith("svc_sk_") === true || (await readsKind(context)) ? null : notRead("the kind");
+
+const { allowed_origins: _, ...WITHOUT_ORIGINS } = TILE_KEY;
+const VENDOR = { ...TILE_KEY, scopes: ["maps", "vendor"] };
+/** The acknowledgement's name is not shown: each is one that a deployment may know. */
+const ACKNOWLEDGEMENTS = ["vendor_acknowledged", "acknowledge_vendor"] as const;
+
+export const REFUSED_KEY_RULES: readonly Rule[] = [
+  refused("keys-unknown-scope", [3, 134, 202], {
+    title: "creating a key with a scope that does not exist is answered 422 unknown_scope",
+    cost: { calls: 1 },
+    body: { ...TILE_KEY, scopes: ["maps", "floodgate-no-such-scope"] },
+    accepts: "unknown_scope",
+    doubt: unlessRead("scopes"),
+  }),
+  refused("keys-unknown-product", [9, 134, 202], {
+    title: "creating a key with a product that does not exist is answered 422 unknown_product",
+    cost: { calls: 1 },
+    body: { ...TILE_KEY, products: ["tile", "floodgate-no-such-product"] },
+    accepts: "unknown_product",
+    doubt: unlessRead("products"),
+  }),
+  refused("keys-live-publishable-needs-origins", [49, 134, 202], {
+    title: "creating a live publishable key without origins is answered 422 publishable_live_requires_origins",
+    cost: { calls: 2 },
+    body: { ...TILE_KEY, allowed_origins: [] },
+    accepts: "publishable_live_requires_origins",
+    others: [{ what: "a live publishable key without the member allowed_origins", body: WITHOUT_ORIGINS }],
+    doubt: unlessLive,
+  }),
+  refused("keys-free-plan-publishable-only", [48, 129], {
+    title: "a Free organization cannot create a server key: 403 free_plan_publishable_only",
+    writes: true,
+    cost: { calls: 2 },
+    admins: ["admin_free"],
+    body: { kind: "server", env: "live", scopes: ["maps"] },
+    accepts: FREE_ONLY,
+    others: [{ what: "a server key of another environment", body: { kind: "server", env: "test", scopes: ["maps"] } }],
+    doubt: unlessServerKey,
+  }),
+  refused("keys-plan-required", [130], {
+    title: "an organization without a plan cannot create a key: 403 plan_required",
+    writes: true,
+    cost: { calls: 1 },
+    admins: ["admin_no_plan"],
+    body: TILE_KEY,
+    accepts: "plan_required",
+  }),
+  refused("keys-vendor-needs-acknowledgement", [7, 47, 132], {
+    title: "the scope vendor without its acknowledgement is answered 403 vendor_scope_requires_acknowledgement",
+    writes: true,
+    cost: { calls: 6, keys: 1 },
+    admins: ["admin_pro"],
+    body: VENDOR,
+    accepts: "vendor_scope_requires_acknowledgement",
+    doubt: unlessRead("scopes"),
+    others: ACKNOWLEDGEMENTS.map((flag) => ({
+      what: `the scope vendor with "${flag}": false`,
+      body: { ...VENDOR, [flag]: false },
+    })),
+    // The acknowledgement is each key's own (item 47), not one for ever.
+    evenAfter: ACKNOWLEDGEMENTS.map((flag) => ({ ...VENDOR, [flag]: true })),
+  }),
+  refused("keys-limit-reached", [133], {
+    title: "an organization at its key limit is answered 409 key_limit_reached",
+    writes: true,
+    cost: { calls: 1 },
+    admins: ["admin_key_limit"],
+    body: TILE_KEY,
+    accepts: "key_limit_reached",
+  }),
+  info("keys-order", [135], {
+    title: "which error decides when a creation is wrong in two ways (B5)",
+    needs: { permission: "writes", roles: ["admin_free"] },
+    cost: { calls: 1 },
+    step: async (context) => {
+      const both: KeyBody = { kind: "server", env: "live", scopes: ["floodgate-no-such-scope", "vendor"] };
+      const { answer } = await createKey(context, "admin_free", both);
+      return recorded(answer.outcome, [answer]);
+    },
+  }),
+];
+
+type Restricted = { created: Answer; within: Answer; beyond: Answer };
+
+/** A key made for the editor alone, and what the exchange says to it. */
+const restricted = (context: Context): Promise<Restricted> =>
+  context.once("a key made for one product", async () => {
+    const { key, created } = await makeKey(context, "admin_pro", { ...FULL_KEY, products: ["editor"] });
+    const within = await firstUse(context, exchangeWith(key, "editor"));
+    const beyond = isAdmitted(within) ? await until(context, exchangeWith(key, "chat"), [OUTCOME.product]) : within;
+    return { created, within, beyond };
+  });
+
+/** Whether a key is restricted to the products of its creation; also `true` where that cannot be seen. */
+export const keepsProducts = async (context: Context): Promise<boolean> => {
+  if (!context.has("admin_pro")) return true;
+  const found = await restricted(context).catch(() => null);
+  return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
+};
+
+/** A Free organization is admitted to tiles, or is refused for its allowance of them alone. */
+const freeMintsTiles = async (context: Context): Promise<boolean> => {
+  if (!context.has("publishable_exhausted")) return false;
+  const answer = await context.mint("publishable_exhausted", "tile");
+  return isAdmitted(answer) || answer.outcome === outcomeOf("map_load_quota_exceeded");
+};
+
+export const CREATED_KEY_RULES: readonly Rule[] = [
+  must("key-is-created", [40, 43, 49, 124, 126, 223], {
+    title: "a publishable key that was created has its prefix, and mints sessions from its origin only",
+    expected: "a key svc_pk_… that the exchange accepts from its origin",
+    cost: { calls: 4, keys: 1 },
+    step: async (context, checks) => {
+      const before = context.answers.length;
+      const found = await makeKey(context, "admin_pro", FULL_KEY).catch((error: unknown) => {
+        // Whatever the fields are called: a body that is not understood is refused.
+        const failed = context.answers.slice(before).find(isServerError);
+        if (failed === undefined) throw error;
+        return failed;
+      });
+      if (!("key" in found)) return void checks.require(false, found, "a key, or a refusal", inWords(found));
+      const { key, created } = found;
+      const used = await firstUse(context, exchangeWith(key, "chat"));
+      const open = await lacksWhatWasNotRead(context, used);
+      if (open !== null) return open;
+      checks.require(key.secret.startsWith("svc_pk_"), created, "a key with the prefix svc_pk_", "it had another");
+      checks.admits(used, [created]);
+      const elsewhere = { originValue: "https://elsewhere.example", origin: "foreign" } as const;
+      const foreign = await context.send(exchangeWith(key, "chat", elsewhere));
+      if (isAdmitted(foreign) && !(await readsOrigins(context))) checks.note(notRead("allowed_origins"));
+      else checks.expect(foreign, { accepts: [OUTCOME.mismatch] }, [created]);
+    },
+  }),
+  must("key-products-are-kept", [45], {
+    title: "a key that was created for one product mints no other: 403 product_not_allowed",
+    expected: "a session for the product of the creation, 403 product_not_allowed for another",
+    cost: { calls: 4, keys: 1 },
+    step: async (context, checks) => {
+      const { created, within, beyond } = await restricted(context);
+      if (!isAdmitted(within)) {
+        checks.isUnclear(within);
+        return `the key that was made is of no use: ${inWords(within)}`;
+      }
+      checks.fine();
+      if (isAdmitted(beyond) && !(await readsMember(context, "admin_pro", "products")))
+        throw skipped(notRead("the products"));
+      // It has every scope, and its tier every product: only its own restriction can be the reason.
+      checks.expect(beyond, { accepts: [OUTCOME.product] }, [created, within]);
+    },
+  }),
+  must("server-key-is-created", [41, 42, 48, 129, 143, 145], {
+    title: "a paid organization can create a server key; it has its prefix, serves its scopes and no browser",
+    expected: "a key svc_sk_… that is served what its scopes allow",
+    cost: { calls: 7, keys: 1 },
+    step: async (context, checks) => {
+      mayMakeKeys(context);
+      const { answer: created, key } = await createKey(context, "admin_pro", {
+        ...({ kind: "server", env: "live" } as const),
+        scopes: ["design"],
+      });
+      if (created.subcode === FREE_ONLY) return void checks.admits(created);
+      // Which other reasons there may be is not stated: a plan may have more limits than are shown (items 13-14, 55).
+      if (key === null) return whyNoKey(context, checks, created, "no server key could be made");
+      const isServer = key.secret.startsWith("svc_sk_");
+      const used = await firstUse(context, serverCallWith(key, "design.styles"));
+      if (!isServer && used.outcome === outcomeOf("publishable_requires_session")) return notRead("the kind");
+      checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
+      if (used.outcome === OUTCOME.address && !checks.failed)
+        throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
+      if (used.outcome === OUTCOME.scope && !checks.failed && !(await readsMember(context, "admin_pro", "scopes")))
+        throw skipped(notRead("the scopes"));
+      const steps = [created, used];
+      if (!checks.admits(used, [created])) return;
+      for (const form of FORMS)
+        checks.admits(await context.send(serverCallWith(key, "design.styles", { form })), steps);
+      const page = await context.send(serverCallWith(key, "design.styles", { origin: "foreign" }));
+      checks.expect(page, { accepts: [outcomeOf("server_key_in_browser")] }, steps);
+      const other = await context.send(serverCallWith(key, "poi.enrich"));
+      if (!isAdmitted(other) || (await readsMember(context, "admin_pro", "scopes")))
+        checks.expect(other, { accepts: [OUTCOME.scope] }, steps);
+    },
+  }),
+  must("keys-free-plan-may-publish", [48, 129], {
+    title: "a Free organization is not refused a publishable key for its plan",
+    expected: `no ${FREE_ONLY} for a publishable key`,
+    needs: { permission: "writes", roles: ["admin_free"] },
+    cost: { calls: 2, keys: 1 },
+    step: async (context, checks) => {
+      mayMakeKeys(context);
+      const { answer } = await createKey(context, "admin_free", TILE_KEY);
+      const open = await misunderstood(context, answer);
+      // Nothing that the key asks for is beyond a tier that mints tiles (items 131, 136).
+      const isBeyondTier = async (): Promise<boolean> =>
+        answer.subcode === "tier_capability_not_allowed" &&
+        (await readsKind(context)) &&
+        (await freeMintsTiles(context));
+      if (checks.isUnclear(answer)) return;
+      if (isAdmitted(answer)) return checks.fine();
+      if (open !== null) return open;
+      if (answer.subcode === FREE_ONLY || (await isBeyondTier())) checks.expect(answer, { accepts: [ANY_SUCCESS] });
+      return notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`;
+    },
+  }),
+];

@@ -1,0 +1,408 @@
+/**
+ * The life of a key that this run made (items 42-46, 61, 124-127, 131, 137, 142, 147, 153; A14): narrowed, widened, moved, deleted;
+ * and who may do so. A change may take a revocation budget to arrive: it is waited for, not demanded at once.
+ */
+import { shapeOf } from "../../contract/foreign-text.ts";
+import type { AdminRole } from "../../target/target.ts";
+import type { Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
+import {
+  isServerError,
+  type ListMember,
+  lacksWhatWasNotRead,
+  makeKey,
+  mayMakeKeys,
+  notAsExpected,
+  notRead,
+  readsMember,
+  readsOrigins,
+  readsOurBodies,
+  whyNoKey,
+} from "../keys/key-bodies.ts";
+import {
+  deleteCall,
+  exchangeWith,
+  FULL_KEY,
+  KEY_ORIGIN,
+  type KeyBody,
+  type MadeKey,
+  OUTCOME,
+  serverCallWith,
+  TILE_KEY,
+  updateCall,
+} from "../keys/key-calls.ts";
+import { tellsText } from "../keys/made-record.ts";
+import { createKey } from "../keys/managed-keys.ts";
+import { type Rule, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
+import {
+  asNobody,
+  asPublishable,
+  asServer,
+  body,
+  FORMS,
+  inSession,
+  role,
+  type TestCall,
+} from "../sending/test-call.ts";
+import { inconclusive, skipped } from "../verdict.ts";
+import { forgeries } from "./forged-credentials.ts";
+import { keepsProducts } from "./key-creations.ts";
+
+const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
+const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
+
+type Made = { key: MadeKey; created: Answer };
+
+/** The new key's first call: `null` where it was admitted, else why there is no more to see. */
+const uselessFor = async (context: Context, checks: Checks, used: Answer, created: Answer): Promise<string | null> => {
+  const open = await lacksWhatWasNotRead(context, used);
+  if (open !== null) return open;
+  return checks.admits(used, [created]) ? null : "the key that was made is of no use";
+};
+
+const patch = ({ id, admin }: MadeKey, change: Partial<KeyBody>): TestCall => updateCall(admin, id, change);
+const refusedPatch = (patched: Answer): string => notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
+
+/** Whatever is waited for until it is refused so; admitted where the member is not read, it proves nothing. */
+const refusedOnceRead = async (
+  context: Context,
+  call: TestCall,
+  accepts: readonly string[],
+  member: ListMember,
+): Promise<Answer> => {
+  const answer = await until(context, call, accepts);
+  if (isAdmitted(answer) && !(await readsMember(context, "admin_pro", member))) throw skipped(notRead(`the ${member}`));
+  return answer;
+};
+
+const SERVER_KEY: KeyBody = { kind: "server", env: "live", scopes: ["ai", "design"] };
+
+/** A server key that is served; throws where there is none to be had, for other rules say why. */
+const serving = async (context: Context): Promise<{ key: MadeKey; steps: readonly Answer[] }> => {
+  const { key, created } = await makeKey(context, "admin_pro", SERVER_KEY);
+  const used = await firstUse(context, serverCallWith(key, "design.styles"));
+  if (isAdmitted(used)) return { key, steps: [created, used] };
+  const why = `the server key that was made is not served: ${inWords(used)}`;
+  throw used.transient ? inconclusive(why) : skipped(why);
+};
+
+const MOVED_TO = "https://floodgate-verify-moved.example";
+/** Addresses that are nobody's (RFC 5737). */
+const ELSEWHERE = "203.0.113.0/24";
+
+/** The list is returned, or a broken one is refused where this one was taken. */
+const readsAddresses = async (context: Context, created: Answer): Promise<boolean> => {
+  if (tellsText(created, ELSEWHERE) || tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
+  for (const broken of [["floodgate-no-such-address"], 7] as readonly unknown[]) {
+    const { answer } = await createKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: broken as string[] });
+    if (answer.status === 422 || answer.status === 400) return true;
+  }
+  return false;
+};
+
+/** Whether the answer shows that the key exists is the deployment's affair (item 127). */
+const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
+
+const widening: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
+  ["scopes", { scopes: ["maps", "ai"] }],
+  ["products", { products: ["tile", "chat"] }],
+];
+
+export const KEY_CHANGE_RULES: readonly Rule[] = [
+  must("keys-widening-beyond-tier", [131, 137], {
+    title: "a PATCH that widens a key beyond the tier is answered 403 tier_capability_not_allowed, and changes nothing",
+    expected: "403 tier_capability_not_allowed",
+    needs: ON_FREE,
+    cost: { calls: 6, keys: 1 },
+    step: async (context, checks) => {
+      mayMakeKeys(context);
+      const { answer, key } = await createKey(context, "admin_free", TILE_KEY);
+      if (key === null) return whyNoKey(context, checks, answer, "no key to widen could be made");
+      // What the key lacks itself is reported before what its tier lacks, so the answer shows what is stored.
+      const before = await firstUse(context, exchangeWith(key, "chat"));
+      for (const [member, change] of widening) {
+        const patched = await context.send(patch(key, change));
+        const open = notAsExpected(patched);
+        if (open !== null) checks.note(open);
+        else if (patched.subcode === "publishable_live_requires_origins" && !(await readsOrigins(context)))
+          checks.note(notRead("allowed_origins"));
+        else if (isAdmitted(patched) && !(await readsMember(context, "admin_free", member)))
+          checks.note(notRead(`the ${member}`));
+        else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
+          checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
+        else checks.expect(patched, { accepts: [OUTCOME.tier] }, [answer]);
+      }
+      if (!checks.failed && (before.outcome === OUTCOME.scope || before.outcome === OUTCOME.product)) {
+        const after = await afterArrival(context, exchangeWith(key, "chat"), [before.outcome]);
+        const isWidened = isAdmitted(after) || [OUTCOME.scope, OUTCOME.product, OUTCOME.tier].includes(after.outcome);
+        if (after.outcome === before.outcome) checks.fine();
+        else if (isWidened)
+          checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
+        else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
+      }
+      return "PATCH is not as expected";
+    },
+  }),
+  must("key-origins-are-changed", [43, 124], {
+    title: "a key whose allowed origins were changed mints sessions from the new origin, and from the old one no more",
+    expected: "a session from the new origin, 403 session_origin_mismatch from the old one",
+    cost: { calls: 6, keys: 1 },
+    step: async (context, checks) => {
+      const asked = { ...TILE_KEY, scopes: ["ai"], products: ["chat"] };
+      const { key, created } = await makeKey(context, "admin_pro", asked);
+      const before = await firstUse(context, exchangeWith(key, "chat"));
+      if (!isAdmitted(before)) {
+        checks.isUnclear(before);
+        return `the key that was made is of no use: ${inWords(before)}`;
+      }
+      const patched = await context.send(patch(key, { allowed_origins: [MOVED_TO] }));
+      if (!isAdmitted(patched)) {
+        checks.isUnclear(patched);
+        if (isServerError(patched)) checks.admits(patched, [created, before]);
+        return refusedPatch(patched);
+      }
+      if (!(await readsOrigins(context))) return notRead("allowed_origins");
+      const steps = [created, before, patched];
+      const moved = await until(context, exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
+      if (!checks.admits(moved, steps)) return;
+      const { mismatch } = OUTCOME;
+      const old = await until(context, exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
+      checks.expect(old, { accepts: [mismatch] }, [...steps, moved]);
+    },
+  }),
+  must("key-is-narrowed-and-widened", [45, 46, 137], {
+    title: "a key narrowed to one product mints no other, and does again when it is widened",
+    expected: "403 product_not_allowed while narrowed, a session before and after",
+    cost: { calls: 8, keys: 1 },
+    step: async (context, checks) => {
+      const { key, created }: Made = await makeKey(context, "admin_pro", FULL_KEY);
+      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const useless = await uselessFor(context, checks, before, created);
+      if (useless !== null) return useless;
+      const narrowed = await context.send(patch(key, { products: ["editor"] }));
+      if (!isAdmitted(narrowed)) {
+        const why = refusedPatch(narrowed);
+        if (narrowed.transient) return checks.unclear(why);
+        // The tier admits what the key mints already, and nothing was widened.
+        const within = narrowed.outcome === OUTCOME.tier ? await context.send(exchangeWith(key, "editor")) : null;
+        if (within !== null && isAdmitted(within)) checks.admits(narrowed, [created, before, within]);
+        if (isServerError(narrowed)) checks.admits(narrowed, [created, before]);
+        if (!checks.failed) throw skipped(why);
+        return;
+      }
+      if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
+      const fits = [OUTCOME.product, OUTCOME.scope];
+      const during = await refusedOnceRead(context, exchangeWith(key, "chat"), fits, "products");
+      // It minted chat a moment ago, so neither its scopes nor its tier can be the reason.
+      const steps = [created, narrowed];
+      checks.expect(during, { accepts: [OUTCOME.product] }, steps);
+      checks.admits(await context.send(exchangeWith(key, "editor")), steps);
+      const widened = await context.send(patch(key, { products: ["editor", "chat"] }));
+      if (!checks.admits(widened, steps)) return;
+      checks.admits(await until(context, exchangeWith(key, "chat"), ["2xx"]), [...steps, widened]);
+    },
+  }),
+  must("deleted-key-is-dead", [61, 142, 153], {
+    title: "a deleted key mints no session any more: 401",
+    expected: "401 from the exchange once the deletion has arrived",
+    cost: { calls: 10, keys: 1 },
+    step: async (context, checks) => {
+      const { key, created } = await makeKey(context, "admin_pro", FULL_KEY);
+      const used = await firstUse(context, exchangeWith(key, "chat"));
+      const useless = await uselessFor(context, checks, used, created);
+      if (useless !== null) return useless;
+      const deleted = await context.send(deleteCall("admin_pro", key.id));
+      if (!checks.admits(deleted, [created])) return;
+      const accepts = [OUTCOME.unauthenticated];
+      const steps = [created, used, deleted];
+      const facts = { state: "revoked" } as const;
+      checks.expect(await untilEverywhere(context, exchangeWith(key, "chat", { facts }), accepts), { accepts }, steps);
+      const value = used.fields.session_token;
+      if (typeof value !== "string") return;
+      // A14: the token may be frozen, and then lives to its own end; that is too long to wait for.
+      const session = await context.send({
+        ...inSession("chat", "poi.enrich", { originValue: KEY_ORIGIN, facts, what: "a session of a deleted key" }),
+        credential: { as: "session", of: role("admin_pro"), product: "chat" },
+        secret: { value, variable: "$CREATED_SESSION" },
+      });
+      if (isAdmitted(session))
+        checks.note(`sessions of a deleted key live on for up to ${shapeOf(used.fields.expires_in)} s (A14)`);
+      else checks.expect(session, { accepts }, steps);
+    },
+  }),
+  must("key-of-another-organization", [125, 127], {
+    title: "only its own organization's administrator can change or delete a key: not another's, and no platform key",
+    expected: "a refusal, and the key as it was",
+    cost: { calls: 14, keys: 1 },
+    step: async (context, checks) => {
+      const { key, created } = await makeKey(context, "admin_pro", FULL_KEY);
+      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const { credentials } = context.target;
+      const own = credentials?.admin_pro?.org;
+      const others = (["admin_key_limit", "admin_free", "admin_no_plan"] as const).filter(
+        (admin) => context.has(admin) && (own === undefined || credentials?.[admin]?.org !== own),
+      );
+      const callers: TestCall["credential"][] = others.map((admin) => ({ as: "admin", of: role(admin) }));
+      callers.push({ as: "none" });
+      if (context.has("server")) callers.push({ as: "server", of: role("server") });
+      for (const credential of callers) {
+        const by = { credential, open: true } as const;
+        // What the owner's own tier would admit anyway, so that only the owner can be the reason to refuse.
+        const change = updateCall("admin_pro", key.id, { products: ["tile"] }, by);
+        for (const call of [change, deleteCall("admin_pro", key.id, by)]) {
+          const answer = await context.send(call);
+          if (checks.isUnclear(answer)) continue;
+          const isDenied = answer.status !== null && DENIED.has(answer.status);
+          checks.require(isDenied, answer, "401, 403 or 404", inWords(answer));
+        }
+      }
+      // A breach that was seen decides; whether the key has changed as well is then not waited for.
+      if (!checks.failed && isAdmitted(before))
+        checks.admits(await afterArrival(context, exchangeWith(key, "chat"), ["2xx"]), [created]);
+    },
+  }),
+  must("key-scopes-are-taken-away", [42, 124, 137, 156], {
+    title: "a server key whose scope was taken away is served no more for it: 403 insufficient_scope",
+    expected: "403 insufficient_scope once the change has arrived",
+    cost: { calls: 5, keys: 1 },
+    step: async (context, checks) => {
+      const { key, steps } = await serving(context);
+      const patched = await context.send(patch(key, { scopes: ["ai"] }));
+      checks.isUnclear(patched);
+      // Nothing was widened.
+      if (patched.outcome === OUTCOME.tier || isServerError(patched)) checks.admits(patched, steps);
+      if (!isAdmitted(patched)) return refusedPatch(patched);
+      const accepts = [OUTCOME.scope];
+      const after = await refusedOnceRead(context, serverCallWith(key, "design.styles"), accepts, "scopes");
+      checks.expect(after, { accepts }, [...steps, patched]);
+    },
+  }),
+  must("deleted-server-key-is-dead", [61, 142, 153, 190, 223], {
+    title: "a server key that was in use is served no more once it is deleted: 401",
+    expected: "401 once the deletion has arrived",
+    cost: { calls: 10, keys: 1 },
+    step: async (context, checks) => {
+      const { key, steps } = await serving(context);
+      const deleted = await context.send(deleteCall("admin_pro", key.id));
+      if (deleted.status === 404 || deleted.status === 405) return `DELETE was refused: ${inWords(deleted)}`;
+      if (!checks.admits(deleted, steps)) return;
+      const accepts = [OUTCOME.unauthenticated];
+      const dead = serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
+      checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
+      // What is answered about a key that is no more is open (item 141), but no server error.
+      const again = deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
+      const twice = await context.send(again);
+      const isFailed = twice.status !== null && twice.status >= 500 && !twice.transient;
+      if (isFailed) checks.require(false, twice, "a success or a refusal", inWords(twice));
+    },
+  }),
+  must("key-addresses-are-kept", [44, 147], {
+    title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
+    expected: "403 ip_not_allowed",
+    cost: { calls: 3, keys: 1 },
+    step: async (context, checks) => {
+      const { key, created } = await makeKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
+      const used = await firstUse(context, serverCallWith(key, "design.styles"));
+      if (isAdmitted(used) && !(await readsAddresses(context, created))) return notRead("allowed_ips");
+      if (!isAdmitted(used) && used.outcome !== OUTCOME.address && !used.transient)
+        return `the server key that was made is of no use: ${inWords(used)}`;
+      checks.expect(used, { accepts: [OUTCOME.address] }, [created]);
+    },
+  }),
+];
+
+/** Organizations with a paid plan, in which nothing else stands in the way. */
+const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
+const AS_SESSION = "svc_sess_live_";
+
+/** An administrator's token with one thing changed; none where it is no JWT. */
+const forgedTokens = (token: string): TestCall[] =>
+  forgeries(`${AS_SESSION}${token}`).map(({ what, value }) =>
+    asNobody("keys.create", {
+      credential: { as: "unknown" },
+      secret: { value: value.slice(AS_SESSION.length), variable: "$FORGED_TOKEN" },
+      what: what.replace("a session token", "an administrator's token"),
+    }),
+  );
+
+/** A session, if one is to be had. Sent as an unknown credential: that it is refused says nothing of its life. */
+const sessionCallers = async (context: Context): Promise<TestCall[]> => {
+  if (!context.has("publishable")) return [];
+  const { session_token: value } = (await context.mint("publishable", "editor")).fields;
+  if (typeof value !== "string") return [];
+  const secret = { value, variable: "$SESSION_PUBLISHABLE_EDITOR" };
+  return FORMS.map((form) =>
+    asNobody("keys.create", { credential: { as: "unknown" }, secret, form, what: "a session" }),
+  );
+};
+
+/** One that any deployment can read as an id, and one that only those can that take any text. */
+const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"];
+
+export const KEY_AUTHORITY_RULES: readonly Rule[] = [
+  must("keys-not-with-a-platform-key", [125], {
+    title: "key management takes neither a platform key, a session nor a forged token for an administrator's",
+    expected: "401 or 403",
+    needs: { permission: "writes", anyOf: PAID },
+    cost: { calls: 11 },
+    step: async (context, checks) => {
+      const admin = PAID.find(context.has) as AdminRole;
+      const callers = [
+        asNobody("keys.create"),
+        asNobody("keys.create", { credential: { as: "garbage" } }),
+        ...FORMS.map((form) => asServer("keys.create", { form })).filter(() => context.has("server")),
+        ...FORMS.map((form) => asPublishable("keys.create", { form, origin: "none" })).filter(() =>
+          context.has("publishable"),
+        ),
+        ...(await sessionCallers(context)),
+        ...forgedTokens(await context.secretOf(admin)),
+      ];
+      for (const caller of callers) {
+        const { answer } = await createKey(context, admin, TILE_KEY, { ...caller, open: true });
+        const otherwise = notAsExpected(answer);
+        if (otherwise !== null && answer.status !== 422) return otherwise;
+        if (checks.isUnclear(answer)) continue;
+        const isKept = answer.status === 401 || answer.status === 403 || answer.status === 422;
+        checks.require(isKept, answer, "401 or 403", inWords(answer));
+        if (isKept && answer.outcome !== OUTCOME.unauthenticated)
+          checks.note(`${answer.outcome} for ${caller.credential.as}`);
+      }
+    },
+  }),
+  must("keys-malformed-body", [202, 223], {
+    title: "a creation whose body is no JSON is answered 422, and makes no key",
+    expected: "422",
+    cost: { calls: 1 },
+    step: async (context, checks) => {
+      const { answer } = await createKey(context, "admin_pro", TILE_KEY, {
+        // Neither closed nor a form; what a lenient reader would make of it names no kind of key.
+        body: body('{"name": "floodgate-verify", "allowed_origins": [', "malformed"),
+        what: "a creation with broken JSON",
+        open: true,
+      });
+      if (answer.status === 404 || answer.status === 405) return notAsExpected(answer) ?? inWords(answer);
+      if (!answer.transient && !(await readsOurBodies(context, "admin_pro")))
+        return "key management takes another body (its fields are not shown in the specification)";
+      // What the organization may have at all can be asked before the body is read (item 135).
+      checks.expect(answer, { accepts: [OUTCOME.malformed], tolerates: [OUTCOME.limit] });
+    },
+  }),
+  must("keys-unknown-key", [223], {
+    title: "a change or a deletion of a key that does not exist is answered without a server error",
+    expected: "no 5xx",
+    cost: { calls: 4 },
+    step: async (context, checks) => {
+      for (const id of NO_KEYS) {
+        for (const call of [updateCall("admin_pro", id, { products: ["tile"] }), deleteCall("admin_pro", id)]) {
+          const answer = await context.send({ ...call, what: "a key that does not exist", open: true });
+          if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+          else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));
+          if (isAdmitted(answer))
+            checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);
+        }
+      }
+    },
+  }),
+];

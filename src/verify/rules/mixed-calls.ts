@@ -1,0 +1,139 @@
+/**
+ * Calls put together at random from every role, origin, route and header (items 68-81, 145-156), because the tables of the other
+ * rules hold what somebody thought of. The order of checks in invariants/evidence/legal-answers.ts says what fits, every reading
+ * allowed. The seed of the run decides, so a replay makes the same calls.
+ */
+import { countedAs, outcomeOf } from "../../contract/refusals.ts";
+import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
+import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
+import type { KeyRole } from "../../target/target.ts";
+import { pick, whole } from "../../workload/random.ts";
+import type { CredentialRef, OriginRef } from "../../workload/step.ts";
+import { type Checks, callInWords, isSessionsOff } from "../checks.ts";
+import { type Context, scopeOf } from "../context.ts";
+import { type Rule, rulesOf } from "../rule.ts";
+import { RUNTIME_ROUTES } from "../runtime-routes.ts";
+import { type Answer, isAdmitted } from "../sending/answer.ts";
+import { FORMS, role, type TestCall } from "../sending/test-call.ts";
+
+const { must } = rulesOf("order");
+const CALLS = 90;
+/** As many as a browser opens at once: a map that starts does so, and nobody calls it load. */
+const TOGETHER = 8;
+const ROUNDS = 4;
+
+const PUBLISHABLE: readonly KeyRole[] = [
+  ...(["publishable", "publishable_other_org", "publishable_no_ai", "publishable_tile_only"] as const),
+  ...(["publishable_downgraded", "publishable_exhausted", "publishable_hard_stop", "publishable_basemap"] as const),
+];
+const SERVER: readonly KeyRole[] = ["server", "server_no_design", "server_foreign_ip", "server_downgraded"];
+/** Roles whose sessions cost no map load, and for what. */
+const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
+  { of: "publishable", product: "chat" },
+  { of: "publishable", product: "editor" },
+  { of: "publishable_no_ai", product: "editor" },
+  { of: "publishable_other_org", product: "chat" },
+];
+const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
+/** Not the metered one: a random call must not be charged. */
+const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
+const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
+  ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.apply"] as const),
+]);
+
+const credentialsOf = ({ has }: Context): CredentialRef[] => [
+  ...(["none", "garbage", "unknown"] as const).map((as) => ({ as })),
+  ...PUBLISHABLE.filter(has).map((name): CredentialRef => ({ as: "publishable", of: role(name) })),
+  ...SERVER.filter(has).map((name): CredentialRef => ({ as: "server", of: role(name) })),
+  ...SESSIONS.filter(({ of }) => has(of)).map(
+    ({ of, product }): CredentialRef => ({ as: "session", of: role(of), product }),
+  ),
+];
+
+/** So many calls of the run's seed, from the `first` on. */
+const drawn = async (context: Context, first: number, length: number): Promise<TestCall[]> => {
+  const { seed } = context;
+  const credentials = credentialsOf(context);
+  const forms = await context.exchangeForms();
+  return Array.from({ length }, (_, k): TestCall => {
+    const i = first + k;
+    const credential = pick(seed, i, 1, credentials);
+    const origin = pick(seed, i, 2, ORIGINS);
+    if (whole(seed, i, 3, 5) < 2) {
+      const product = pick(seed, i, 4, ["chat", "editor", "viewer"] as const);
+      return { route: "sdk.sessions", credential, origin, product, form: pick(seed, i, 5, forms) };
+    }
+    // Whether a session opens the routes of another scope is A16, and another rule's.
+    const routes =
+      credential.as === "session"
+        ? ROUTES.filter((route) => scopeOf(route) === PRODUCT_SCOPE[credential.product])
+        : ROUTES;
+    return { route: pick(seed, i, 4, routes), credential, origin, form: pick(seed, i, 5, FORMS) };
+  });
+};
+
+const legalOf = (line: Answer["line"]) => legalAnswers(line, { ours: false, stateUnsettled: false });
+
+/** A4: a session token may be no credential at all where a key belongs. */
+const isNoKey = ({ testCall, outcome }: Answer): boolean =>
+  testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === outcomeOf("unauthenticated");
+
+/** A7: what a viewer without a key is answered is the deployment's affair. */
+const isAnonymousViewer = ({ testCall: { route, product, credential } }: Answer): boolean =>
+  route === "sdk.sessions" && product === "viewer" && credential.as === "none";
+
+/** The order of checks is stated for the exchange only; at runtime a later one that fails as well may decide (5.2-5.6). */
+const isLaterCheck = ({ testCall, line, outcome, status }: Answer): boolean => {
+  const { facts } = line;
+  if (facts === undefined || testCall.route === "sdk.sessions" || status !== 403) return false;
+  const past = facts.credential === "session" ? "session" : "server";
+  const settled = { ...facts, credential: past, origin: past === "session" ? "listed" : "none" } as const;
+  return legalOf({ ...line, facts: settled })?.has(outcome) === true;
+};
+
+const isOpen = ({ testCall, outcome, status }: Answer): boolean =>
+  BODY_NOT_SHOWN.has(testCall.route) &&
+  (outcome === "422 malformed_body" || (testCall.route === "poi.enrich" && status === 404));
+
+const judge = (checks: Checks, answer: Answer): void => {
+  const legal = legalOf(answer.line);
+  if (legal === null || isSessionsOff(answer) || isAnonymousViewer(answer)) return;
+  const isLegal = legal.has(countedAs(answer.outcome)) || (legal.has("200") && isAdmitted(answer));
+  if (isLegal || isOpen(answer) || isNoKey(answer)) {
+    if (!checks.isUnclear(answer)) checks.fine();
+  } else if (isLaterCheck(answer)) {
+    checks.fine();
+    checks.note(`${answer.outcome} decides at runtime before ${[...legal].find((one) => /^40[13]/.test(one))}`);
+  } else if (!checks.isUnclear(answer)) {
+    const accepts = [...legal];
+    checks.breach({ expected: accepts.join(" or "), got: callInWords(answer), steps: [answer], accepts });
+  }
+};
+
+const expected = "an answer that the specification allows this call";
+
+export const MIXED_RULES: readonly Rule[] = [
+  must("mixed-calls", [68, 69, 70, 71, 72, 74, 81, 145, 147, 149, 151, 153, 156], {
+    title: "any call is answered by a check that it fails, and admitted only when it fails none",
+    expected,
+    cost: { calls: CALLS },
+    step: async (context, checks) =>
+      context.each(await drawn(context, 0, CALLS), async (call) => judge(checks, await context.send(call))),
+  }),
+  // A server that keeps the caller of one call while it waits in another mixes them up.
+  must("simultaneous-calls-keep-apart", [2, 46, 69, 153, 156], {
+    title: "calls of different callers at the same moment are each answered as their own",
+    expected,
+    cost: { calls: TOGETHER * ROUNDS },
+    step: async (context, checks) => {
+      // Sessions are minted before, so that it is no part of what happens at once.
+      for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
+      const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
+      for (let round = 0; round < ROUNDS; round++) {
+        const calls = await drawn(context, CALLS + round * together, together);
+        const answers = await Promise.all(calls.map((call) => context.send({ ...call, atOnce: true })));
+        for (const answer of answers) judge(checks, answer);
+      }
+    },
+  }),
+];

@@ -1,0 +1,385 @@
+/**
+ * Optional members of bodies and queries (items 66-67, 89-93, 99, 102, 112). Their types are not shown, so one refusal says nothing:
+ * it is judged beside a call that differs in nothing else, and that is made only where something was refused.
+ */
+
+import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
+import { type Caller, type Context, callersOf, scopeOf } from "../context.ts";
+import { type Rule, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { body, json, mint, type TestCall } from "../sending/test-call.ts";
+import { CannotJudge } from "../verdict.ts";
+import { isMalformed, reasonIn, wordingOf } from "../wording.ts";
+import { specimens } from "./streams.ts";
+
+const { must, should } = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });
+
+type Route = "chat.control" | "chat.summary" | "poi.enrich" | "design.analyze";
+
+/** The call by the first caller of the route; the rules need one. */
+const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<Answer> =>
+  context.send({ ...(callersOf(context, scopeOf(route))[0] as Caller), route, ...more });
+
+/** An analysis is metered, and other rules need some as well. */
+const SPARE_ANALYSES = 5;
+const DATASET = {
+  columns: [
+    { name: "city", type: "string" },
+    { name: "people", type: "number" },
+  ],
+  sample_rows: [{ city: "Bern", people: 137_000 }],
+};
+
+/** The analysis that rules look at: without a prompt, and with one where that was refused or the budget has one to spare. */
+export const analyses = (context: Context): Promise<Answer[]> =>
+  context.once("analyses", async () => {
+    if (callersOf(context, "design").length === 0 || context.budget.left("analyses") < 1) return [];
+    const analyse = (what: string, more: object): Promise<Answer> =>
+      ask(context, "design.analyze", { what, body: json({ dataset: DATASET, ...more }) });
+    const bare = await analyse("a dataset without a prompt", {});
+    if (isAdmitted(bare) ? context.budget.left("analyses") < SPARE_ANALYSES : !isMalformed(bare)) return [bare];
+    return [bare, await analyse("a dataset with a prompt", { prompt: "Show where most people live" })];
+  });
+
+const TYPES = ["poi", "building"] as const;
+const NO_TYPE = "floodgate-no-such-type";
+/** Beside the type, all that such a summary could need. */
+const ANY_SUMMARY = {
+  ...{ name: "Harbour", lat: 52.52, lon: 13.37, id: "1", category: "cafe", address: "Harbour 1", lang: "en" },
+  ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
+};
+
+const summary = (
+  type: (typeof TYPES)[number] | typeof NO_TYPE,
+  more: object,
+): Pick<TestCall, "route" | "body" | "what"> => ({
+  ...{ route: "chat.summary", what: `a summary of type ${type}` },
+  body: json({ type, ...more }),
+});
+
+/** Every caller once and either type once. */
+export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
+  context.once("summaries of either type", async () => {
+    const callers = callersOf(context, "ai");
+    const calls = TYPES.flatMap((type, i) => {
+      const caller = callers[i % Math.max(1, callers.length)];
+      return caller === undefined ? [] : [{ ...caller, ...summary(type, { name: "Harbour" }) }];
+    });
+    return Promise.all(calls.map(context.send));
+  });
+
+const REQUIRED = { lat: "52.52", lon: "13.37", name: "Cafe", category: "cafe" };
+const ADDRESS = "https://cafe.example/1";
+/** Values that anybody would try; the first of each go together. */
+const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
+  lang: ["en", "en-US", "de", "fr", "es", "EN"],
+  source: ["osm", "search", "map", "1", ADDRESS],
+  id: ["1", "node/1", "cafe", "Q42", "00000000-0000-4000-8000-000000000001", ADDRESS],
+  poi_context: ["cafe", "{}", "1", '{"name":"Cafe"}', ADDRESS],
+};
+const UNLISTED = "floodgate_option";
+
+type Parameters = Readonly<Record<string, string>>;
+
+const askPoi = (context: Context, more: Parameters, required: Parameters = REQUIRED): Promise<Answer> => {
+  const names = Object.keys(more).join(", ");
+  const what = names === "" ? "the required parameters alone" : `the required parameters and ${names}`;
+  const path = `/retrieval/poi/enrich?${new URLSearchParams({ ...required, ...more })}`;
+  return ask(context, "poi.enrich", { what, path, open: true });
+};
+
+const isPoiServed = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404;
+
+/** `taken`: the first of its values that was not called malformed; `refused`: those before it. */
+type Tried = { name: string; taken: Answer | null; refused: Answer[] };
+type PoiCalls = { bare: Answer; full: Answer; tried: Tried[]; never: Tried[] };
+
+/** The call without and with all parameters; one at a time where both were refused, or only the full one. */
+const poiCalls = (context: Context): Promise<PoiCalls> =>
+  context.once("optional parameters of a place", async () => {
+    const bare = await askPoi(context, {});
+    const full = await askPoi(
+      context,
+      Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value])),
+    );
+    const tried: Tried[] = [];
+    const inDoubt = isMalformed(bare) ? !isPoiServed(full) : isMalformed(full) && isPoiServed(bare);
+    for (const [name, values] of inDoubt ? Object.entries(OPTIONAL) : []) {
+      const one: Tried = { name, taken: null, refused: [] };
+      for (const value of values) {
+        const answer = await askPoi(context, { [name]: value });
+        if (isMalformed(answer)) one.refused.push(answer);
+        else one.taken = answer;
+        if (one.taken !== null) break;
+      }
+      tried.push(one);
+      if (isMalformed(bare) && one.taken !== null && isPoiServed(one.taken)) break;
+    }
+    return { bare, full, tried, never: tried.filter(({ taken }) => taken === null) };
+  });
+
+/**
+ * The answer to an unlisted parameter, where the service refuses this one in the same words and a malformed value in others: then
+ * it does not know the parameter. A list of values that we did not guess is refused otherwise.
+ */
+const saysUnknown = async (context: Context, { name, refused: [first] }: Tried): Promise<Answer | null> => {
+  const [value = ""] = OPTIONAL[name] ?? [];
+  if (first === undefined) return null;
+  const unlisted = await askPoi(context, { [UNLISTED]: value });
+  const malformed = await askPoi(context, {}, { ...REQUIRED, lat: "north" });
+  if (!isMalformed(unlisted) || !isMalformed(malformed)) return null;
+  const said = reasonIn(first, name, value);
+  const isSame = said === reasonIn(unlisted, UNLISTED, value) && said !== reasonIn(malformed, "lat", "north");
+  return isSame ? unlisted : null;
+};
+
+const OF_THE_QUERY = "the types of the query are not shown in the specification";
+const NEEDLESS = "none of the optional parameters to be needed";
+
+const LAT_LON = { lat: 52.52, lon: 13.37 };
+/** All that a place on the map could need. */
+const ANY_PLACE = {
+  ...{ center: [13.37, 52.52], coords: LAT_LON, position: LAT_LON, ...LAT_LON, lng: 13.37, latitude: 52.52 },
+  ...{ longitude: 13.37, zoom: 14, accuracy: 10, name: "Harbour", label: "Harbour", address: "Harbour 1" },
+  ...{ city: "Berlin", country: "DE", type: "Point", coordinates: [13.37, 52.52] },
+};
+/** The likeliest first: those are sent together. `null` is last, for it may stand for an absent field. */
+const VALUES: Readonly<Record<string, readonly unknown[]>> = {
+  location: [
+    ...[LAT_LON, { lat: 52.52, lng: 13.37 }, { latitude: 52.52, longitude: 13.37 }, ANY_PLACE, [13.37, 52.52]],
+    ...[{ type: "Point", coordinates: [13.37, 52.52] }, "52.52,13.37", "Berlin", {}, 7, null],
+  ],
+  map_zoom: [14, 14.5, "14", 3, { zoom: 14, level: 14, value: 14 }, [14], null],
+  lang: ["en", "en-US", "de", "EN", ["en"], { code: "en" }, null],
+  session_id: [
+    ...["6f1d2c3b-4a59-4e68-8f70-1a2b3c4d5e6f", "floodgate", "6f1d2c3b4a594e688f701a2b3c4d5e6f"],
+    ...["01J9Z3K4M5N6P7Q8R9S0T1V2W3", 7, {}, [], null],
+  ],
+  auto_actions: [true, [], {}, "auto", "on", "all", "none", "always", 1, ["zoom"], { enabled: true }, null],
+  app_snapshot: [{}],
+};
+
+const askControl = (context: Context, more: Readonly<Record<string, unknown>>): Promise<Answer> => {
+  const messages = [{ role: "user", content: "Where is the harbour?" }];
+  const names = Object.keys(more);
+  const of = names.length === 1 ? JSON.stringify(more) : names.join(", ");
+  const what = names.length === 0 ? "messages alone" : `messages and ${of}`;
+  return ask(context, "chat.control", { what, body: json({ messages, ...more }), open: true });
+};
+
+/** A deployment may take only the ids that it gave out. */
+const sessionIds = async (context: Context): Promise<unknown[]> => {
+  const sent = (await specimens(context)).flatMap(({ sse }) => sse.frames.map(({ json: data }) => data));
+  return sent.flatMap((data) => (data as { session_id?: unknown } | null | undefined)?.session_id ?? []).slice(0, 1);
+};
+
+/** Under these names a refusal repeats what was sent. */
+const REPEATED = new Set(["input", "value", "received"]);
+
+const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unknown): string => {
+  const text = JSON.stringify([detail, error, errors], (name, inner) => (REPEATED.has(name) ? "..." : inner));
+  return typeof value === "string" ? text.replaceAll(JSON.stringify(value), '"..."') : text;
+};
+
+/** Which field of the control stream is refused whatever stands in it, always in the same words. */
+const judgeEachField = async (context: Context, checks: Checks, bare: Answer): Promise<void> => {
+  for (const name of Object.keys(VALUES)) {
+    const reasons = new Set<string>();
+    let last: Answer | null = null;
+    let tries = 0;
+    for (const value of [...(VALUES[name] ?? []), ...(name === "session_id" ? await sessionIds(context) : [])]) {
+      last = await askControl(context, { [name]: value });
+      checks.isUnclear(last);
+      if (!isMalformed(last)) break;
+      tries += 1;
+      reasons.add(controlReason(last, value));
+    }
+    if (last === null || !isMalformed(last)) continue;
+    // What an application's snapshot holds cannot be guessed from outside.
+    if (reasons.size !== 1 || tries === 1) {
+      checks.note(`${name}: ${inWords(last)}, its type is not shown`);
+      continue;
+    }
+    const got = `${bare.outcome} for messages alone, and ${inWords(last)} with ${name}, whatever stands in it (${tries} tries)`;
+    checks.breach({ expected: `the optional field ${name} to be taken`, got, steps: [bare, last], accepts: null });
+  }
+};
+
+/** Texts that a map may be called by. */
+const MAP_IDS = [
+  ...["floodgate-verify", "3f2b8c1e-5d64-4a7b-9c1d-2e6f8a9b0c1d", "map_9f8e7d6c"],
+  ...["507f1f77bcf86cd799439011", "12345"],
+] as const;
+
+const withMember = (context: Context, member: object, what: string): Promise<Answer> =>
+  context.send(mint("publishable", "chat", { body: json({ product: "chat", ...member }), what, open: true }));
+
+const firstMapId = (context: Context): Promise<Answer> =>
+  context.once("map_id", () => withMember(context, { map_id: MAP_IDS[0] }, "a body with a map_id"));
+
+const ofMapId = { needs: { roles: ["publishable"] }, cost: { calls: 1, shared: "map_id" } } as const;
+const ofPoi = { cost: { calls: 2, shared: "optional parameters" } };
+
+export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
+  should("exchange-takes-map-id", [66, 89], {
+    title: "the exchange takes the optional map_id",
+    expected: "200 or 201",
+    ...ofMapId,
+    step: async (context, checks) => void checks.admits(await firstMapId(context)),
+  }),
+  // One variant has no map_id, and a map may be looked up: what knows no other member either, or says another word, is that.
+  must("map-id-is-not-malformed", [66, 67, 89], {
+    title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
+    expected: "map_id to be taken, whatever text it is",
+    ...ofMapId,
+    step: async (context, checks) => {
+      const first = await firstMapId(context);
+      checks.isUnclear(first);
+      if (isAdmitted(first)) checks.fine();
+      if (!isMalformed(first) || isSessionsOff(first)) return `map_id: ${inWords(first)}`;
+      const unknown = await withMember(context, { floodgate_verify: "7" }, "a body with a member that nobody knows");
+      const noJson = { body: body('{"product": "chat", ', "malformed"), what: "broken JSON", open: true } as const;
+      const broken = await context.send(mint("publishable", "chat", noJson));
+      if (!isAdmitted(unknown)) return "members that nobody knows are refused as well: a variant without it";
+      if (wordingOf(first) !== wordingOf(broken)) return `what map_id does is not shown: ${inWords(first)}`;
+      for (const map_id of MAP_IDS.slice(1)) {
+        const answer = await withMember(context, { map_id }, `a body with the map_id ${map_id}`);
+        checks.isUnclear(answer);
+        if (!isMalformed(answer)) return `not every text is taken as map_id: ${inWords(first)}`;
+      }
+      const got = `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`;
+      checks.breach({ expected: "map_id to be taken", got, steps: [unknown, first], accepts: [ANY_SUCCESS] });
+    },
+  }),
+  must("poi-optional-parameters", [99], {
+    title: "a place is enriched with and without the optional parameters of the query",
+    expected: "the same with the optional parameters and without",
+    ...ofPoi,
+    step: async (context, checks) => {
+      const { bare, full, tried, never } = await poiCalls(context);
+      for (const answer of [bare, full]) {
+        if (checks.isUnclear(answer)) continue;
+        if (isPoiServed(answer)) checks.fine();
+        else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
+      }
+      const breach = (expected: string, got: string, steps: Answer[], accepts: string[] | null = null): void =>
+        checks.breach({ expected, got, steps, accepts });
+      if (isMalformed(bare)) {
+        const served = [full, ...tried.flatMap(({ taken }) => taken ?? [])].find(isPoiServed);
+        if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
+        else {
+          const got = `${inWords(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
+          breach(NEEDLESS, got, [served, bare], [ANY_SUCCESS]);
+        }
+        return OF_THE_QUERY;
+      }
+      for (const { taken } of tried) if (taken !== null) checks.isUnclear(taken);
+      const notTaken = (name: string, { refused: [first] }: Tried, more: Answer[] = []): void => {
+        if (first === undefined) return;
+        const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
+        breach(`${name} to be taken`, got, [bare, ...more, first]);
+      };
+      const [one] = never;
+      if (one !== undefined && never.length === tried.length) {
+        notTaken(`any of ${Object.keys(OPTIONAL).join(", ")}`, one);
+        return OF_THE_QUERY;
+      }
+      for (const other of never) {
+        // What a language is called is no secret; what the others hold is not shown.
+        if (other.name === "lang") notTaken(`lang as any of ${OPTIONAL.lang?.join(", ")}`, other);
+        else {
+          const unlisted = await saysUnknown(context, other);
+          if (unlisted !== null) notTaken(`${other.name}, as with a parameter that is not listed`, other, [unlisted]);
+        }
+      }
+      if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${inWords(full)}`);
+      return OF_THE_QUERY;
+    },
+  }),
+  should("poi-takes-each-parameter", [99], {
+    title: "each optional parameter of a place is taken with one of the values that anybody would try",
+    expected: "each of the optional parameters to be taken with some value",
+    ...ofPoi,
+    step: async (context, checks) => {
+      const { bare, full, tried, never } = await poiCalls(context);
+      if (isPoiServed(full)) checks.fine();
+      if (!isPoiServed(bare)) return OF_THE_QUERY;
+      for (const { taken } of tried) if (taken !== null && isPoiServed(taken)) checks.fine();
+      // What the other rule says is not said twice.
+      const rest = never.length === tried.length ? [] : never.filter(({ name }) => name !== "lang");
+      for (const { name, refused } of rest) {
+        const got = `${inWords(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
+        checks.breach({ expected: `${name} to be taken`, got, steps: [bare, ...refused], accepts: null });
+      }
+      return OF_THE_QUERY;
+    },
+  }),
+  must("summary-takes-both-types", [93], {
+    title: "a summary is streamed of a poi and of a building alike",
+    expected: "either type to be taken where the other is",
+    cost: { calls: 2, shared: "summaries" },
+    step: async (context, checks) => {
+      const answers = await summariesOfEitherType(context);
+      for (const answer of answers) if (isAdmitted(answer)) checks.fine();
+      const at = answers.findIndex(isMalformed);
+      const [type, other] = [TYPES[at], TYPES[1 - at]];
+      if (type === undefined || other === undefined) return;
+      const again = (of: (typeof TYPES)[number] | typeof NO_TYPE): Promise<Answer> =>
+        ask(context, "chat.summary", { ...summary(of, ANY_SUMMARY), open: true });
+      const [taken, refused, unknown] = [await again(other), await again(type), await again(NO_TYPE)];
+      for (const { transient, outcome } of [taken, refused, unknown]) if (transient) checks.unclear(outcome);
+      if (!isAdmitted(taken)) checks.note("refused for either type: the other fields are not shown");
+      else if (isAdmitted(refused)) checks.note(`type ${type} needs more fields`);
+      else if (isMalformed(refused) && isMalformed(unknown)) {
+        const got = `type ${other}: ${taken.outcome}; type ${type}: ${inWords(refused)}, as for a type that does not exist`;
+        if (reasonIn(refused, type) !== reasonIn(unknown, NO_TYPE))
+          checks.note(`type ${type}: ${inWords(refused)}, the other fields are not shown`);
+        else
+          checks.breach({ expected: `type ${type} to be taken`, got, steps: [taken, refused], accepts: [ANY_SUCCESS] });
+      }
+      return "refused for either type: the other fields are not shown in the specification";
+    },
+  }),
+  must("control-optional-fields", [90, 102], {
+    title: "the control stream is served with and without its optional fields",
+    expected: "the same with the optional fields and without",
+    cost: { calls: 2 },
+    step: async (context, checks) => {
+      const bare = await askControl(context, {});
+      const likeliest = Object.fromEntries(Object.entries(VALUES).map(([name, [value]]) => [name, value]));
+      const full = await askControl(context, likeliest);
+      for (const answer of [bare, full]) {
+        if (checks.isUnclear(answer)) continue;
+        if (isAdmitted(answer)) checks.fine();
+        else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
+      }
+      if (isMalformed(bare) && isAdmitted(full)) {
+        const got = `${inWords(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
+        const expected = "none of the optional fields to be needed";
+        checks.breach({ expected, got, steps: [full, bare], accepts: [ANY_SUCCESS] });
+      } else if (isMalformed(full) && isAdmitted(bare)) {
+        checks.note("not all of the likeliest values are taken");
+        await judgeEachField(context, checks, bare);
+      } else if (isMalformed(bare)) checks.note(`refused with and without: ${inWords(bare)}`);
+      return "the types of the fields are not shown in the specification";
+    },
+  }),
+];
+
+export const PROMPT_IS_OPTIONAL = must("analysis-prompt-is-optional", [112], {
+  title: "a dataset is analysed with and without a prompt",
+  expected: "2xx with a prompt and without",
+  cost: { calls: 1, analyses: 1, shared: "analyses" },
+  step: async (context, checks) => {
+    const answers = await analyses(context);
+    const short = answers.length === 0 ? context.short("analyses", 1) : null;
+    if (short !== null) throw new CannotJudge(short);
+    for (const answer of answers) {
+      if (checks.isUnclear(answer)) continue;
+      if (isAdmitted(answer)) checks.fine();
+      else if (answers.some(isAdmitted) && isMalformed(answer))
+        checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");
+    }
+    return `the dataset was refused: ${answers.map(inWords).join("; ")}`;
+  },
+});

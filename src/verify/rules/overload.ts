@@ -1,0 +1,235 @@
+/**
+ * More streams at once than a cap allows (items 170, 180, 183, 210, 211, 220-223). Which numbers hold may not be stated, so these
+ * rules look at how a cap is reported, whom it concerns, and what is left when it is over.
+ */
+import { statedWaitMs } from "../../contract/retry-after.ts";
+import { median } from "../../history/statistics/statistics.ts";
+import type { Context } from "../context.ts";
+import type { Rule } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { asNobody, exchangeCall } from "../sending/test-call.ts";
+import { wait } from "../sending/throttle.ts";
+import { skipped } from "../verdict.ts";
+import {
+  capNotMet,
+  fixedCaps,
+  forWantOfConnections,
+  isDown,
+  isShed,
+  loads,
+  NEEDS_LOAD,
+  overload,
+  pressRate,
+  REST_MS,
+  rateAllowed,
+  requireLimits,
+  shedIn,
+  wave,
+  wavesAroundAnEdgeCost,
+  wavesCost,
+} from "./load-burst.ts";
+
+/** More of a wave than a network loses, or than a service that stumbles now and then: one wave alone decides nothing. */
+const BAD_MIN = 2;
+
+type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
+
+/** Answers that only a second look tells from refusals over a cap. */
+const DOUBTFUL: readonly Doubt[] = [
+  { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
+  { what: "calls were answered that something is down", isBad: isDown, share: 0.15 },
+];
+
+const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
+  answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
+
+/** Whether it stands for a refusal: a lone call is served, half the wave is served whole, the whole wave shows it again. */
+const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
+  const { isBad } = doubt;
+  const { caller, bySize } = await overload(context);
+  const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
+  if (caller === null || bad === undefined) return null;
+  const [size, first] = bad;
+  const served = first.filter(isAdmitted).length;
+  if (served < 2) return null;
+  for (const calmly of [1, Math.floor(served / 2)]) {
+    await wait(REST_MS, context.signal);
+    const calm = await wave(context, calmly, [caller]);
+    if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
+  }
+  await wait(REST_MS, context.signal);
+  const second = await wave(context, size, [caller]);
+  return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
+};
+
+/** Fewer wrong names may be others' traffic. */
+const MISNAMED_MIN = 3;
+/** Over a small cap a wave has few calls: so many waves more. */
+const MORE_WAVES = 3;
+
+const isGlobal = ({ subcode }: Answer): boolean => subcode === "b2b_overloaded";
+
+/** Where a few were named wrongly and none rightly: waves between the two caps, until there are enough or one is right. */
+const moreBetween = async (context: Context, shed: readonly Answer[], size: number): Promise<Answer[]> => {
+  const { caller } = await overload(context);
+  const all = [...shed];
+  for (let at = 0; at < MORE_WAVES; at += 1) {
+    if (caller === null || all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
+    await wait(REST_MS, context.signal);
+    all.push(...shedIn(await wave(context, size, [caller])));
+  }
+  return all;
+};
+
+/** What a burst from one host does to served and refused calls alike. */
+const BURST_MS = 150;
+const QUICK_CALLS = 9;
+
+const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? received.doneUs) - received.sentUs) / 1000;
+const wholeMs = ({ received }: Answer): number => (received.doneUs - received.sentUs) / 1000;
+
+/** How long an answer takes that needs no work at all. */
+const quickMs = async (context: Context): Promise<number> => {
+  const took: number[] = [];
+  await context.each(Array(QUICK_CALLS).fill(asNobody("design.styles", { once: true })), async (call) => {
+    took.push(firstByteMs(await context.send(call)));
+  });
+  return median(took) ?? 0;
+};
+
+const WAIT_MAX_MS = 15_000;
+const RECOVER_WITHIN_MS = 12_000;
+const LOOK_EVERY_MS = 1_000;
+const REFUSALS_MAX = 120;
+const AT_A_TIME = 8;
+
+/** Refusals: each may have taken a slot and must have given it back. */
+const refuseMany = async (context: Context, count: number): Promise<void> => {
+  const more = { atOnce: true, once: true } as const;
+  const call = context.has("publishable")
+    ? exchangeCall("publishable", "foreign", "chat", more)
+    : asNobody("chat.control", more);
+  for (let i = 0; i < count; i += AT_A_TIME) {
+    const wave = Array.from({ length: Math.min(AT_A_TIME, count - i) }, () => context.send(call));
+    await Promise.all([wait((1000 / rateAllowed(context)) * AT_A_TIME, context.signal), ...wave]);
+  }
+};
+
+export const OVERLOAD_RULES: readonly Rule[] = [
+  loads.must("overload-is-reported", [183, 210, 211, 223], {
+    title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
+    expected: "2xx or a limit's own subcode, in a flat body",
+    cost: wavesCost,
+    step: async (context, checks) => {
+      const found = await overload(context);
+      const { reached, answers, bySize } = found;
+      requireLimits(checks, answers);
+      for (const answer of shedIn(answers)) {
+        const expected = `{"error": "${answer.subcode}"} without detail`;
+        checks.require(answer.envelope === "flat", answer, expected, `it was ${answer.envelope}`);
+      }
+      const doubts = DOUBTFUL.filter((doubt) => [...bySize.values()].some((one) => isMuch(one, doubt)));
+      for (const doubt of doubts) {
+        const bad = answers.filter(doubt.isBad);
+        const what = `${bad.length} of ${answers.length} ${doubt.what}: ${inWords(bad[0] as Answer)}`;
+        const last = await showsAgain(context, doubt);
+        if (last === null) checks.unclear(what);
+        else
+          checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
+      }
+      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(capNotMet(context, found));
+    },
+  }),
+  loads.must("overload-spares-others", [211], {
+    title: "one organization's overload is not reported to another as its own",
+    expected: "no org_overloaded for an organization that is quiet",
+    needs: { ...NEEDS_LOAD, roles: ["publishable_other_org"] },
+    cost: wavesCost,
+    step: async (context, checks) => {
+      const found = await overload(context);
+      if (!found.reached) return capNotMet(context, found);
+      for (const answer of found.others)
+        checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", inWords(answer));
+      return "nobody else called meanwhile";
+    },
+  }),
+  loads.must("overload-names-the-cap", [210, 211, 221], {
+    title: "one organization over its own cap, below the global one, is answered org_overloaded",
+    expected: "org_overloaded, and no b2b_overloaded, for fewer calls than the global cap",
+    cost: wavesCost,
+    step: async (context, checks) => {
+      const caps = fixedCaps(context);
+      if (typeof caps === "string") return caps;
+      for (const [size, answers] of (await overload(context)).bySize) {
+        // One call of another organization comes beside them.
+        if (size <= caps.own || size + 1 >= caps.all) continue;
+        const shed = await moreBetween(context, shedIn(answers), size);
+        const global = shed.filter(isGlobal);
+        const last = global.at(-1);
+        // Others may fill the deployment at any moment: a few such answers among the right ones are theirs.
+        const rest = shed.length - global.length;
+        if (last === undefined) for (const _ of shed) checks.fine();
+        else if (rest === 0 && global.length >= MISNAMED_MIN) {
+          const got = `${global.length} times ${inWords(last)}`;
+          checks.require(false, last, `org_overloaded for ${size} calls of one organization`, got);
+        } else if (rest > global.length) checks.note(`b2b_overloaded among them ${global.length} times`);
+        else {
+          const names = rest === 0 ? "no other name came" : "both names came";
+          checks.unclear(`${names} for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
+        }
+      }
+      const want = forWantOfConnections(context, caps.all);
+      return ["no wave came between the two caps", want].filter(Boolean).join("; ");
+    },
+  }),
+  loads.info("refusals-are-cheap", [220], {
+    title: "whether a call that is shed costs far less time than one that is served",
+    expected: "the median refusal takes at most half the time of a served call",
+    cost: wavesCost,
+    step: async (context, checks) => {
+      const found = await overload(context);
+      if (!found.reached) return capNotMet(context, found);
+      const shed = shedIn(found.answers);
+      const served = found.answers.filter(isAdmitted);
+      const last = shed.at(-1);
+      if (last === undefined || served.length === 0) return "nothing to compare";
+      const wayMs = await quickMs(context);
+      const tookMs = median(shed.map(firstByteMs)) as number;
+      const mayMs = wayMs + Math.max(BURST_MS, ((median(served.map(wholeMs)) as number) - wayMs) / 2);
+      const got = `the median was ${tookMs.toFixed(0)} ms`;
+      checks.require(tookMs <= mayMs, last, `at most about ${mayMs.toFixed(0)} ms`, got);
+    },
+  }),
+  loads.must("slots-come-back", [180, 210, 211, 220], {
+    title: "after clients have left and calls were refused, as many are served as before",
+    expected: `half as many streams at once as before, none shed, within ${RECOVER_WITHIN_MS / 1000} s`,
+    cost: wavesAroundAnEdgeCost,
+    step: async (context, checks) => {
+      const found = await overload(context);
+      const { reached, capacity, caller } = found;
+      if (!reached || caller === null) return capNotMet(context, found);
+      // Where the whole wave was shed, slots may be lost already: then a single stream has to come through.
+      const half = Math.max(1, Math.floor(capacity / 2));
+      const refusals = Math.min(capacity + 8, REFUSALS_MAX);
+      await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
+      await refuseMany(context, refusals);
+      const after = (await pressRate(context, refusals)).limited.at(-1)?.headers["retry-after"];
+      const restMs = after === undefined ? 0 : (statedWaitMs(after, Date.now()) ?? 0);
+      await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
+      const endMs = performance.now() + RECOVER_WITHIN_MS;
+      for (;;) {
+        await wait(LOOK_EVERY_MS, context.signal);
+        const answers = await wave(context, half, [caller]);
+        const shed = answers.find(isShed);
+        const says = (name: string): boolean => answers.some(({ subcode }) => subcode === name);
+        if (shed === undefined && !says("rate_limited") && !says("limiter_unavailable")) return checks.fine();
+        if (performance.now() < endMs) continue;
+        const got = `${answers.filter(isAdmitted).length} of ${half} were served`;
+        if (shed !== undefined) checks.require(false, shed, `${half} streams, none shed`, got);
+        else if (says("rate_limited")) return "the rate limit stood in the way of so many streams";
+        else checks.unclear("the limiter was away");
+        return;
+      }
+    },
+  }),
+];

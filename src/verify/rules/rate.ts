@@ -1,0 +1,221 @@
+/**
+ * More calls of one key than its rate limit allows (items 214-218, 230). How high the limit is may not be stated, so these rules look
+ * at how it is reported, whom it concerns and whether it ends.
+ */
+import { foreignHeader } from "../../contract/foreign-text.ts";
+import { statedWaitMs } from "../../contract/retry-after.ts";
+import type { Limits } from "../../history/stage-facts.ts";
+import type { Context } from "../context.ts";
+import type { Rule } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { mint, type TestCall } from "../sending/test-call.ts";
+import { wait } from "../sending/throttle.ts";
+import { skipped } from "../verdict.ts";
+import {
+  type Edge,
+  ENOUGH,
+  forWantOfConnections,
+  IN_FLIGHT_MAX,
+  isDown,
+  loads,
+  NEEDS_LOAD,
+  otherCaller,
+  pressRate,
+  REST_MS,
+  rateAllowed,
+  rateEdge,
+  rateEdgeCost,
+  requireLimits,
+  saysAway,
+} from "./load-burst.ts";
+
+/** Another server's clock, and limits that are counted in windows. */
+const SLACK = 0.8;
+/** So many times as often above what is surely allowed as below it. */
+const CLEARLY = 3;
+
+const spanS = (answers: readonly Answer[]): number => {
+  const times = answers.flatMap(({ received: { sentUs, doneUs } }) => [sentUs, doneUs]);
+  return times.length === 0 ? 0 : (Math.max(...times) - Math.min(...times)) / 1e6;
+};
+const madePerS = (answers: readonly Answer[]): number => answers.length / Math.max(spanS(answers), 1e-3);
+
+/** Calls that the stated limit refuses at the least; `null` where none is stated. Each replica may count alone. */
+const dueRefusals = (answers: readonly Answer[], limits: Limits | undefined): number | null => {
+  const { rate_per_s: ratePerS, burst = ratePerS, replicas = 1 } = limits ?? {};
+  if (ratePerS === undefined || burst === undefined) return null;
+  return answers.length - replicas * (burst + ratePerS * spanS(answers));
+};
+
+/**
+ * Whether something is said to be away hardly at all among the first calls and clearly more often after them: a service that
+ * stumbles does so as often below a limit as above. `restedMs`: so long the limit has had to fill up again.
+ */
+const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, restedMs: number): boolean => {
+  const { rate_per_s: ratePerS = 0, burst = ratePerS } = limits ?? {};
+  const surely = Math.floor(Math.min(burst, (ratePerS * restedMs) / 1000) / 2);
+  const ordered = answers.toSorted((a, b) => a.received.sentUs - b.received.sentUs);
+  const share = (part: readonly Answer[]): number => part.filter(saysAway).length / Math.max(1, part.length);
+  return share(ordered.slice(surely)) > CLEARLY * share(ordered.slice(0, surely));
+};
+
+/** Nearly as fast as was asked for. */
+const FULL_SPEED = 0.8;
+
+const notMet = (context: Context, { answers }: Edge): string => {
+  const away = answers.filter(saysAway).length;
+  const perS = madePerS(answers);
+  const reasons = [
+    `no rate limit was met at ${perS.toFixed(0)} calls/s`,
+    perS < FULL_SPEED * rateAllowed(context) ? forWantOfConnections(context, IN_FLIGHT_MAX) : "",
+    away === 0 ? "" : `${away} of ${answers.length} calls were answered that something is away`,
+  ];
+  return reasons.filter(Boolean).join("; ");
+};
+
+/** Long enough for most limits to fill up again. */
+const REST_MAX_MS = 5_000;
+/** Where no rate is stated. */
+const AWAY_SHARE = 0.1;
+
+/** Whether as many calls heard that something is away as a limit would have refused. */
+const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean => {
+  const away = answers.filter(saysAway);
+  if (limited.length > 0 || away.length < ENOUGH) return false;
+  const due = dueRefusals(answers, context.target.limits);
+  // Without a number, the limiter that says it is away is believed.
+  if (due === null) return away.filter(isDown).length > answers.length * AWAY_SHARE;
+  return due >= ENOUGH && away.length >= due * SLACK;
+};
+
+/**
+ * A rate limit under another name: only one key hears that something is away, twice, once it has used up what is stated, while others
+ * are served and, in calm, the same key.
+ */
+const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
+  const { limits } = context.target;
+  const { burst = 0, rate_per_s: ratePerS } = limits ?? {};
+  const spared = ({ others }: Edge): boolean => !others.some(saysAway);
+  const one = first.answers.findLast(saysAway);
+  if (one === undefined || !spared(first) || !first.answers.some(isAdmitted)) return null;
+  for (let calm = 0; calm < 2; calm += 1) {
+    await wait(REST_MS, context.signal);
+    if (!isAdmitted(await context.send({ ...one.testCall, once: true, atOnce: true }))) return null;
+  }
+  const restMs = ratePerS === undefined ? REST_MS : Math.min(REST_MAX_MS, (burst / ratePerS) * 1_000);
+  await wait(restMs, context.signal);
+  const again = await pressRate(context, ENOUGH);
+  if (!looksMisnamed(context, again) || !spared(again)) return null;
+  return ratePerS === undefined || isAwayAbove(again.answers, limits, restMs) ? one : null;
+};
+
+const retryAfterMs = ({ headers: { "retry-after": text } }: Answer): number | undefined =>
+  text === undefined ? undefined : statedWaitMs(text, Date.now());
+const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
+const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
+
+/** `retry-after-holds` waits no longer. */
+const WAIT_MAX_MS = 15_000;
+
+export const RATE_RULES: readonly Rule[] = [
+  loads.must("rate-limit-is-reported", [214, 215, 218], {
+    title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
+    expected: "2xx or a limit's own subcode, Retry-After with rate_limited",
+    cost: rateEdgeCost,
+    step: async (context, checks) => {
+      const edge = await rateEdge(context);
+      const { answers, limited } = edge;
+      requireLimits(checks, answers);
+      if (limited.length === 0 && !checks.failed) {
+        if (!looksMisnamed(context, edge)) throw skipped(notMet(context, edge));
+        const one = await misnamed(context, edge);
+        const away = answers.filter(saysAway);
+        const what = `${away.length} of ${answers.length} calls were answered ${away[0]?.outcome}, none rate_limited`;
+        if (one === null) checks.unclear(what);
+        else
+          checks.require(false, one, "429 rate_limited over the rate limit", `${what}; again later, and not in calm`);
+        return;
+      }
+      for (const answer of answers.filter(isLimited)) {
+        const isReadable = retryAfterMs(answer) !== undefined;
+        checks.require(isReadable, answer, "Retry-After in seconds or as a date", `it was ${retryAfterIn(answer)}`);
+      }
+    },
+  }),
+  loads.should("retry-after-holds", [214, 217], {
+    title: "a caller that waits as long as Retry-After says is admitted again",
+    expected: "a call admitted after the wait",
+    cost: rateEdgeCost,
+    step: async (context, checks) => {
+      const edge = await rateEdge(context);
+      const last = edge.limited.at(-1);
+      if (last === undefined) return notMet(context, edge);
+      const waitMs = retryAfterMs(last);
+      if (waitMs === undefined || waitMs > WAIT_MAX_MS) return `Retry-After was ${retryAfterIn(last)}`;
+      await wait(waitMs, context.signal);
+      const again = await context.send({ ...last.testCall, once: true, atOnce: true });
+      checks.require(!isLimited(again), again, "no rate_limited", inWords(again));
+    },
+  }),
+  loads.info("rate-limit-spares-others", [230], {
+    title: "whether one key's rate limit limits another organization",
+    expected: "no rate_limited for the other organization",
+    needs: { ...NEEDS_LOAD, roles: ["publishable_other_org"] },
+    cost: rateEdgeCost,
+    step: async (context, checks) => {
+      const edge = await rateEdge(context);
+      if (edge.limited.length === 0) return notMet(context, edge);
+      for (const answer of edge.others) checks.require(!isLimited(answer), answer, "no rate_limited", inWords(answer));
+      return "nobody else called meanwhile";
+    },
+  }),
+];
+
+/** Longer than the patience of a run: windows of a minute are usual, and what they announce may be their first second. */
+const LONGER = 1.1;
+const ASKED_MAX_MS = 30_000;
+const TIMES_MIN = 3;
+const FIRST_MS = 1_000;
+
+const whose = ({ testCall: { credential, secret } }: Answer): string => secret?.variable ?? JSON.stringify(credential);
+
+/**
+ * Item 214 says "too many requests; honor Retry-After": a key that is limited ever after, however long its caller waits while others
+ * are served, is not rate limited. After the other bursts most of the time has passed; only a key that is still limited is waited for.
+ */
+export const RATE_LIMIT_ENDS = loads.must("rate-limit-ends", [214, 217], {
+  title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
+  expected: "a call admitted again after the waits, while others are served",
+  cost: rateEdgeCost,
+  step: async (context, checks) => {
+    const first = (await rateEdge(context)).limited.at(-1);
+    if (first === undefined) return "no rate limit was met";
+    const call: TestCall = { ...first.testCall, once: true, atOnce: true };
+    for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
+      const answer = await context.send(call);
+      if (!isLimited(answer)) {
+        if (isAdmitted(answer)) checks.fine();
+        else checks.unclear(inWords(answer));
+        return;
+      }
+      const restMs = retryAfterMs(answer);
+      if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
+      const admitted = context.answers.filter((one) => isAdmitted(one) && whose(one) === whose(first));
+      const sinceMs = (answer.received.sentUs - Math.max(...admitted.map(({ received }) => received.doneUs))) / 1000;
+      // It was limited before the run, and whatever for is not known.
+      if (!Number.isFinite(sinceMs)) return "that key was never admitted";
+      if (times < TIMES_MIN || sinceMs < LONGER * context.patienceMs) {
+        // Ever longer: a limit that counts what it refuses must come to rest as well.
+        await wait(Math.max(restMs, Math.min(waitMs, ASKED_MAX_MS / 2)), context.signal);
+        continue;
+      }
+      const other = otherCaller(context);
+      const beside = other === null ? mint("publishable", "chat") : { ...other, route: "design.themes" as const };
+      const neighbour = await context.send({ ...beside, once: true });
+      if (!isAdmitted(neighbour)) return checks.unclear(`others are not served either: ${inWords(neighbour)}`);
+      const got = `limited for ${Math.round(sinceMs / 1000)} s, after ${times} waits; others are served`;
+      checks.require(false, answer, "a call admitted by a caller that has waited as long as Retry-After said", got);
+      return;
+    }
+  },
+});

@@ -1,0 +1,156 @@
+/**
+ * Routes that cannot be found (items 96-98, 106-108, 186; A11): reported under status 200, in a text under `error`. Which situations
+ * are failures and what a place or a success looks like is not shown, so a doubtful answer is compared with that to two places of
+ * the same shape, only where there is a doubt.
+ */
+import { isObject } from "../../contract/envelopes.ts";
+import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
+import { type Context, callersOf } from "../context.ts";
+import { type Rule, rulesOf } from "../rule.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { body } from "../sending/test-call.ts";
+import { wordingOf } from "../wording.ts";
+
+const { must, should } = rulesOf("bodies", {
+  needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 3, shared: "routes" },
+});
+
+const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
+const MARKET = { name: "Market", lat: 52.5, lon: 13.4 };
+const FOUND = { places: [STATION, MARKET], profile: "walking", raw_query: "from the station to the market" };
+const OCEANS = [
+  { name: "Pacific", lat: -48.8767, lon: -123.3933 },
+  { name: "Atlantic", lat: 0.01, lon: -30.01 },
+];
+
+/** `known`: only the number or the whereabouts of places differ from a route that is found. A profile may make a body malformed. */
+const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
+  { what: "a route with one place", value: { ...FOUND, places: [STATION] }, known: true },
+  {
+    what: "a route by a profile that nobody knows",
+    value: { ...FOUND, profile: "floodgate-no-such-profile" },
+    known: false,
+  },
+  { what: "a route between two places in two oceans", value: { ...FOUND, places: OCEANS }, known: true },
+];
+
+const ask = async (context: Context, what: string, text: string, is: "ok" | "malformed" = "ok"): Promise<Answer[]> => {
+  const caller = callersOf(context, "ai")[0];
+  if (caller === undefined) return [];
+  return [await context.send({ route: "chat.route", ...caller, body: body(text, is), what, open: true })];
+};
+
+type Asked = { what: string; known: boolean; answer: Answer };
+const askedFor = (context: Context): Promise<Asked[]> =>
+  context.once("routes that cannot be found", async () => {
+    const all: Asked[] = [];
+    for (const { what, value, known } of FAILING)
+      for (const answer of await ask(context, what, JSON.stringify(value))) all.push({ what, known, answer });
+    return all;
+  });
+
+/** The answer to a route that is found, where this deployment finds one. */
+const foundBy = (context: Context): Promise<Answer | undefined> =>
+  context.once("a route that is found", async () => {
+    const [answer] = await ask(context, "a route between two places", JSON.stringify(FOUND));
+    if (answer === undefined || !isAdmitted(answer) || answer.body === undefined) return undefined;
+    return (answer.fields.error ?? null) === null ? answer : undefined;
+  });
+
+/** How this route words that a body is no JSON, where it is refused for it. */
+const malformedWording = (context: Context): Promise<string | null> =>
+  context.once("a route's broken body", async () => {
+    const [answer] = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
+    return answer === undefined || answer.transient || answer.status !== 422 ? null : wordingOf(answer);
+  });
+
+/** A refusal in the words of a route failure, or one that only a handler gives: its status should have been 200. */
+const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
+  status === 422 ? envelope === "flat" : status !== null && status >= 400;
+
+type Doubt = { found: Answer; calledMalformed: boolean };
+/** A 422 to what differs from a route that is found in nothing that the body's shape could show. */
+const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<Doubt | null> => {
+  if (!known || answer.status !== 422) return null;
+  const found = await foundBy(context);
+  if (found === undefined) return null;
+  return { found, calledMalformed: (await malformedWording(context)) === wordingOf(answer) };
+};
+
+const isHollow = (value: unknown): boolean => {
+  if (value === null || value === "") return true;
+  if (Array.isArray(value)) return value.every(isHollow);
+  return isObject(value) && Object.values(value).every(isHollow);
+};
+const substanceIn = (value: unknown): number =>
+  isObject(value) ? Object.values(value).filter((one) => typeof one === "object" && !isHollow(one)).length : 0;
+
+/** Whether a body has nothing of what comes with a route that is found. */
+const saysLess = (value: unknown, found: unknown): boolean => {
+  if (isHollow(value)) return !isHollow(found);
+  return isObject(value) && substanceIn(value) === 0 && (Array.isArray(found) || substanceIn(found) > 0);
+};
+
+const EXPECTED = "200 with an `error` text";
+const FAILED = ["200", "200 error"];
+
+export const ROUTE_FAILURE_RULES: readonly Rule[] = [
+  must("route-failures-are-200", [97, 98, 186], {
+    title: "a route that cannot be found is reported as 200 with an error text, not as 4xx",
+    expected: "200, with a non-empty text under `error` where the route failed",
+    step: async (context, checks) => {
+      let failures = 0;
+      const breach = (got: string, steps: Answer[], accepts: string[] | null = FAILED): void =>
+        checks.breach({ expected: EXPECTED, got, steps, accepts });
+      for (const asked of await askedFor(context)) {
+        const { what, answer } = asked;
+        if (checks.isUnclear(answer)) continue;
+        if (answer.outcome === "200 error") {
+          failures += 1;
+          const { error } = answer.fields;
+          const isText = typeof error === "string" && error !== "";
+          if (error === null) checks.note(`${what}: error is null, which reports no failure (item 106)`);
+          else checks.require(isText, answer, "a non-empty text under `error`", `it was ${shapeOf(error)}`);
+        } else if (isAdmitted(answer)) {
+          if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
+          // The envelope of a refusal, under the status of a success.
+          const { detail, ...rest } = answer.fields;
+          const found = typeof detail === "string" ? await foundBy(context) : undefined;
+          if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body))
+            breach(`${what}: 200 with ${shapeOfBody(answer.text, answer.body)}`, [found, answer], null);
+        } else if (isFailureByStatus(answer)) breach(`${what}: ${inWords(answer)}`, [answer]);
+        else {
+          const doubt = await doubtAt422(context, asked);
+          if (doubt === null || doubt.calledMalformed) checks.note(`${what}: ${inWords(answer)}`);
+          else breach(`${what}: ${inWords(answer)}, where two places of that shape are served`, [doubt.found, answer]);
+        }
+      }
+      if (failures === 0) checks.note("no route failed");
+      return "every body was refused as malformed: the places of a route are not shown in the specification";
+    },
+  }),
+  // Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed.
+  should("route-failures-are-reported", [97, 98, 106, 108, 202], {
+    title: "a route that cannot be found is neither called malformed nor answered with nothing",
+    expected: "200 with an `error` text, or a route",
+    step: async (context, checks) => {
+      for (const asked of await askedFor(context)) {
+        const { what, answer } = asked;
+        if (checks.isUnclear(answer)) continue;
+        const doubt = await doubtAt422(context, asked);
+        if (doubt?.calledMalformed === true) {
+          const got = `${what}: ${inWords(answer)}, as for broken JSON, where two places of that shape are served`;
+          checks.breach({ expected: EXPECTED, got, steps: [doubt.found, answer], accepts: FAILED });
+        }
+        if (!isAdmitted(answer) || answer.body === undefined) continue;
+        const isBare = answer.fields.error === undefined && answer.fields.detail === undefined;
+        const isThin = isHollow(answer.body) || Object.values(answer.fields).some(isHollow);
+        const found = isBare && isThin ? await foundBy(context) : undefined;
+        const less = found !== undefined && saysLess(answer.body, found.body);
+        checks.require(!less, answer, "an `error` text, or a route", `it was ${shapeOfBody(answer.text, answer.body)}`);
+      }
+      return "no route was served";
+    },
+  }),
+];

@@ -1,0 +1,244 @@
+/** What the exchange gives (items 2, 9, 16, 20-37, 61-69, 80, 164, 224): a token of the stated form, for the stated time, with the stored style. */
+import { isObject, parseJson } from "../../contract/envelopes.ts";
+import { shapeOf } from "../../contract/foreign-text.ts";
+import { outcomeOf } from "../../contract/refusals.ts";
+import type { Product } from "../../contract/routes.ts";
+import type { KeyRole } from "../../target/target.ts";
+import { type Checks, callInWords } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { type Rule, roleOf, rulesOf } from "../rule.ts";
+import { type Answer, isAdmitted } from "../sending/answer.ts";
+import { until } from "../sending/settling.ts";
+import { inSession, mint } from "../sending/test-call.ts";
+import { wait } from "../sending/throttle.ts";
+import { hintOf } from "../target-hints.ts";
+import { isSpent } from "./allowance-burn.ts";
+
+const { must } = rulesOf("lattice", { needs: { roles: ["publishable"] } });
+
+/** One session of each product that a full key mints; tile only where the budget ever had a map load for it. */
+const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
+  const products: Product[] = ["chat", "editor"];
+  if (context.short("map_loads", 1)?.verdict !== "skipped") products.push("tile");
+  return Promise.all(products.map((product) => context.mint("publishable", product)));
+};
+
+/** One organization may have spent its map loads before the run; that two have is no chance. */
+const isSpentElsewhere = async (context: Context): Promise<boolean> =>
+  context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
+
+const minted = (
+  id: string,
+  spec: readonly number[],
+  title: string,
+  expected: (answer: Answer) => string,
+  fault: (answer: Answer, checks: Checks) => string | null | undefined,
+): Rule =>
+  must(id, spec, {
+    title,
+    step: async (context, checks) => {
+      for (const answer of (await mintedSpecimens(context)).filter(isAdmitted))
+        checks.fault(fault(answer, checks), answer, expected(answer));
+      return "no session was minted";
+    },
+  });
+
+/** Item 24. */
+const LIFETIME_MAX_S = 1800;
+/** Clocks of two hosts, and the way of the answer. */
+const CLOCKS_DIFFER_S = 120;
+
+/** Seconds from the mint to the token's own end (RFC 7519), by the clock that makes it shortest: the deployment's may differ from ours. */
+const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
+  const payload = typeof fields.session_token === "string" ? fields.session_token.split(".")[1] : undefined;
+  const read = payload === undefined ? {} : parseJson(Buffer.from(payload, "base64url").toString("utf8"));
+  const { iat, exp }: { iat?: unknown; exp?: unknown } = isObject(read) ? read : {};
+  if (typeof exp !== "number") return undefined;
+  const begins = [Date.now() / 1000, Date.parse(headers.date ?? "") / 1000, typeof iat === "number" ? iat : Number.NaN];
+  return Math.round(exp - Math.max(...begins.filter(Number.isFinite)));
+};
+
+/** Nobody waits longer than this for a session to end. */
+const WAIT_MAX_S = 20;
+const PAST_THE_END_MS = 2_000;
+
+const STYLE = "basemap_style_id";
+const OF_STYLE = "publishable_basemap";
+const STYLE_UNSTATED =
+  "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
+/** So many organizations rarely store the same canvas by chance. */
+const ORGANIZATIONS_MIN = 3;
+
+const styleStated = (context: Context): string | undefined => context.keyRole(OF_STYLE)?.basemap_style_id;
+const ofStyle = {
+  needs: { roles: [OF_STYLE] },
+  cost: { calls: 3, map_loads: 1, shared: "basemap" },
+  expected: (context: Context) =>
+    styleStated(context) === undefined ? `a ${STYLE}` : `${STYLE} "${styleStated(context)}"`,
+} as const;
+
+/** Chat and editor must be minted; tile is looked at where it is, since nothing says that this key may. */
+const styledSessions = async (context: Context, checks: Checks): Promise<Answer[]> => {
+  const found: Answer[] = [];
+  for (const product of ["chat", "editor"] as const) {
+    const answer = await context.mint(OF_STYLE, product);
+    if (checks.admits(answer)) found.push(answer);
+  }
+  if (context.budget.left("map_loads") < 1) return found;
+  const tile = await context.mint(OF_STYLE, "tile");
+  return isAdmitted(tile) ? [...found, tile] : found;
+};
+
+/** The styles of sessions of each organization whose stored style the target file does not state. */
+const stylesByOrganization = (context: Context): { style: unknown; answer: Answer }[][] => {
+  const declared = context.keyRole(OF_STYLE)?.org;
+  const found = new Map<string, { style: unknown; answer: Answer }[]>();
+  for (const answer of context.answers) {
+    const of = roleOf(answer.testCall);
+    if (answer.testCall.route !== "sdk.sessions" || !isAdmitted(answer) || of === null) continue;
+    const key = context.keyRole(of as KeyRole);
+    if (key?.org === undefined || key.org === declared || key.basemap_style_id !== undefined) continue;
+    found.set(key.org, [...(found.get(key.org) ?? []), { style: answer.fields[STYLE], answer }]);
+  }
+  return [...found.values()];
+};
+
+export const SESSION_RULES: readonly Rule[] = [
+  must("exchange-mints", [2, 9, 37, 64, 65, 69, 80], {
+    title: "the exchange mints chat, editor and tile for a full key of a Pro organization from its Origin",
+    expected: "200 or 201",
+    cost: { map_loads: 1 },
+    step: async (context, checks) => {
+      for (const answer of await mintedSpecimens(context)) {
+        const { status, outcome, testCall } = answer;
+        if (testCall.product === "tile" && isSpent(answer) && !(await isSpentElsewhere(context))) {
+          checks.unclear(`${callInWords(answer)}: the organization's map loads of this month seem to be spent`);
+          continue;
+        }
+        const hint = checks.admits(answer) ? null : hintOf(answer, "publishable", context);
+        if (hint !== null) checks.note(hint);
+        // 204 or 202 would be a success without a session.
+        if (/^2\d\d$/.test(outcome) && status !== 200 && status !== 201)
+          checks.require(false, answer, "200 or 201", `it was ${status}`);
+      }
+    },
+  }),
+  minted(
+    "session-token-format",
+    [20, 21, 31],
+    "session_token is svc_sess_{env}_{jwt}",
+    () => "svc_sess_{env}_{jwt}, the JWT in three parts",
+    ({ fields: { session_token: token } }) => {
+      const fits = typeof token === "string" && /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/.test(token);
+      return fits ? null : `it was ${shapeOf(token)}`;
+    },
+  ),
+  minted(
+    "session-expires-in",
+    [23, 24, 32, 36, 224],
+    "expires_in is a number above 0 and at most 1800 seconds",
+    () => `a number in (0, ${LIFETIME_MAX_S}]`,
+    ({ fields: { expires_in: value } }) =>
+      typeof value === "number" && value > 0 && value <= LIFETIME_MAX_S ? null : `it was ${shapeOf(value)}`,
+  ),
+  minted(
+    "session-product",
+    [33],
+    "product is the product that was asked for",
+    ({ testCall }) => `"${testCall.product}"`,
+    ({ fields: { product }, testCall }) => (product === testCall.product ? null : `it was ${shapeOf(product)}`),
+  ),
+  minted(
+    "session-lifetime-is-bounded",
+    [24, 224],
+    "a token whose own end can be read ends within 30 minutes",
+    () => `an end at most ${LIFETIME_MAX_S} s away`,
+    (answer, checks) => {
+      const leftS = tokenLifeS(answer);
+      if (leftS === undefined) return void checks.note("the token does not say when it ends");
+      return leftS <= LIFETIME_MAX_S + CLOCKS_DIFFER_S ? null : `it ends in ${leftS} s`;
+    },
+  ),
+  must("session-ends", [23, 32, 61, 164], {
+    title: "a session is answered 401 once expires_in has passed, where that is soon enough to wait for",
+    expected: "401 after expires_in",
+    cost: { calls: 1 },
+    step: async (context, checks) => {
+      const made = await context.send(mint("publishable", "chat"));
+      const { session_token: value, expires_in: lifeS } = made.fields;
+      if (!isAdmitted(made) || typeof value !== "string" || typeof lifeS !== "number") return "no session";
+      if (lifeS > WAIT_MAX_S) return checks.idle(`sessions live ${lifeS} s, too long to wait for`);
+      await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
+      const accepts = [outcomeOf("unauthenticated")];
+      const beganMs = performance.now();
+      const ended = inSession("chat", "poi.enrich", {
+        secret: { value, variable: "$ENDED_SESSION" },
+        facts: { state: "expired" },
+        what: "a session past its end",
+      });
+      // Item 29: clocks may be allowed to differ.
+      const after = await until(context, ended, accepts, beganMs + context.leewayMs);
+      const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;
+      if (checks.expect(after, { accepts }, [made])) checks.note(`it ended at most ${lateS} s late`);
+    },
+  }),
+  minted(
+    "session-basemap-style-absent",
+    [16, 34],
+    "basemap_style_id is a text, or absent; never null or empty",
+    () => "a text, or no such field",
+    ({ fields }) => {
+      const value = fields[STYLE];
+      return !(STYLE in fields) || (typeof value === "string" && value !== "") ? null : `it was ${shapeOf(value)}`;
+    },
+  ),
+  must("session-basemap-style", [34], {
+    title: "basemap_style_id, where it is returned, is the style that the organization stored",
+    ...ofStyle,
+    step: async (context, checks) => {
+      const style = styleStated(context);
+      for (const answer of await styledSessions(context, checks)) {
+        const value = answer.fields[STYLE];
+        const fits = value === undefined || (style === undefined ? typeof value === "string" : value === style);
+        checks.require(fits, answer, `"${style ?? "a stored style"}"`, `it was ${shapeOf(value)}`);
+      }
+    },
+  }),
+  must("session-basemap-style-is-returned", [16, 34], {
+    title: "a style that the organization stored is returned with each of its sessions, whatever the product",
+    ...ofStyle,
+    step: async (context, checks) => {
+      const style = styleStated(context);
+      const sessions = await styledSessions(context, checks);
+      // An older revision reports none at all (item 16); one that reports it to some sessions is not older.
+      const isOlder = style === undefined && !checks.failed && !sessions.some(({ fields }) => STYLE in fields);
+      for (const answer of isOlder ? [] : sessions) {
+        const fields = shapeOf(answer.fields);
+        checks.require(
+          STYLE in answer.fields,
+          answer,
+          `${STYLE} "${style ?? "of the store"}"`,
+          `its fields were ${fields}`,
+        );
+      }
+      return STYLE_UNSTATED;
+    },
+  }),
+];
+
+/** No must: each of them may have stored that style, and nobody sees it from outside. */
+export const STYLE_IS_NO_DEFAULT = rulesOf("every-answer").should("session-basemap-style-is-no-default", [34, 35], {
+  title: "a style is returned where one is stored, and not the same one to every organization",
+  expected: "no basemap_style_id for an organization that stored none",
+  step: async (context, checks) => {
+    const organizations = stylesByOrganization(context);
+    if (organizations.length < ORGANIZATIONS_MIN)
+      return checks.idle("sessions of three organizations without a stated style");
+    const styles = new Set(organizations.flat().map(({ style }) => style));
+    const [style] = styles;
+    const last = organizations.flat().at(-1)?.answer;
+    const got = `each of ${organizations.length} organizations got ${shapeOf(style)}`;
+    const isDefault = styles.size === 1 && typeof style === "string";
+    if (last !== undefined) checks.require(!isDefault, last, "no style, unless each of them stored the same", got);
+  },
+});

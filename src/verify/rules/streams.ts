@@ -1,0 +1,335 @@
+/**
+ * The event streams (section 6; items 8, 92-95, 166-178, 187): one whole stream of each kind is read once and looked at by every
+ * rule here. How a stream is written down, what it says, when its events come, how it ends.
+ */
+import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
+import { isObject, parseJson } from "../../contract/envelopes.ts";
+import {
+  EVENT_NAMES_MOST,
+  foreignError,
+  foreignHeader,
+  foreignName,
+  shapeOf,
+  shapeOfBody,
+} from "../../contract/foreign-text.ts";
+import type { RouteName, Stream } from "../../contract/routes.ts";
+import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import type { Level } from "../../history/run-document.ts";
+import type { Checks } from "../checks.ts";
+import { type Context, callersOf } from "../context.ts";
+import { type Rule, rulesOf } from "../rule.ts";
+import { type Answer, inWords } from "../sending/answer.ts";
+import { readSseText, type SseText } from "../sending/sse-text.ts";
+import { recorded } from "../verdict.ts";
+
+const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
+  control: "chat.control",
+  summary: "chat.summary",
+  button: "chat.button",
+};
+const STREAMS = Object.keys(STREAM_ROUTES) as Stream[];
+/** Events of section 6: any stream may carry them, so they make no contract. */
+const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]);
+
+type Specimen = { stream: Stream; answer: Answer; sse: SseText };
+
+const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | null> => {
+  const [caller] = callersOf(context, "ai");
+  if (caller === undefined) return null;
+  const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
+  return { stream, answer, sse: readSseText(answer.chunks) };
+};
+
+/** One whole stream of each kind. */
+export const specimens = (context: Context): Promise<Specimen[]> =>
+  context.once("streams", async () => {
+    const read = await Promise.all(STREAMS.map((name) => specimenOf(context, name)));
+    return read.filter((specimen) => specimen !== null);
+  });
+
+const isOpened = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
+const isStream = (specimen: Specimen): boolean => isOpened(specimen) && specimen.answer.received.seen !== null;
+
+const ofSpecimens = { needs: { anyOf: ["publishable", "server"] }, cost: { calls: 3, shared: "streams" } } as const;
+const streams = rulesOf("streams", ofSpecimens);
+
+type Look = {
+  title: string;
+  only?: readonly Stream[];
+  /** The specimens that show it; one that was not opened otherwise is noted. */
+  shows?: (specimen: Specimen) => boolean;
+  expected: string;
+  fault(specimen: Specimen, checks: Checks): string | null | undefined;
+};
+
+const look = (level: Level, id: string, spec: readonly number[], about: Look): Rule =>
+  streams[level](id, spec, {
+    title: about.title,
+    step: async (context, checks) => {
+      const { only = STREAMS, shows = isStream, expected, fault } = about;
+      for (const specimen of (await specimens(context)).filter(({ stream }) => only.includes(stream))) {
+        const { answer, stream } = specimen;
+        if (shows(specimen)) checks.fault(fault(specimen, checks), answer, expected);
+        else if (!checks.isUnclear(answer)) checks.note(`${stream}: no stream (${inWords(answer)})`);
+      }
+      return "no stream showed it";
+    },
+  });
+
+const frameFault = ({ frames, strange }: SseText): string | null => {
+  if (strange.length > 0) return `a line that is no field of an event: ${shapeOf(strange[0])}`;
+  let events = 0;
+  for (const { event, data, json, inOrder } of frames) {
+    if (data === null) {
+      // By the HTML standard such a frame is no event at all, so only a stated one is missed.
+      if (SHARED_EVENTS.has(event)) return `the event ${event} without data`;
+      continue;
+    }
+    events += 1;
+    if (event === null || event === "") return `an event without a name, with the data ${shapeOfBody(data, json)}`;
+    if (json === undefined) return `the event ${foreignName(event)} with ${shapeOfBody(data, json)}`;
+    if (!inOrder) return `the data of the event ${foreignName(event)} before its name`;
+  }
+  return events === 0 ? "no event at all" : null;
+};
+
+const frames = {
+  expected: "event: <name>, then data: <JSON>, in every frame",
+  fault: ({ sse }: Specimen) => {
+    const fault = frameFault(sse);
+    return fault === null ? null : `there was ${fault}`;
+  },
+};
+
+const payloadOf = (json: unknown): string => {
+  if (!isObject(json)) return typeof json;
+  // Where events share one name, a text under `type` distinguishes them.
+  const kind = typeof json.type === "string" ? `${json.type}: ` : "";
+  return kind + Object.keys(json).sort().join(",");
+};
+
+/** Names of events and the fields of their payloads: what a client sees of a contract (A10). */
+const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads: string } => {
+  const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
+  const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
+  const fields = own.map(({ event, json }) => `${event}(${payloadOf(json)})`);
+  const shown = names.slice(0, EVENT_NAMES_MOST).map(foreignName).join(" ");
+  return { names: names.join(" "), shown, payloads: [...new Set(fields)].sort().join(" ") };
+};
+
+const LONG_US = 150_000;
+/** A busy machine on our own side makes a stream look buffered, but hardly so many times. */
+const LOOKS = 3;
+
+/** `null`: too short to tell. A text: all events came at once. */
+const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null => {
+  const [first, last] = [sse.frames[0], sse.frames.at(-1)];
+  if (first === undefined || last === undefined || sse.frames.length < 4) return null;
+  const waitedUs = first.atUs - answer.received.sentUs;
+  const spreadUs = last.atUs - first.atUs;
+  if (waitedUs + spreadUs < LONG_US) return null;
+  if (spreadUs > (waitedUs + spreadUs) / 20) return "spread";
+  const ms = (us: number): string => `${Math.round(us / 1000)} ms`;
+  return { got: `${sse.frames.length} events within ${ms(spreadUs)}, after ${ms(waitedUs)} of silence` };
+};
+
+const endOf = ({ received: { ended, error } }: Answer): string =>
+  `${ended}${error === undefined ? "" : ` (${foreignError(error)})`}`;
+
+/** An event that came once, as the last, may be what ends a stream here; a cut after it loses nothing. */
+const mayBeOver = ({ sse }: Specimen): boolean => {
+  const last = sse.frames.at(-1);
+  return last !== undefined && sse.frames.filter(({ event }) => event === last.event).length === 1;
+};
+
+const isCut = (specimen: Specimen): boolean => {
+  const { ended, aborted } = specimen.answer.received;
+  return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver(specimen);
+};
+
+/** A cut may be an accident on the way once, and hardly so many times in a row. */
+const TRIES = 4;
+
+/** By which event a stream ends: what a client has to know, and the specification does not say (item 173). */
+const lastEventOf = ({ stream, sse }: Specimen): string => {
+  const { done } = VOCABULARIES[stream];
+  const names = sse.frames.map(({ event }) => (event === null ? "an event without a name" : foreignName(event)));
+  const at = names.findIndex((name) => name === done || name === ERROR_EVENT);
+  const last = names.at(-1) ?? "no event";
+  if (at < 0) return `${stream}: the last event is ${last}, and there is no ${done}`;
+  const late = [...new Set(names.slice(at + 1))];
+  return late.length > 0 ? `${stream}: ${late.slice(0, 8).join(", ")} came after ${names[at]}` : `${stream}: ${last}`;
+};
+
+/** The encodings of a connection or a proxy are no part of the stream. */
+const isPlain = ({ headers }: Answer): boolean => /^(identity)?$/i.test(headers["content-encoding"]?.trim() ?? "");
+
+export const STREAM_RULES: readonly Rule[] = [
+  look("must", "stream-content-type", [8, 92, 93, 94], {
+    title: "a streaming endpoint answers with the content type text/event-stream",
+    shows: isOpened,
+    expected: "text/event-stream",
+    fault: ({ answer }) => {
+      const type = answer.headers["content-type"] ?? "none";
+      return /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreignHeader(type)}`;
+    },
+  }),
+  // The HTML standard, section 9.2.5: event streams are always encoded as UTF-8, whatever a charset says.
+  look("must", "stream-is-utf8", [8, 166], {
+    title: "an event stream is encoded as UTF-8, as its content type says",
+    expected: "bytes that are UTF-8",
+    fault: ({ stream, answer }, checks) => {
+      const coding = foreignName(answer.headers["content-encoding"] ?? "");
+      if (!isPlain(answer)) return void checks.note(`${stream}: encoded as ${coding}`);
+      const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
+      return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
+    },
+  }),
+  look("must", "stream-frames", [166], {
+    title: "every frame of the control stream is event: <name>, then data: <JSON>",
+    only: ["control"],
+    ...frames,
+  }),
+  look("info", "stream-frames-of-others", [166, 176], {
+    title: "whether the frames of the other two streams have the same syntax (A10)",
+    only: ["summary", "button"],
+    ...frames,
+  }),
+  streams.must("stream-contracts-differ", [93, 94, 95], {
+    title: "the three streams speak three different contracts",
+    expected: "no two streams with the same event names and payload fields",
+    step: async (context, checks) => {
+      const seen = (await specimens(context)).filter((one) => isStream(one) && one.sse.frames.length > 0);
+      for (const [i, one] of seen.entries()) {
+        for (const other of seen.slice(i + 1)) {
+          const [a, b] = [contractOf(one), contractOf(other)];
+          const same = a.payloads === b.payloads && a.names === b.names;
+          const expected = `another contract than that of the ${one.stream} stream`;
+          checks.require(!same, other.answer, expected, `both have the events ${a.shown}, with the same fields`);
+          if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
+        }
+      }
+      return "fewer than two streams were opened";
+    },
+  }),
+  streams.should("stream-is-not-buffered", [8, 178], {
+    title: "events arrive while they are made, not all at the end",
+    expected: "events spread over the time of the stream",
+    step: async (context, checks) => {
+      const all = await specimens(context);
+      for (const specimen of all.filter(isStream)) {
+        const { stream, answer } = specimen;
+        let spread = spreadOf(specimen);
+        for (let k = 1; k < LOOKS && spread !== null && spread !== "spread"; k++) {
+          const again = await specimenOf(context, stream);
+          if (again !== null && isStream(again)) spread = spreadOf(again);
+        }
+        if (spread === "spread") checks.fine();
+        else if (spread === null) checks.note(`${stream}: too short a stream to judge`);
+        else checks.require(false, answer, "events spread over the time of the stream", spread.got);
+      }
+      // Streams that are over at once show nothing, and no caller makes them longer.
+      const nothing = "no stream showed it";
+      return all.length > 0 && all.every(isStream) ? checks.idle(nothing) : nothing;
+    },
+  }),
+  look("should", "stream-goes-on-after-quota", [170], {
+    title: "a quota event is not the end of a stream",
+    only: ["control"],
+    expected: "more events after quota",
+    fault: ({ sse }, checks) => {
+      const at = sse.frames.findIndex(({ event }) => event === "quota");
+      if (at < 0) return void checks.note("no quota event came");
+      return at < sse.frames.length - 1 ? null : "it was the last event";
+    },
+  }),
+  look("should", "stream-ends-cleanly", [168, 173], {
+    title: "a stream ends with its connection whole: not cut, not reset, not silent",
+    expected: "a whole stream",
+    fault: ({ answer }, checks) => {
+      const { ended, error } = answer.received;
+      if (error === ANSWER_TOO_LARGE) return void checks.unclear("a stream was longer than `verify` reads one");
+      return ended === "done" || ended === "error_event" || ended === "eof" ? null : `it ended ${endOf(answer)}`;
+    },
+  }),
+  // RFC 9112 section 8: a message whose end never comes is incomplete. Cut every time, it is neither a success nor a reported failure.
+  streams.must("stream-is-not-cut-every-time", [8, 168, 187], {
+    title: "a stream comes to its end, or to an error event: its HTTP message is not cut off in the middle every time",
+    expected: "the end of the message, or an error event",
+    step: async (context, checks) => {
+      for (const first of (await specimens(context)).filter(isStream)) {
+        let last: Specimen | null = first;
+        let tries = 1;
+        for (; tries < TRIES && last !== null && isCut(last); tries++) last = await specimenOf(context, first.stream);
+        if (last !== null && isCut(last)) {
+          const got = `cut off after ${last.sse.frames.length} events, ${tries} times out of ${tries}: ${endOf(last.answer)}`;
+          checks.require(false, last.answer, "a whole stream", got);
+          continue;
+        }
+        checks.fine();
+        if (tries > 1) checks.note(`${first.stream}: cut off at first`);
+      }
+      return "no stream showed it";
+    },
+  }),
+  streams.info("stream-last-event", [173], {
+    title:
+      "by which event a stream ends, and whether anything comes after the event that ends it at the reference platform",
+    step: async (context, checks) => {
+      const all = (await specimens(context)).filter(isStream);
+      if (all.length === 0) return checks.idle("no stream was opened");
+      const seen = all.map(lastEventOf).join("; ");
+      return recorded(
+        seen,
+        all.map(({ answer }) => answer),
+        seen,
+      );
+    },
+  }),
+];
+
+/** The error event of every stream that had one, wherever in the run: nothing from outside makes one come. */
+const ofErrorEvent = (
+  id: string,
+  spec: readonly number[],
+  title: string,
+  expected: string,
+  fault: (kept: readonly { name: string | null; data: string }[], at: number) => string | null,
+): Rule =>
+  rulesOf("every-answer", ofSpecimens).must(id, spec, {
+    title,
+    step: async (context, checks) => {
+      await specimens(context);
+      for (const answer of context.answers) {
+        const kept = answer.received.seen?.kept ?? [];
+        const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
+        if (at >= 0) checks.fault(fault(kept, at), answer, expected);
+      }
+      return checks.idle("no error event came, and nothing from outside makes one come");
+    },
+  });
+
+export const ERROR_EVENT_RULES: readonly Rule[] = [
+  ofErrorEvent(
+    "stream-error-event",
+    [167, 169, 174, 175],
+    "an error event carries type error, message, code and partial_text",
+    "{ type: 'error', message, code, partial_text }, the last three texts",
+    (kept, at) => {
+      const data = parseJson(kept[at]?.data ?? "");
+      const fields = isObject(data) ? data : {};
+      const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
+      return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
+    },
+  ),
+  ofErrorEvent(
+    "stream-nothing-after-error",
+    [168],
+    "an error event ends its stream: nothing comes after it",
+    "the end of the stream",
+    (kept, at) => {
+      const late = kept.slice(at + 1).map(({ name }) => name);
+      return late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0])}`;
+    },
+  ),
+];
