@@ -9,7 +9,7 @@ import { describe, expect, test } from "vitest";
 import { runCommand } from "../src/cli/command.fixture.ts";
 import { allCommands } from "../src/cli/commands.ts";
 import { withServed } from "../src/deployments/served.ts";
-import { TARGET_SCHEMA } from "../src/target/target-schema.ts";
+import { TARGET_SCHEMA } from "../src/target/target.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const pages = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" })

@@ -57,7 +57,7 @@ export type Received = {
   headers: Record<string, string | string[] | undefined>;
   /** The body of an answer that is no event stream. */
   text: string;
-  /** `eof` stands for a whole answer here; a stream's own end is in `seen` first (design.md, "k6 with SSE"). */
+  /** `eof` stands for a whole answer here; a stream's own end is in `seen` first. */
   ended: StreamEnd;
   seen: StreamSeen | null;
   /** In a word of the transport. */

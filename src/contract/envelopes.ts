@@ -30,7 +30,7 @@ export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?
 };
 
 type AnswerRead = {
-  /** As counted in `by_outcome` (interface.md section 3). */
+  /** As counted in `by_outcome`. */
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeSeen;

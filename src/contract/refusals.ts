@@ -1,6 +1,6 @@
 /**
  * The one catalogue of refusals. A status number or a subcode is written nowhere else: the platform answers from it, the
- * drivers read with it, the judges expect by it. Source: specification section 7, spec-checklist.md items 182-223.
+ * drivers read with it, the judges expect by it. Source: specification section 7, requirements.md items 182-223.
  */
 import { isAnswerless, type StreamEnding, streamResult } from "./streams.ts";
 
@@ -83,7 +83,7 @@ export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"
 export const LEGACY_SUBCODES: Readonly<Record<string, RefusalName>> = { origin_not_allowed: "session_origin_mismatch" };
 
 /**
- * The key under which a call is counted in `by_outcome` and in `/counts` (interface.md section 3): the status, a space
+ * The key under which a call is counted in `by_outcome` and in `/counts`: the status, a space
  * and the subcode where there is one.
  */
 export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
@@ -130,7 +130,7 @@ export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: r
 export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);
 
 /**
- * The 30 distinct outcomes that a run can see (spec-checklist.md part D): 28 refusals and the two failures that travel
+ * The 30 distinct outcomes that a run can see (requirements.md part D): 28 refusals and the two failures that travel
  * under status 200. `coverage.outcomes_seen` counts these.
  */
 export const OUTCOMES: readonly string[] = [

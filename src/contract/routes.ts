@@ -36,7 +36,7 @@ export type Route = {
   readonly meter?: Meter;
   /** A foreign origin here is `tile_access_restricted`, not `session_origin_mismatch` (A12). */
   readonly tile?: true;
-  /** Not in the specification: an extension of interface.md section 4. */
+  /** Not in the specification: an extension of the reference platform. */
   readonly extension?: true;
 };
 

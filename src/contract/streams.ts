@@ -29,7 +29,7 @@ export const ERROR_CODES = ["upstream_timeout", "upstream_error", "content_block
 
 export type ErrorEvent = { type: "error"; message: string; code: string; partial_text: string };
 
-/** The eight ways in which a stream ends (design.md section 2, "k6 with SSE"): each stream ends in exactly one. */
+/** The eight ways in which a stream ends: each stream ends in exactly one. */
 export type StreamEnd =
   | "done"
   | "error_event"

@@ -1,4 +1,4 @@
-/** One line of the ledger: what the store says was charged (interface.md section 4, `GET /ledger`). */
+/** One line of the ledger: what the store says was charged (`GET /ledger`). */
 import type { Meter } from "../contract/routes.ts";
 
 export type LedgerLine = {

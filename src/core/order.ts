@@ -1,5 +1,5 @@
 /**
- * The two orders of checks that platform keys and session tokens meet (spec-checklist.md B1-B4): each is one list, read
+ * The two orders of checks that platform keys and session tokens meet (requirements.md B1-B4): each is one list, read
  * from top to bottom; the first check that fails decides. Key management has its own list in `management.ts`.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";

@@ -56,7 +56,7 @@ const openProxies = async (
   const toxiproxy = openToxiproxy(api_url, { signal, callMs: CALL_MS });
   const links: FaultProxies["links"] = {};
   try {
-    for (const [link, name] of Object.entries(proxies) as [LinkName, string | undefined][]) {
+    for (const [link, name] of Object.entries(proxies ?? {}) as [LinkName, string | undefined][]) {
       if (name === undefined) continue;
       const { listen } = await toxiproxy.proxy(name).read();
       links[link] = { proxy: name, listen: reachable(listen, api_url) };

@@ -10,7 +10,7 @@ import { carriesMark, isAlive } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
 import type { NamedUndo, PlaneState, TargetName, Undo } from "../supervision/undo.ts";
 import type { Target } from "../target/target.ts";
-import { isSameTarget } from "../target/target-name.ts";
+import { isSameTarget } from "../target/target-urls.ts";
 
 export type GivenTarget = { target: Target; file: string };
 

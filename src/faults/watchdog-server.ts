@@ -9,7 +9,7 @@ import { whyForeign } from "../contract/private-door.ts";
 import type { Held } from "../deployments/remote-watch.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
-import { targetName } from "../target/target-name.ts";
+import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { TAKE_BACK } from "./take-back.ts";
 import { createWatchdogLease, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";

@@ -61,7 +61,7 @@ export const planStages = async ({
   const without = embedded ? null : faultsMissing(target);
   const ways: Ways = {
     target,
-    isProxied: (link) => without === null && (embedded || target.toxiproxy?.proxies[link] !== undefined),
+    isProxied: (link) => without === null && (embedded || target.toxiproxy?.proxies?.[link] !== undefined),
     proxyMissing: without ?? "",
     ownStore: embedded ? limiter : null,
   };

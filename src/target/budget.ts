@@ -1,6 +1,6 @@
 /**
- * How much of somebody's deployment a run may use up (interface.md section 2, `budget`): a call that would pass the budget
- * is not sent, and the rule that wanted it is skipped with the reason.
+ * How much of somebody's deployment `verify` and `doctor` may use up: a call that would pass the budget is not sent, and the rule that
+ * wanted it is skipped with the reason.
  */
 import type { Target } from "./target.ts";
 
@@ -11,13 +11,6 @@ export class BudgetSpentError extends Error {
 
 export type Spending = { requests: number; map_loads: number; analyses: number };
 
-/** Where the target file says nothing: enough for the rules that cannot do without, and for the ones asked for. */
-const unstated = (burn: boolean): Spending => ({
-  requests: Number.POSITIVE_INFINITY,
-  map_loads: burn ? 1_000 : 20,
-  analyses: 3,
-});
-
 export type Budget = {
   readonly spent: Spending;
   readonly allowed: Spending;
@@ -26,13 +19,12 @@ export type Budget = {
   left(what: keyof Spending): number;
 };
 
-export const createBudget = (target: Target, burn: boolean): Budget => {
-  const stated = target.budget ?? {};
-  const otherwise = unstated(burn);
+export const createBudget = ({ budget = {} }: Target, burn: boolean): Budget => {
+  // Where the target file says nothing: enough for the rules that cannot do without, and for those asked for.
   const allowed: Spending = {
-    requests: stated.requests ?? otherwise.requests,
-    map_loads: stated.map_loads ?? otherwise.map_loads,
-    analyses: stated.analyses ?? otherwise.analyses,
+    requests: budget.requests ?? Number.POSITIVE_INFINITY,
+    map_loads: budget.map_loads ?? (burn ? 1_000 : 20),
+    analyses: budget.analyses ?? 3,
   };
   const spent: Spending = { requests: 0, map_loads: 0, analyses: 0 };
   return {

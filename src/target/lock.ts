@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isOwn } from "../supervision/private-file.ts";
 import { isAlive, type ProcessId, startTimeOf } from "../supervision/processes.ts";
+import { targetUrl } from "./target-urls.ts";
 
 /** A mistake of the user, for exit code 2. */
 export class TargetBusyError extends Error {
@@ -32,12 +33,6 @@ const LOOK_MS = 10;
 const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
-
-/** Without what does not make it another target: case of the host, a trailing slash, user and password, query. */
-export const targetUrl = (baseUrl: string): string => {
-  const url = new URL(baseUrl);
-  return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
-};
 
 /** Where the start time is not known, whoever has the number is taken for the run. */
 const mayLive = (of: ProcessId): boolean => {

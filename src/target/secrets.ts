@@ -1,7 +1,7 @@
 /**
- * Reads the values of a target file that are references: `env:NAME`, `file:PATH`, `exec:COMMAND` (interface.md section
- * 2). A value is read when it is needed, kept, and read again when it has expired or a caller says that it was refused.
- * A secret never occurs in a message: errors name the role, the reference and what was expected.
+ * Reads the values of a target file that are references: `env:NAME`, `file:PATH`, `exec:COMMAND`. A value is read when it is needed,
+ * kept, and read again when it has expired or a caller says that it was refused. No message holds a secret: errors name the role, the
+ * reference and what was expected.
  */
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";

@@ -10,7 +10,7 @@ import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
 import { createSecrets, isReference } from "./secrets.ts";
 import type { Target } from "./target.ts";
-import { TARGET_SCHEMA } from "./target-schema.ts";
+import { TARGET_SCHEMA } from "./target.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
 /** Nobody reads more in one go. */

@@ -1,5 +1,5 @@
 /**
- * The safety guard (interface.md section 1): nothing is sent to a host that is not loopback unless `--i-own` names it and
+ * The safety guard: nothing is sent to a host that is not loopback unless `--i-own` names it and
  * the target file permits and budgets it. Every URL of the file is looked at, because load and faults reach all of them.
  */
 import { lookup } from "node:dns/promises";

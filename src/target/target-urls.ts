@@ -2,45 +2,41 @@
  * Every URL of a target file, each parsed once (`contract/address.ts`): references are read first, then the canonical form
  * takes the place of what was written. Guard, drivers, doctor and fault control see nothing else.
  */
+import { resolve } from "node:path";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
 import { redactor } from "../supervision/redaction.ts";
+import type { TargetName } from "../supervision/undo.ts";
 import { isReference, type Secrets } from "./secrets.ts";
 import type { Target } from "./target.ts";
 
+const URL_FIELDS = [
+  ...[
+    "base_url",
+    "key_management_url",
+    "tile_url",
+    "transport.proxy",
+    "control.keys",
+    "control.limiter",
+    "control.api",
+  ],
+  ...["toxiproxy.api_url", "watchdog.url", "observers.prometheus.url"],
+];
+
+type Fields = Record<string, unknown>;
+
 /** `change` gets each URL that the file states, with the path of its field. */
 export const mapTargetUrls = (target: Target, change: (field: string, url: string) => string): Target => {
-  const one = <V extends string | null | undefined>(field: string, url: V): V =>
-    typeof url === "string" ? (change(field, url) as V) : url;
-  const { key_management_url, tile_url, transport, control, toxiproxy, watchdog, observers } = target;
-  const prometheus = observers?.prometheus;
-  return {
-    ...target,
-    base_url: one("base_url", target.base_url),
-    ...(key_management_url && { key_management_url: one("key_management_url", key_management_url) }),
-    ...(tile_url && { tile_url: one("tile_url", tile_url) }),
-    ...(transport && {
-      transport: { ...transport, ...(transport.proxy && { proxy: one("transport.proxy", transport.proxy) }) },
-    }),
-    ...(control && {
-      control: {
-        ...control,
-        ...(control.keys && { keys: one("control.keys", control.keys) }),
-        ...(control.limiter && { limiter: one("control.limiter", control.limiter) }),
-        ...(control.api && { api: control.api.map((url, i) => one(`control.api[${i}]`, url)) }),
-      },
-    }),
-    ...(toxiproxy && { toxiproxy: { ...toxiproxy, api_url: one("toxiproxy.api_url", toxiproxy.api_url) } }),
-    ...(watchdog && { watchdog: { ...watchdog, url: one("watchdog.url", watchdog.url) } }),
-    ...(observers &&
-      prometheus && {
-        observers: {
-          ...observers,
-          prometheus: { ...prometheus, url: one("observers.prometheus.url", prometheus.url) },
-        },
-      }),
-  };
+  const copy = structuredClone(target);
+  for (const field of URL_FIELDS) {
+    const names = field.split(".");
+    const last = names.pop() as string;
+    const holder = names.reduce<unknown>((node, name) => (node as Fields | null | undefined)?.[name], copy) as Fields;
+    const found = holder?.[last];
+    if (typeof found === "string") holder[last] = change(field, found);
+    if (Array.isArray(found)) holder[last] = found.map((url: string, i) => change(`${field}[${i}]`, url));
+  }
+  return copy;
 };
-
 /** A query may stand in the one URL that is sent as it is written. */
 const MAY_HAVE_QUERY = new Set(["tile_url"]);
 /** User and password would reach logs, reports and whoever is asked; a proxy has no other way to be told them. */
@@ -88,3 +84,19 @@ export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Ta
   for (const [field, ref] of wanted) values.set(field, await secrets.read(ref, field));
   return mapTargetUrls(target, (field, url) => values.get(field) ?? url);
 };
+
+/** Without what does not make it another target: case of the host, a trailing slash, user and password, query. */
+export const targetUrl = (baseUrl: string): string => {
+  const url = new URL(baseUrl);
+  return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
+};
+
+/** By what a deployment is known in a journal: its base URL, and for people the name and place of its target file. */
+export const targetName = ({ name, base_url }: Target, file?: string): TargetName => ({
+  base_url: targetUrl(base_url),
+  name,
+  ...(file !== undefined && { file: resolve(file) }),
+});
+
+export const isSameTarget = (named: TargetName, { base_url }: Pick<Target, "base_url">): boolean =>
+  named.base_url === targetUrl(base_url);

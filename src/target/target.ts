@@ -1,99 +1,173 @@
 /**
- * The target file (interface.md section 2): what a user states about a deployment. Only `schema`, `base_url` and one
- * credential are required; what is absent is skipped by name, never assumed.
+ * The target file: what a user states about a deployment. Only `schema`, `base_url` and one credential are required; what is absent
+ * is skipped by name, never assumed. Each field's `description` is the sentence that a user reads when the value does not fit:
+ * "expected …".
  */
-import type { StatedStreamEnds } from "../contract/streams.ts";
-import type { Limits } from "../history/stage-facts.ts";
-
-/** A value that may be a reference: `env:NAME`, `file:PATH` or `exec:COMMAND`, read when needed (interface.md section 2). */
-type SecretRef = string;
-
-export type Transport = {
-  ca?: string | null;
-  cert?: string | null;
-  key?: string | null;
-  proxy?: string | null;
-  headers?: Record<string, string>;
-  protocol?: "h1" | "h2";
-  connections?: number;
-};
-
-export type KeyCredential = {
-  key: SecretRef;
-  origin?: string;
-  org?: string;
-  limit?: number;
-  tier?: "Free" | "Pro";
-  basemap_style_id?: string;
-};
-
-export type AdminCredential = { token: SecretRef; org?: string };
+import Type, { type Static, type TProperties, type TSchema } from "typebox";
+import { STREAMS } from "../contract/streams.ts";
 
 export const KEY_ROLES = [
-  "publishable",
-  "server",
-  "publishable_other_org",
-  "publishable_no_ai",
-  "publishable_tile_only",
-  "publishable_downgraded",
-  "publishable_exhausted",
-  "publishable_hard_stop",
-  "publishable_expendable",
-  "publishable_expendable_paid",
-  "publishable_basemap",
-  "server_no_design",
-  "server_foreign_ip",
-  "server_downgraded",
-  "revoked",
-  "expired",
+  ...(["publishable", "server", "publishable_other_org", "publishable_no_ai", "publishable_tile_only"] as const),
+  ...(["publishable_downgraded", "publishable_exhausted", "publishable_hard_stop", "publishable_expendable"] as const),
+  ...(["publishable_expendable_paid", "publishable_basemap", "server_no_design", "server_foreign_ip"] as const),
+  ...(["server_downgraded", "revoked", "expired"] as const),
 ] as const;
 export type KeyRole = (typeof KEY_ROLES)[number];
 
 export const ADMIN_ROLES = ["admin_pro", "admin_free", "admin_no_plan", "admin_key_limit"] as const;
 export type AdminRole = (typeof ADMIN_ROLES)[number];
 
-type Credentials = { [role in KeyRole]?: KeyCredential } & { [role in AdminRole]?: AdminCredential };
+const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
+/** A value that may be a reference, read when needed. */
+const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
+const originUrl = (of: string) =>
+  Type.String({ description: `${of}: a URL that begins with http:// or https://`, pattern: "^https?://[^\\s]+$" });
+/** What it must look like beyond this is said by `target-urls.ts`, once references are read. */
+const address = (of: string) => reference(`${of}: a URL that begins with http:// or https://`);
+const whole = (of: string, minimum = 0) =>
+  Type.Integer({ minimum, description: `${of}: a whole number of at least ${minimum}` });
+const figure = (of: string) => Type.Number({ minimum: 0, description: `${of}: a number of at least 0` });
+const share = (of: string) => Type.Number({ minimum: 0, maximum: 1, description: `${of}: a share between 0 and 1` });
+const flag = (of: string) => Type.Boolean({ description: `${of}: true or false` });
+const oneOf = <const Values extends string[]>(...values: Values) =>
+  Type.Unsafe<Values[number]>(
+    Type.Enum(values, { description: `one of ${values.map((value) => JSON.stringify(value)).join(", ")}` }),
+  );
+const orNull = <Schema extends TSchema>(schema: Schema) =>
+  Type.Union([schema, Type.Null()], { description: `${(schema as { description?: string }).description}, or null` });
 
-type Tenant = {
-  org: string;
-  tier?: "Free" | "Pro";
-  /** Monthly allowance of map loads. */
-  limit?: number;
-  /** How often stories draw it, beside the others (default 1). */
-  weight?: number;
-  publishable?: { key: SecretRef; origin?: string };
-  server?: { key: SecretRef };
-};
-
-export type Target = {
-  schema: "floodgate/target@1";
-  name?: string;
-  base_url: string;
-  key_management_url?: string;
-  tile_url?: string;
-  transport?: Transport;
-  control?: { keys?: string | null; limiter?: string | null; api?: string[] };
-  toxiproxy?: { api_url: string; proxies: { limiter?: string; keys?: string; edge?: string } };
-  /** `status` ends with 0 while the fault is in, with 1 while it is not. */
-  faults?: Record<string, { inject: string[]; heal: string[]; status?: string }>;
-  /** `chaos --watchdog` beside the proxy, or beside what the commands break. */
-  watchdog?: { url: string; token?: SecretRef };
-  observers?: {
-    prometheus?: { url: string; queries: Record<string, string> };
-    ledger?: string;
+const optional = <Fields extends TProperties>(fields: Fields) =>
+  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)])) as {
+    [Name in keyof Fields]: ReturnType<typeof Type.Optional<Fields[Name]>>;
   };
-  shedding?: "fixed" | "adaptive" | "unknown";
-  /** Nobody else calls the deployment during a run (default false). */
-  exclusive?: boolean;
-  /** The event that ends a whole stream of each kind: where it is stated, an end without it is a cut. */
-  stream_end?: StatedStreamEnds;
-  limits?: Limits;
-  slo?: Record<string, string>;
-  permits?: { writes?: boolean; quota_burn?: boolean; chaos?: boolean; load_max_rps?: number };
-  budget?: { requests?: number; map_loads?: number; analyses?: number; stream_seconds?: number };
-  stop_when?: { error_rate?: number };
-  required?: string[];
-  fixtures?: { provision?: string | null; reset?: string | null };
-  tenants?: Tenant[];
-  credentials?: Credentials;
-};
+const object = <Required extends TProperties, Others extends TProperties>(
+  of: string,
+  required: Required,
+  others: Others,
+) => Type.Object({ ...required, ...optional(others) }, { description: `an object: ${of}` });
+const map = <Values extends TSchema>(of: string, values: Values) =>
+  Type.Record(Type.String(), values, { description: `an object: ${of}` });
+const list = <Items extends TSchema>(of: string, items: Items) => Type.Array(items, { description: `a list: ${of}` });
+const each = <const Names extends readonly string[], Schema extends TSchema>(names: Names, schema: Schema) =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<Names[number], Schema>;
+
+const tier = oneOf("Free", "Pro");
+const origin = originUrl("an origin in the key's allowlist");
+const key = reference("a key");
+const none = {};
+
+const keyCredential = object(
+  "a key and what is known of it",
+  { key },
+  { origin, org: text(), limit: whole("its allowance of map loads"), tier, basemap_style_id: text() },
+);
+const adminCredential = object("an administrator's token", { token: reference("a token") }, { org: text() });
+
+const transport = object("how to connect", none, {
+  ca: orNull(reference("a certificate of the authority in PEM")),
+  cert: orNull(reference("a client certificate in PEM")),
+  key: orNull(reference("the client certificate's key in PEM")),
+  proxy: orNull(address("an HTTP proxy")),
+  headers: map("header names and values", text("a header's value, or a reference to it")),
+  protocol: oneOf("h1", "h2"),
+  connections: whole("how many connections at most", 1),
+});
+
+const commands = list("commands", text());
+const limitNames = [
+  ...(["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const),
+  ...(["limiter_budget_ms", "key_service_budget_ms", "revocation_budget_ms"] as const),
+];
+
+const tenant = object(
+  "an organization",
+  { org: text("its name") },
+  {
+    tier,
+    limit: whole("its allowance of map loads"),
+    weight: Type.Number({ exclusiveMinimum: 0, description: "how often it is drawn: a number above 0" }),
+    publishable: object("a publishable key", { key }, { origin }),
+    server: object("a server key", { key }, none),
+  },
+);
+
+export const TARGET_SCHEMA = object(
+  "a target file",
+  {
+    schema: Type.Literal("floodgate/target@1", { description: 'the text "floodgate/target@1"' }),
+    base_url: address("where the API is, with its version segment"),
+  },
+  {
+    name: text(),
+    key_management_url: address("where key management is"),
+    tile_url: address("a tile, with {z}, {x} and {y} in its place"),
+    transport,
+    control: object("the control planes", none, {
+      keys: orNull(address("the key service's control plane")),
+      limiter: orNull(address("the limiter's control plane")),
+      api: list("the control plane of each replica", address("a control plane")),
+    }),
+    toxiproxy: object(
+      "the fault proxy",
+      { api_url: address("toxiproxy's API") },
+      { proxies: object("its proxies by name", none, each(["limiter", "keys", "edge"], text())) },
+    ),
+    /** `status` ends with 0 while the fault is in, with 1 while it is not. */
+    faults: map(
+      "commands by the name of a fault",
+      object("commands", { inject: commands, heal: commands }, { status: text("a command") }),
+    ),
+    /** `chaos --watchdog` beside the proxy, or beside what the commands break. */
+    watchdog: object(
+      "the watchdog beside the proxy",
+      { url: address("where `chaos --watchdog` listens") },
+      { token: reference("its token") },
+    ),
+    observers: object("what else can be read", none, {
+      prometheus: object("a Prometheus", { url: address("its API"), queries: map("queries by name", text()) }, none),
+      ledger: text("a command"),
+    }),
+    shedding: oneOf("fixed", "adaptive", "unknown"),
+    exclusive: flag("whether nobody else calls the deployment during a run"),
+    limits: object("the deployment's limits", none, {
+      ...each(limitNames, figure("a limit")),
+      ...each(["unanswered_share", "streams_cut_share"], share("what is tolerated")),
+    }),
+    /** Where it is stated, an end without it is a cut. */
+    stream_end: object(
+      "the event that ends a whole stream of each kind",
+      none,
+      each(STREAMS, orNull(text("the name of the last event"))),
+    ),
+    slo: map("objectives by name", text('an objective such as "p99<=100ms"')),
+    permits: object("what is allowed", none, {
+      writes: flag("whether keys may be made"),
+      quota_burn: flag("whether allowances may be used up"),
+      chaos: flag("whether faults may be injected"),
+      load_max_rps: figure("the highest rate, in calls per second"),
+    }),
+    budget: object("how much a run may spend", none, {
+      requests: figure("calls"),
+      map_loads: figure("map loads"),
+      analyses: figure("analyses"),
+      stream_seconds: figure("seconds of streams"),
+    }),
+    stop_when: object("what ends a run early", none, { error_rate: share("errors among the newest calls") }),
+    required: list("claims or groups that may not be skipped", text()),
+    fixtures: object(
+      "commands that prepare the deployment",
+      none,
+      each(["provision", "reset"], orNull(text("a command"))),
+    ),
+    tenants: list("organizations that carry load", tenant),
+    credentials: object("keys and tokens by role", none, {
+      ...each(KEY_ROLES, keyCredential),
+      ...each(ADMIN_ROLES, adminCredential),
+    }),
+  },
+);
+
+export type Transport = Static<typeof transport>;
+export type KeyCredential = Static<typeof keyCredential>;
+export type AdminCredential = Static<typeof adminCredential>;
+export type Target = Static<typeof TARGET_SCHEMA>;

@@ -1,7 +1,7 @@
 /** Breaks something by the commands that the target file has for it (`faults`), healing tried once before. */
 
 import type { Deployment } from "../../deployments/deployment.ts";
-import { targetName } from "../../target/target-name.ts";
+import { targetName } from "../../target/target-urls.ts";
 import { commandSteps, rehearseHealing, undoByCommand } from "../command-steps.ts";
 import { watchLink } from "../link-watch.ts";
 import type { Breaker } from "./breaker.ts";

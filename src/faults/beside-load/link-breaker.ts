@@ -3,7 +3,7 @@
 import type { Deployment, FaultProxies, LinkName } from "../../deployments/deployment.ts";
 import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
 import type { TargetName } from "../../supervision/undo.ts";
-import { targetName } from "../../target/target-name.ts";
+import { targetName } from "../../target/target-urls.ts";
 import { httpProbe, observeLink } from "../../tools/link-probe.ts";
 import { makeFault } from "../faults/catalogue.ts";
 import { linkSteps, undoOf } from "../link-steps.ts";

@@ -43,7 +43,7 @@ const possible = (target: Target | null, limiter: "sqlite" | "redis"): Experimen
   if (target === null) return all.filter(({ store = limiter }) => store === limiter);
   const { toxiproxy, faults = {}, limits } = target;
   const canBreak = ({ by, link, fault }: Breakage): boolean =>
-    `${link}.${fault}` in faults || (by === "link" && toxiproxy?.proxies[link] !== undefined);
+    `${link}.${fault}` in faults || (by === "link" && toxiproxy?.proxies?.[link] !== undefined);
   return all.filter(
     ({ breaks, pastTheCap }) =>
       breaks.every(canBreak) && (pastTheCap !== true || limits?.global_in_flight !== undefined),

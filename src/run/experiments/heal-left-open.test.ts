@@ -14,7 +14,7 @@ import { FOLDER_MARK } from "../../supervision/supervisor.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import { targetName } from "../../target/target-name.ts";
+import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healLeftOpen } from "./heal-left-open.ts";

@@ -11,7 +11,7 @@ import { type Effect, notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
 import { type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
 import type { TargetName } from "../../supervision/undo.ts";
-import { isSameTarget } from "../../target/target-name.ts";
+import { isSameTarget } from "../../target/target-urls.ts";
 import { isServing } from "../../tools/serving.ts";
 import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../tools/toxiproxy.ts";
 import { journalsIn, type LeftOpen, leftOpenUnder, partsOnTargets, readLeftOpen } from "./left-open.ts";
@@ -111,7 +111,7 @@ const healProxies = async ({ target: { toxiproxy: stated } }: GivenTarget): Prom
   if (stated === undefined) return [];
   const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
   try {
-    const names = Object.values(stated.proxies).filter((name) => name !== undefined && name !== null);
+    const names = Object.values(stated.proxies ?? {}).filter((name) => name !== undefined && name !== null);
     return await Promise.all([...new Set(names)].map((name) => healProxy(toxiproxy, name)));
   } finally {
     await toxiproxy.close();

@@ -8,7 +8,7 @@ import { makeFault } from "../../faults/faults/catalogue.ts";
 import { Journal } from "../../supervision/journal.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
-import { targetName } from "../../target/target-name.ts";
+import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";

@@ -9,7 +9,7 @@ import { hasOurToxics } from "../../faults/healing.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
-import { isSameTarget } from "../../target/target-name.ts";
+import { isSameTarget } from "../../target/target-urls.ts";
 import { openToxiproxy, type ProxyState } from "../../tools/toxiproxy.ts";
 import { type LeftOpen, leftOpenUnder, partsOnTargets } from "./left-open.ts";
 
@@ -26,7 +26,7 @@ const readProxies = async ({ toxiproxy: stated }: Target): Promise<ProxyState[]>
   if (stated === undefined) return [];
   const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
   try {
-    const names = Object.values(stated.proxies).filter((name) => name !== undefined && name !== null);
+    const names = Object.values(stated.proxies ?? {}).filter((name) => name !== undefined && name !== null);
     const states = await Promise.all(
       names.map((name) =>
         toxiproxy

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { hasOurToxics } from "../../faults/healing.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import type { Target } from "../../target/target.ts";
-import { isSameTarget } from "../../target/target-name.ts";
+import { isSameTarget } from "../../target/target-urls.ts";
 import { openToxiproxy, type ProxyState } from "../../tools/toxiproxy.ts";
 import { ToxiproxyError } from "../../tools/toxiproxy-transport.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
@@ -51,7 +51,7 @@ export const requireWholeProxies = async (
   const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
   const reasons: string[] = [];
   try {
-    for (const [link, name] of Object.entries(stated.proxies)) {
+    for (const [link, name] of Object.entries(stated.proxies ?? {})) {
       if (name === undefined || !links.has(link)) continue;
       const state = await toxiproxy.proxy(name).read();
       const wrong = whatIsWrong(state);

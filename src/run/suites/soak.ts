@@ -19,7 +19,9 @@ const LINKS = ["limiter", "keys"] as const;
 
 /** The links that faults can be put on; without any it is the load alone. */
 const breakable = ({ target, embedded }: SuiteFor) =>
-  LINKS.filter((link) => embedded || (target.permits?.chaos === true && target.toxiproxy?.proxies[link] !== undefined));
+  LINKS.filter(
+    (link) => embedded || (target.permits?.chaos === true && target.toxiproxy?.proxies?.[link] !== undefined),
+  );
 
 /** A load for so long, with random faults now and then where the deployment has proxies. `number`: which faults are drawn. */
 const underFaults = (given: SuiteFor, plan: LoadStage, seconds: number, number: number): LoadStage => {
