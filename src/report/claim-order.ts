@@ -1,6 +1,6 @@
-/** In which order claims are listed, how they are counted, and that no format shows a run as green that is not. */
-import type { Claim, ClaimVerdict, Level, RunDocument } from "../history/run-document.ts";
-import { whyOf } from "./verdict.ts";
+/** In which order claims are listed, and how they are counted and grouped. */
+import type { Claim, ClaimVerdict, Level } from "../history/run-document.ts";
+import { oneLine } from "./escape.ts";
 
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
@@ -31,33 +31,12 @@ export const groupedBy = <T>(all: Iterable<T>, keyOf: (one: T) => string): Map<s
   return groups;
 };
 
+/** Why a claim is not judged, without the verdict with which the judges begin their sentence. */
+export const bareReason = ({ reason }: Claim): string =>
+  oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
+
 export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, number> => {
   const counts = { fail: 0, inconclusive: 0, skipped: 0, pass: 0 };
   for (const claim of claims) counts[claim.verdict] += 1;
   return counts;
-};
-
-/**
- * The claims as test cases. Readers of test reports know only cases, not our verdict: where the run is not a pass and no
- * case says so (a required group was absent, nothing was judged), a case `run/verdict` is added that does.
- */
-export const casesOf = (run: RunDocument): Claim[] => {
-  const cases = claimsInOrder(run.claims);
-  const { verdict } = run;
-  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
-  if (verdict === "pass" || isSaid) return cases;
-  const expected = "every claim that must hold, and everything required, judged and found to hold";
-  const shown: Claim = {
-    id: "run/verdict",
-    stage: "run",
-    level: "must",
-    verdict,
-    reason: whyOf(run),
-    expected,
-    got: verdict,
-    spec: [],
-    evidence: [],
-    replay: "",
-  };
-  return [shown, ...cases];
 };

@@ -5,7 +5,7 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
-import { casesOf } from "./claim-order.ts";
+import { casesOf } from "./verdict.ts";
 
 type Status = "passed" | "failed" | "skipped" | "other";
 

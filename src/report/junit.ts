@@ -6,9 +6,9 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { casesOf, groupedBy } from "./claim-order.ts";
+import { groupedBy } from "./claim-order.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
-import { groupOf } from "./verdict.ts";
+import { casesOf, groupOf } from "./verdict.ts";
 
 const MESSAGE_MAX = 500;
 

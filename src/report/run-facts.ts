@@ -1,15 +1,11 @@
 /** What several formats say of a run: what is not judged and why, what its faults met, what it spent, what its calibration found. */
 import { countedAs, OUTCOMES } from "../contract/refusals.ts";
-import type { Calibration, Claim, RunDocument } from "../history/run-document.ts";
+import type { Calibration, RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
-import { groupedBy } from "./claim-order.ts";
-import { oneLine } from "./escape.ts";
+import { bareReason, groupedBy } from "./claim-order.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
 
 export type ReasonGroup = { reason: string; ids: string[] };
-
-/** Why a claim is not judged, without the verdict with which the judges begin their sentence. */
-export const bareReason = ({ reason }: Claim): string => oneLine(reason).replace(/^skipped: */, "");
 
 type NotJudged = {
   /** Skipped claims by what was missing, the largest group first. */
@@ -21,7 +17,7 @@ type NotJudged = {
 export const notJudged = ({ claims, stages }: RunDocument): NotJudged => {
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
-  const groups = groupedBy(skipped, (claim) => bareReason(claim) || "no reason was given");
+  const groups = groupedBy(skipped, bareReason);
   return {
     skipped: [...groups]
       .map(([reason, list]) => ({ reason, ids: list.map(({ id }) => id) }))

@@ -3,10 +3,10 @@
  * counts, and where to look next. Only paths may be longer than a line.
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
-import { claimsInOrder, countByVerdict, groupedBy, VERDICTS } from "./claim-order.ts";
+import { bareReason, claimsInOrder, countByVerdict, groupedBy } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
-import { bareReason, calibrationText, spendingText } from "./run-facts.ts";
+import { calibrationText, spendingText } from "./run-facts.ts";
 import { whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
@@ -98,9 +98,9 @@ const command = (text: string): string[] | null => {
   return wrap(line, COLUMNS - 4).map((part, i, all) => `  ${part}${i < all.length - 1 ? " \\" : ""}`);
 };
 
-const againLines = (first: Claim | undefined): string[] => {
-  const lines = first === undefined || first.replay === "" ? null : command(first.replay);
-  return first === undefined || lines === null ? [] : [...wrap(`To see ${oneLine(first.id)} again:`), ...lines];
+const againLines = ({ id, replay }: Claim): string[] => {
+  const lines = replay === "" ? null : command(replay);
+  return lines === null ? [] : [...wrap(`To see ${oneLine(id)} again:`), ...lines];
 };
 
 const nameOf = ({ id, level }: Claim): string => `${oneLine(id)}${level === "must" ? "" : ` (${level})`}`;
@@ -111,14 +111,13 @@ const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 
+type Paint = (verdict: ClaimVerdict, text: string) => string;
+
 /** What did not pass for one reason: a line or a few, the claims named behind it where there are several. */
-const groupLines = (
-  [first, ...others]: readonly Claim[],
-  paint: (verdict: ClaimVerdict, text: string) => string,
-): string[] => {
-  if (first === undefined) return [];
+const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
+  const [first] = claims as [Claim];
   const reason = bareReason(first);
-  const names = [first, ...others].map(nameOf);
+  const names = claims.map(nameOf);
   const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
   const body =
     names.length === 1
@@ -136,15 +135,10 @@ const GROUPS_MOST = 5;
 const LINES_MOST = 23;
 
 /** What did not pass, by its reasons: the first `shown`, and how many more claims there are. */
-const openLines = (
-  open: readonly Claim[],
-  shown: number,
-  paint: (verdict: ClaimVerdict, text: string) => string,
-): string[] => {
+const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[] => {
   const groups = [...groupedBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
-  const left = groups.slice(shown).flat();
-  const kinds = VERDICTS.map((verdict) => ({ verdict, n: left.filter((claim) => claim.verdict === verdict).length }));
-  const more = kinds.filter(({ n }) => n > 0).map(({ verdict, n }) => `${n} ${verdict}`);
+  const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
+  const more = left.map(([verdict, n]) => `${n} ${verdict}`);
   return [
     ...groups.slice(0, shown).flatMap((group) => groupLines(group, paint)),
     ...(more.length === 0 ? [] : [`${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`]),
@@ -152,7 +146,7 @@ const openLines = (
 };
 
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
-  const paint = (verdict: ClaimVerdict, text: string): string =>
+  const paint: Paint = (verdict, text) =>
     options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
   const counts = countByVerdict(run.claims);
   const calls = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
@@ -177,7 +171,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     "",
     "Where to look next:",
     `  ${placeToLook(run, options)}`,
-    ...againLines(first),
+    ...(first === undefined ? [] : againLines(first)),
   ];
   let lines = of(GROUPS_MOST);
   for (let shown = GROUPS_MOST - 1; shown > 0 && lines.length > LINES_MOST; shown -= 1) lines = of(shown);

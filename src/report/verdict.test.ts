@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
-import { mergeClaims } from "./verdict.ts";
+import { madeRun } from "./made-run.fixture.ts";
+import { mergeClaims, whyOf } from "./verdict.ts";
 
 describe("mergeClaims", () => {
   test("a pass of every must is a pass", () => {
@@ -126,4 +127,12 @@ describe("mergeClaims", () => {
       "9 of 9 required claims are broken: a0/s, a1/s, a2/s, a3/s, a4/s and 4 more.",
     );
   });
+});
+
+test.each([
+  [1, "(1 claim was skipped)"],
+  [2, "(2 claims were skipped)"],
+])("a run held up by what was required says that %d was skipped", (n, text) => {
+  const skipped = Array.from({ length: n }, (_, i) => claimOf(`s${i}/s`, { verdict: "skipped" }));
+  expect(whyOf(madeRun({ claims: [claimOf("a/s"), ...skipped], verdict: "inconclusive" }))).toContain(text);
 });

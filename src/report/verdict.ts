@@ -3,7 +3,9 @@
  * worst mistake a tool like this can make: skipped is not passed, and a run that judged nothing is not a pass either.
  */
 import type { Claim, RunDocument, Verdict } from "../history/run-document.ts";
-import { clip, oneLine } from "./escape.ts";
+import { bareReason, claimsInOrder, groupedBy } from "./claim-order.ts";
+import { clip } from "./escape.ts";
+import { counted } from "./figures.ts";
 
 type MergedVerdict = {
   verdict: Verdict;
@@ -29,8 +31,6 @@ const named = (ids: readonly string[]): string => {
   const more = unique.length - NAMED_MAX;
   return unique.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
 };
-
-const many = (n: number, one: string, several: string): string => `${n} ${n === 1 ? one : several}`;
 
 /** What stands before the first `/` of a claim's id or a stage's name; the whole where there is none. */
 export const groupOf = (id: string): string => id.split("/", 1)[0]!;
@@ -86,26 +86,22 @@ const shouldsText = (claims: readonly Claim[]): string => {
 
 /** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty where everything was judged. */
 const notJudgedText = (claims: readonly Claim[]): string => {
-  const groups = new Map<string, number>();
+  const skipped = claims.filter(({ verdict }) => verdict === "skipped");
   // What is only recorded is missed by nobody: its reasons stand in the report.
-  const recorded = claims.filter(({ level, verdict }) => level === "info" && verdict === "skipped").length;
-  for (const { level, verdict, reason } of claims) {
-    if (verdict !== "skipped" || level === "info") continue;
-    // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
-    const key =
-      oneLine(reason)
-        .replace(/^skipped: */, "")
-        .split(": ")[0] || "no reason was given";
-    groups.set(key, (groups.get(key) ?? 0) + 1);
-  }
-  if (groups.size === 0) return recorded === 0 ? "" : `; ${many(recorded, "info claim", "info claims")} not judged`;
-  const sorted = [...groups].sort((a, b) => b[1] - a[1]);
-  const sum = (some: readonly (readonly [string, number])[]): number => some.reduce((n, [, one]) => n + one, 0);
-  const shown = sorted.slice(0, REASONS_SHOWN).map(([reason, n]) => `${n} (${clip(reason, REASON_MAX)})`);
-  const rest = sum(sorted.slice(REASONS_SHOWN));
+  const minor = skipped.filter(({ level }) => level === "info").length;
+  const minors = minor === 0 ? [] : [counted(minor, "info claim")];
+  if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;
+  // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
+  const of = (claim: Claim): string => bareReason(claim).split(": ")[0] || "no reason was given";
+  const groups = groupedBy(
+    skipped.filter(({ level }) => level !== "info"),
+    of,
+  );
+  const sizes = [...groups].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
+  const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
+  const rest = sizes.slice(REASONS_SHOWN).reduce((sum, { n }) => sum + n, 0);
   const others = rest === 0 ? [] : [`${rest} for other reasons`];
-  const minor = recorded === 0 ? [] : [many(recorded, "info claim", "info claims")];
-  return `; ${sum(sorted) + recorded} not judged: ${[...shown, ...others, ...minor].join(", ")}`;
+  return `; ${skipped.length} not judged: ${[...shown, ...others, ...minors].join(", ")}`;
 };
 
 /**
@@ -115,7 +111,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
  */
 export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): MergedVerdict => {
   const musts = claims.filter((c) => c.level === "must");
-  const ofAll = many(musts.length, "required claim", "required claims");
+  const ofAll = counted(musts.length, "required claim");
   const broken = musts.filter((c) => c.verdict === "fail").map((c) => c.id);
   if (broken.length > 0)
     return merged(
@@ -133,7 +129,7 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   const held = musts.filter((c) => c.verdict === "pass").length;
   return merged(
     "pass",
-    `${held} of ${many(held, "required claim", "required claims")} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
+    `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
   );
 };
 
@@ -151,7 +147,32 @@ const whyByClaims = (run: RunDocument): string => {
   if (fromClaims.verdict === run.verdict) return fromClaims.reason;
   const skipped = run.claims.filter((c) => c.verdict === "skipped").length;
   if (run.verdict === "inconclusive" && fromClaims.verdict === "pass") {
-    return `No judged claim is broken, but something that was required was not judged${skipped > 0 ? ` (${many(skipped, "claim was", "claims were")} skipped)` : ""}, or the run ended early.`;
+    return `No judged claim is broken, but something that was required was not judged${skipped > 0 ? ` (${counted(skipped, "claim was", "claims were")} skipped)` : ""}, or the run ended early.`;
   }
   return `The run was recorded as ${run.verdict}; its claims alone say ${fromClaims.verdict}: ${fromClaims.reason}`;
+};
+
+/**
+ * The claims as test cases. Readers of test reports know only cases, not our verdict: where the run is not a pass and no
+ * case says so (a required group was absent, nothing was judged), a case `run/verdict` is added that does.
+ */
+export const casesOf = (run: RunDocument): Claim[] => {
+  const cases = claimsInOrder(run.claims);
+  const { verdict } = run;
+  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
+  if (verdict === "pass" || isSaid) return cases;
+  const expected = "every claim that must hold, and everything required, judged and found to hold";
+  const shown: Claim = {
+    id: "run/verdict",
+    stage: "run",
+    level: "must",
+    verdict,
+    reason: whyOf(run),
+    expected,
+    got: verdict,
+    spec: [],
+    evidence: [],
+    replay: "",
+  };
+  return [shown, ...cases];
 };
