@@ -1,5 +1,4 @@
 /** Who calls the embedded deployment in one stage, where its tenants at large do not fit. Made anew by its operator each time. */
-
 import { controlSend } from "../client/control-planes.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { planSeed, type Seed, type SeedTenant } from "../platform/seed.ts";

@@ -1,12 +1,29 @@
 /**
- * The control plane: a listener of its own for the parts of one process (interface.md section 4), and
- * `/deployment`: its state is that of all parts, and a change goes to each of them or to none.
+ * Who may use a control plane that has a token: whoever sends it as `Authorization: Bearer TOKEN`. Compared in constant time,
+ * so that nobody finds it out letter by letter.
  */
+import { createHash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import { whyForeign } from "../contract/private-door.ts";
-import { bearerCheck } from "./control-token.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
+
+/** Visible ASCII, so that it can stand in a header as it is; as long as a guess has no chance. */
+const USABLE = /^[\x21-\x7e]{16,}$/;
+
+export const isUsableToken = (token: string): boolean => USABLE.test(token);
+
+/** Of one length, whatever was sent: the comparison needs that, and its time says nothing of the token's length. */
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** Judges the value of an `Authorization` header. */
+const bearerCheck = (token: string): ((authorization: string | undefined) => boolean) => {
+  const wanted = digest(token);
+  return (authorization = "") => {
+    const sent = /^bearer +(.*)$/i.exec(authorization)?.[1] ?? "";
+    return timingSafeEqual(digest(sent), wanted);
+  };
+};
 
 /**
  * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and

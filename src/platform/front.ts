@@ -8,7 +8,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { ControlPart } from "./control-plane.ts";
-import { RequestError } from "./links/http-service.ts";
+import { bodyOf, route } from "./links/http-service.ts";
 
 export type Front = {
   url: string;
@@ -96,20 +96,19 @@ export const startFront = async (options: {
       resolve();
     });
   });
+  const state = () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) });
   const { address, family, port } = server.address() as AddressInfo;
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
     control: {
-      routes: [{ method: "GET", path: "/gauges", handle: () => ({ status: 200, body: { sockets: sockets.size } }) }],
-      deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),
+      routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
+      deployment: state,
       readDeployment: (body) => {
-        if (!changeBody.Check(body)) {
-          throw new RequestError(422, "expected upstreams to be a list of base URLs, e.g. http://127.0.0.1:8081");
-        }
+        const change = bodyOf(changeBody, body);
         return {
           apply: () => {
-            if (body.upstreams !== undefined) upstreams = body.upstreams.map(addressOf);
-            return { upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) };
+            if (change.upstreams !== undefined) upstreams = change.upstreams.map(addressOf);
+            return state();
           },
         };
       },

@@ -60,4 +60,6 @@ export type KeyAdministration = {
   patchKey(id: string, patch: Partial<KeyRecord>): Promise<KeyRecord | null>;
 };
 
-export type Keys = KeyLookup & KeyManagement & KeyAdministration & { close(): Promise<void> };
+export type Keys = KeyLookup & KeyManagement & { close(): Promise<void> };
+/** Keys in this process: what the service offers its operator on the control plane. */
+export type OperableKeys = Keys & KeyAdministration;

@@ -49,9 +49,13 @@ export type Limiter = {
   used(org: string, meter: Meter): Promise<number>;
   /** Sets what counts as used in the current window; for operators and fixtures, writes no ledger line. */
   setUsed(org: string, meter: Meter, used: number): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** A limiter in this process, or Redis: what the service offers its operator on the control plane. */
+export type OperableLimiter = Limiter & {
   /** Charges and refunds whose request id starts with the run's prefix (all, for ""), oldest first. */
   ledger(run: string): AsyncIterable<LedgerLine>;
   /** Shifts the limiter's clock (`PATCH /deployment`), so that a month's edge can be met on purpose. */
   setClockOffset(offsetMs: number): Promise<void>;
-  close(): Promise<void>;
 };

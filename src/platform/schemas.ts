@@ -13,64 +13,6 @@ const AnyObject = Type.Object({}, chosen);
 
 // ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Items 65-67, 88-89. */
-const SessionRequest = Type.Object({
-  product: Type.Enum([...PRODUCTS]),
-  map_id: Type.Optional(Type.String()),
-});
-
-/** Items 90-91, 102-103. */
-const ControlRequest = Type.Object({
-  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.String() }), { minItems: 1 }),
-  location: Type.Optional(Anything),
-  map_zoom: Type.Optional(Anything),
-  lang: Type.Optional(Anything),
-  session_id: Type.Optional(Anything),
-  app_snapshot: Type.Optional(Anything),
-  auto_actions: Type.Optional(Anything),
-});
-
-/** Items 93, 104. */
-const SummaryRequest = Type.Object({ type: Type.Enum(["poi", "building"]) });
-
-/** Item 105: any object. */
-const ButtonRequest = AnyObject;
-
-/** Item 96: all three are required; the types of the last two are not shown. */
-const RouteRequest = Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything });
-
-/** Items 99, 109. Numbers come as text in a query; they are read before they are checked. */
-const PoiQuery = Type.Object({
-  lat: Type.Number({ minimum: -90, maximum: 90 }),
-  lon: Type.Number({ minimum: -180, maximum: 180 }),
-  name: Type.String({ minLength: 1 }),
-  category: Type.String({ minLength: 1 }),
-  source: Type.Optional(Type.String()),
-  id: Type.Optional(Type.String()),
-  poi_context: Type.Optional(Type.String()),
-  lang: Type.Optional(Type.String()),
-});
-
-/** Items 112, 118-119. */
-const AnalyzeRequest = Type.Object({
-  dataset: Type.Object({ sample_rows: Type.Array(Anything) }),
-  prompt: Type.Optional(Anything),
-  options: Type.Optional(Anything),
-});
-
-/** Item 113: the structure is not shown. */
-const ApplyRequest = AnyObject;
-
-/** Extension: nothing is asked of the body. */
-const LoadRequest = Anything;
-
-/** Extension: the address of a tile. */
-const TileParams = Type.Object({
-  z: Type.Integer({ minimum: 0, maximum: 22 }),
-  x: Type.Integer({ minimum: 0 }),
-  y: Type.Integer({ minimum: 0 }),
-});
-
 const list = (items: TSchema, most: number): TSchema => Type.Array(items, { maxItems: most });
 
 /** Fields of a key that may be given and changed; the items of four lists are distinguished from what is checked first. */
@@ -86,24 +28,8 @@ const keyFields = (items: { scope: TSchema; product: TSchema; origin: TSchema; a
 });
 
 /** What is checked first: unknown words have subcodes of their own (item 134), so any text passes here. */
-const AnyText = keyFields({
-  scope: Type.String(),
-  product: Type.String(),
-  origin: Type.String(),
-  address: Type.String(),
-});
-
-/** Items 48-50, 126, 138. */
-const KeyCreateRequest = Type.Object(
-  {
-    kind: Type.Enum(["publishable", "server"]),
-    env: Type.Optional(Type.Enum(["live", "test"])),
-    ...AnyText,
-  },
-  chosen,
-);
-
-const KeyUpdateRequest = Type.Object(AnyText, chosen);
+const Text = Type.String();
+const AnyText = keyFields({ scope: Text, product: Text, origin: Text, address: Text });
 
 // What passes every check that looks at the body alone, for the description of the API.
 const Origin = Type.String({
@@ -120,167 +46,184 @@ const Words = keyFields({
   origin: Origin,
   address: Address,
 });
-const DescribedKeyCreate = Type.Union(
-  [
-    Type.Object({ kind: Type.Literal("server"), env: Type.Optional(Type.Enum(["live", "test"])), ...Words }),
-    Type.Object({ kind: Type.Literal("publishable"), env: Type.Literal("test"), ...Words }),
-    Type.Object({
-      kind: Type.Literal("publishable"),
-      env: Type.Optional(Type.Literal("live")),
-      ...Words,
-      allowed_origins: Type.Array(Origin, { minItems: 1, maxItems: 1_000 }),
-    }),
-  ],
-  chosen,
-);
-
 /** Where what is accepted is narrower than what is checked first. */
 export const DESCRIBED: { readonly [name in RouteName]?: TSchema } = {
-  "keys.create": DescribedKeyCreate,
+  "keys.create": Type.Union(
+    [
+      Type.Object({ kind: Type.Literal("server"), env: Type.Optional(Type.Enum(["live", "test"])), ...Words }),
+      Type.Object({ kind: Type.Literal("publishable"), env: Type.Literal("test"), ...Words }),
+      Type.Object({
+        kind: Type.Literal("publishable"),
+        env: Type.Optional(Type.Literal("live")),
+        ...Words,
+        allowed_origins: Type.Array(Origin, { minItems: 1, maxItems: 1_000 }),
+      }),
+    ],
+    chosen,
+  ),
   "keys.update": Type.Object(Words, chosen),
 };
 
 // ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Items 31-34. */
-const SessionAnswer = Type.Object({
-  session_token: Type.String({ pattern: "^svc_sess_[a-z]+_[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$" }),
-  expires_in: Type.Number({ exclusiveMinimum: 0, maximum: 1800 }),
-  product: Type.Enum([...PRODUCTS]),
-  basemap_style_id: Type.Optional(Type.String()),
-});
+/** Item 50: the record of a key, as it is stored, travels and is shown. */
+export const KEY_RECORD = {
+  id: Type.String({ minLength: 1 }),
+  org_id: Type.String({ minLength: 1 }),
+  kind: Type.Enum(["publishable", "server"]),
+  env: Type.Enum(["live", "test"]),
+  name: Type.String(),
+  scopes: Type.Array(Type.Enum([...SCOPES])),
+  products: Type.Array(Type.Enum([...PRODUCTS])),
+  allowed_origins: Type.Array(Type.String()),
+  allowed_ips: Type.Array(Type.String()),
+  vendor_acknowledged: Type.Boolean(),
+  status: Type.Enum(["valid", "revoked", "expired"]),
+  created_at: Type.Number(),
+  expires_at: Type.Union([Type.Null(), Type.Number()]),
+  last4: Type.String(),
+};
+/** The secret (`key`) is in the answer to its creation only. */
+export const KeyAnswer = Type.Object({ ...KEY_RECORD, key: Type.Optional(Type.String()) }, chosen);
 
-const Failure = Type.Object({ error: Type.String() });
-
-/** Items 97, 106: on success there is never an `error`. */
-const RouteAnswer = Type.Union([
-  Type.Object(
-    {
-      route: Type.Object({
-        profile: Type.String(),
-        distance_m: Type.Number(),
-        duration_s: Type.Number(),
-        geometry: Type.Object({
-          type: Type.Literal("LineString"),
-          coordinates: Type.Array(Type.Array(Type.Number())),
-        }),
-        legs: Type.Array(Type.Object({ distance_m: Type.Number(), duration_s: Type.Number() })),
-      }),
-    },
-    chosen,
-  ),
-  Failure,
-]);
-
-/** Item 109. */
-const PoiAnswer = Type.Object(
-  {
-    poi: Type.Object({
-      name: Type.String(),
-      category: Type.String(),
-      lat: Type.Number(),
-      lon: Type.Number(),
-      source: Type.Optional(Type.String()),
-      id: Type.Optional(Type.String()),
-    }),
-    facts: Type.Array(Type.String()),
-  },
-  chosen,
-);
-
-/** Item 119. */
-const AnalyzeAnswer = Type.Union([
-  Type.Object(
-    {
-      recommendation: Type.Object({
-        style_id: Type.String(),
-        layers: Type.Array(AnyObject),
-        rationale: Type.String(),
-      }),
-    },
-    chosen,
-  ),
-  Failure,
-]);
-
-/** Item 113: a partial MapSpec. */
-const ApplyAnswer = Type.Object(
-  { map_spec: Type.Object({ style_id: Type.String(), layers: Type.Array(AnyObject) }) },
-  chosen,
-);
-
+/** Items 97, 119: on success there is never an `error`. */
+const orFailure = (success: TSchema): TSchema => Type.Union([success, Type.Object({ error: Type.String() })]);
 /** Item 120. */
 const catalog = (name: string): TSchema =>
   Type.Object({ [name]: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })) }, chosen);
-const StylesAnswer = catalog("styles");
-const SamplesAnswer = catalog("samples");
-const ThemesAnswer = catalog("themes");
+const layers = { style_id: Type.String(), layers: Type.Array(AnyObject) };
+const metresAndSeconds = { distance_m: Type.Number(), duration_s: Type.Number() };
 
-const LoadAnswer = Type.Object(
-  { meter: Type.Literal("map_loads"), limit: Type.Integer(), used: Type.Integer() },
-  chosen,
-);
+// ── by route ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const TileAnswer = Type.Object({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }, chosen);
+type RequestSchema = { in: "body" | "query" | "params"; schema: TSchema };
+const body = (schema: TSchema): RequestSchema => ({ in: "body", schema });
+const optional = (...names: string[]) => Object.fromEntries(names.map((name) => [name, Type.Optional(Anything)]));
+const optionalText = (...names: string[]) =>
+  Object.fromEntries(names.map((name) => [name, Type.Optional(Type.String())]));
 
-/** Item 50: a key record; the secret (`key`) is in the answer to its creation only. */
-export const KeyAnswer = Type.Object(
-  {
-    id: Type.String(),
-    org_id: Type.String(),
-    kind: Type.Enum(["publishable", "server"]),
-    env: Type.Enum(["live", "test"]),
-    name: Type.String(),
-    scopes: Type.Array(Type.String()),
-    products: Type.Array(Type.String()),
-    allowed_origins: Type.Array(Type.String()),
-    allowed_ips: Type.Array(Type.String()),
-    vendor_acknowledged: Type.Boolean(),
-    status: Type.Enum(["valid", "revoked", "expired"]),
-    created_at: Type.Integer(),
-    expires_at: Type.Union([Type.Null(), Type.Integer()]),
-    last4: Type.String(),
-    key: Type.Optional(Type.String()),
+/** What a request to a route carries; `null`: nothing is read. */
+export const REQUESTS: Readonly<Record<RouteName, RequestSchema | null>> = {
+  // Items 65-67, 88-89.
+  "sdk.sessions": body(Type.Object({ product: Type.Enum([...PRODUCTS]), ...optionalText("map_id") })),
+  // Items 90-91, 102-103.
+  "chat.control": body(
+    Type.Object({
+      messages: Type.Array(Type.Object({ role: Type.String(), content: Type.String() }), { minItems: 1 }),
+      ...optional("location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"),
+    }),
+  ),
+  // Items 93, 104.
+  "chat.summary": body(Type.Object({ type: Type.Enum(["poi", "building"]) })),
+  // Item 105: any object.
+  "chat.button": body(AnyObject),
+  // Item 96: all three are required; the types of the last two are not shown.
+  "chat.route": body(Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything })),
+  // Items 99, 109. Numbers come as text in a query; they are read before they are checked.
+  "poi.enrich": {
+    in: "query",
+    schema: Type.Object({
+      lat: Type.Number({ minimum: -90, maximum: 90 }),
+      lon: Type.Number({ minimum: -180, maximum: 180 }),
+      name: Type.String({ minLength: 1 }),
+      category: Type.String({ minLength: 1 }),
+      ...optionalText("source", "id", "poi_context", "lang"),
+    }),
   },
-  chosen,
-);
-
-/** What a request to a route carries, by route; `null`: nothing is read. */
-export const REQUESTS: Readonly<Record<RouteName, { in: "body" | "query" | "params"; schema: TSchema } | null>> = {
-  "sdk.sessions": { in: "body", schema: SessionRequest },
-  "chat.control": { in: "body", schema: ControlRequest },
-  "chat.summary": { in: "body", schema: SummaryRequest },
-  "chat.button": { in: "body", schema: ButtonRequest },
-  "chat.route": { in: "body", schema: RouteRequest },
-  "poi.enrich": { in: "query", schema: PoiQuery },
-  "design.analyze": { in: "body", schema: AnalyzeRequest },
-  "design.apply": { in: "body", schema: ApplyRequest },
+  // Items 112, 118-119.
+  "design.analyze": body(
+    Type.Object({ dataset: Type.Object({ sample_rows: Type.Array(Anything) }), ...optional("prompt", "options") }),
+  ),
+  // Item 113: the structure is not shown.
+  "design.apply": body(AnyObject),
   "design.styles": null,
   "design.samples": null,
   "design.themes": null,
-  "maps.loads": { in: "body", schema: LoadRequest },
-  "maps.tiles": { in: "params", schema: TileParams },
-  "keys.create": { in: "body", schema: KeyCreateRequest },
-  "keys.update": { in: "body", schema: KeyUpdateRequest },
+  // Extension: nothing is asked of the body.
+  "maps.loads": body(Anything),
+  // Extension: the address of a tile.
+  "maps.tiles": {
+    in: "params",
+    schema: Type.Object({
+      z: Type.Integer({ minimum: 0, maximum: 22 }),
+      x: Type.Integer({ minimum: 0 }),
+      y: Type.Integer({ minimum: 0 }),
+    }),
+  },
+  // Items 48-50, 126, 138.
+  "keys.create": body(
+    Type.Object({ kind: KEY_RECORD.kind, env: Type.Optional(Type.Enum(["live", "test"])), ...AnyText }, chosen),
+  ),
+  "keys.update": body(Type.Object(AnyText, chosen)),
   "keys.delete": null,
 };
 
+type AnswerSchema = { status: number; schema: TSchema | null };
+const json = (schema: TSchema, status = 200): AnswerSchema => ({ status, schema });
+const STREAM: AnswerSchema = { status: 200, schema: null };
+
 /** The JSON answer to success; `null`: a stream, or no content. */
-export const ANSWERS: Readonly<Record<RouteName, { status: number; schema: TSchema | null }>> = {
-  "sdk.sessions": { status: 200, schema: SessionAnswer },
-  "chat.control": { status: 200, schema: null },
-  "chat.summary": { status: 200, schema: null },
-  "chat.button": { status: 200, schema: null },
-  "chat.route": { status: 200, schema: RouteAnswer },
-  "poi.enrich": { status: 200, schema: PoiAnswer },
-  "design.analyze": { status: 200, schema: AnalyzeAnswer },
-  "design.apply": { status: 200, schema: ApplyAnswer },
-  "design.styles": { status: 200, schema: StylesAnswer },
-  "design.samples": { status: 200, schema: SamplesAnswer },
-  "design.themes": { status: 200, schema: ThemesAnswer },
-  "maps.loads": { status: 200, schema: LoadAnswer },
-  "maps.tiles": { status: 200, schema: TileAnswer },
-  "keys.create": { status: 201, schema: KeyAnswer },
-  "keys.update": { status: 200, schema: KeyAnswer },
+export const ANSWERS: Readonly<Record<RouteName, AnswerSchema>> = {
+  // Items 31-34.
+  "sdk.sessions": json(
+    Type.Object({
+      session_token: Type.String({ pattern: "^svc_sess_[a-z]+_[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$" }),
+      expires_in: Type.Number({ exclusiveMinimum: 0, maximum: 1800 }),
+      product: Type.Enum([...PRODUCTS]),
+      ...optionalText("basemap_style_id"),
+    }),
+  ),
+  "chat.control": STREAM,
+  "chat.summary": STREAM,
+  "chat.button": STREAM,
+  // Items 97, 106.
+  "chat.route": json(
+    orFailure(
+      Type.Object(
+        {
+          route: Type.Object({
+            profile: Type.String(),
+            ...metresAndSeconds,
+            geometry: Type.Object({
+              type: Type.Literal("LineString"),
+              coordinates: Type.Array(Type.Array(Type.Number())),
+            }),
+            legs: Type.Array(Type.Object(metresAndSeconds)),
+          }),
+        },
+        chosen,
+      ),
+    ),
+  ),
+  // Item 109.
+  "poi.enrich": json(
+    Type.Object(
+      {
+        poi: Type.Object({
+          name: Type.String(),
+          category: Type.String(),
+          lat: Type.Number(),
+          lon: Type.Number(),
+          ...optionalText("source", "id"),
+        }),
+        facts: Type.Array(Type.String()),
+      },
+      chosen,
+    ),
+  ),
+  "design.analyze": json(
+    orFailure(Type.Object({ recommendation: Type.Object({ ...layers, rationale: Type.String() }) }, chosen)),
+  ),
+  // Item 113: a partial MapSpec.
+  "design.apply": json(Type.Object({ map_spec: Type.Object(layers) }, chosen)),
+  "design.styles": json(catalog("styles")),
+  "design.samples": json(catalog("samples")),
+  "design.themes": json(catalog("themes")),
+  "maps.loads": json(
+    Type.Object({ meter: Type.Literal("map_loads"), limit: Type.Integer(), used: Type.Integer() }, chosen),
+  ),
+  "maps.tiles": json(Type.Object({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }, chosen)),
+  "keys.create": json(KeyAnswer, 201),
+  "keys.update": json(KeyAnswer),
   "keys.delete": { status: 204, schema: null },
 };

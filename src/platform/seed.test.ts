@@ -6,13 +6,13 @@ import { ADMIN_ROLES, KEY_ROLES } from "../target/target.ts";
 import { shiftableClock } from "./clock.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
 import { localKeys, openKeyStore } from "./keys/store.ts";
-import type { Keys } from "./keys.ts";
+import type { OperableKeys } from "./keys.ts";
 import { localLimiter, openLimiterStore } from "./limiter/store.ts";
 import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
 
 describe("seeding", () => {
   const clock = shiftableClock();
-  const keys: Keys = localKeys(openKeyStore(":memory:"), clock);
+  const keys: OperableKeys = localKeys(openKeyStore(":memory:"), clock);
   const limiter = localLimiter(openLimiterStore(":memory:"), clock);
   const plan = (): Seed =>
     planSeed(demoTenants(12), { makeSecret, adminToken: (org) => `token-of-${org}`, nowMs: Date.now() });

@@ -1,14 +1,6 @@
 /** Opening an SQLite file and running a transaction, for meters and keys alike. */
 import { DatabaseSync } from "node:sqlite";
 
-export type SqliteOptions = {
-  /**
-   * `NORMAL` (the default): in WAL mode, what was answered survives a kill of the process, because its pages are with the
-   * operating system by then. `FULL` survives a loss of power too, and waits for the disk at each transaction.
-   */
-  synchronous?: "NORMAL" | "FULL";
-};
-
 /** A file that cannot be a store: what was expected, what came, what to do. */
 export class StoreFileError extends Error {
   override name = "StoreFileError";
@@ -29,9 +21,10 @@ const opened = (path: string): DatabaseSync => {
 };
 
 /** Opens or makes the file; a file of another layout is refused with a sentence. */
-export const openSqlite = (path: string, schema: string, version: number, options: SqliteOptions): DatabaseSync => {
+export const openSqlite = (path: string, schema: string, version: number): DatabaseSync => {
   const db = opened(path);
-  db.exec(`PRAGMA synchronous = ${options.synchronous ?? "NORMAL"}`);
+  // In WAL mode, what was answered survives a kill of the process: its pages are with the operating system by then.
+  db.exec("PRAGMA synchronous = NORMAL");
   const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
   if (isNew) {
     db.exec(`BEGIN IMMEDIATE; ${schema} COMMIT;`);

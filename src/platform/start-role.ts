@@ -9,20 +9,16 @@ import { isBlock } from "../core/origin.ts";
 import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
 import type { Gauges } from "./api/control/gauges.ts";
 import { shiftableClock } from "./clock.ts";
-import { type ControlPart, startControlPlane } from "./control-plane.ts";
-import { isUsableToken } from "./control-token.ts";
-import { definedFields } from "./defined-fields.ts";
+import { type ControlPart, isUsableToken, startControlPlane } from "./control-plane.ts";
 import { startFront } from "./front.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
 import { localKeys, openKeyStore } from "./keys/store.ts";
 import type { KeyAdministration } from "./keys.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
-import { limiterControl } from "./limiter/limiter-control.ts";
-import { startLimiterService } from "./limiter/limiter-service.ts";
+import { limiterControl, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
-import type { Limiter } from "./limiter.ts";
-import type { HttpService } from "./links/http-service.ts";
+import type { Limiter, OperableLimiter } from "./limiter.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
 import { StoreFileError } from "./sqlite.ts";
@@ -87,12 +83,13 @@ export class RoleOptionsError extends Error {
 const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
 
-/** The limiter behind an address: our service, or Redis. Loaded when asked for, because most never need it. */
-const limiterAt = async (address: string, network: Network | undefined): Promise<Limiter> => {
-  if (!isRedis(address)) return createHttpLimiter({ url: address, network });
-  const { createRedisLimiter } = await import("./limiter/redis-limiter.ts");
-  return createRedisLimiter({ url: address });
-};
+/** Loaded when asked for, because most never need it. */
+const redisAt = async (url: string): Promise<OperableLimiter> =>
+  (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url });
+
+/** The limiter behind an address: our service, or Redis. */
+const limiterAt = async (url: string, network: Network | undefined): Promise<Limiter> =>
+  isRedis(url) ? redisAt(url) : createHttpLimiter({ url, network });
 
 const addressOf = (kind: "keys" | "limiter", address: string): string => {
   if (isUrl(address) || (kind === "limiter" && isRedis(address))) return address;
@@ -113,35 +110,20 @@ const openStore = <S>(option: string, kind: "keys" | "limiter", open: (path: str
   }
 };
 
-/** Closes what was started, last first, once; who asks again waits for the same end. */
-class Closers {
-  readonly #closers: (() => Promise<unknown>)[] = [];
-  #closing: Promise<void> | undefined;
-
-  add(close: () => Promise<unknown>): void {
-    this.#closers.push(close);
-  }
-
-  closeAll(): Promise<void> {
-    this.#closing ??= (async () => {
-      for (const close of this.#closers.reverse()) await close();
-    })();
-    return this.#closing;
-  }
-}
-
 /** Item 24: no session lives longer than 30 minutes, whatever the configuration says. */
 const SESSION_LIFETIME_MAX_S = 1_800;
 
-const checkLifetime = (lifetimeS: number | undefined): void => {
-  if (lifetimeS === undefined || (lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S)) return;
-  throw new RoleOptionsError(`expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`);
-};
-
-const checkProxies = (blocks: readonly string[] = []): void => {
-  const wrong = blocks.find((block) => !isBlock(block));
-  if (wrong === undefined) return;
-  throw new RoleOptionsError(`expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
+const checkOptions = ({ sessionLifetimeS: lifetimeS = 1, trustedProxies = [], ...control }: RoleOptions): void => {
+  if (!(lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S)) {
+    throw new RoleOptionsError(
+      `expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`,
+    );
+  }
+  const wrong = trustedProxies.find((block) => !isBlock(block));
+  if (wrong !== undefined) {
+    throw new RoleOptionsError(`expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
+  }
+  checkControl(control);
 };
 
 const checkControl = ({ controlHost = "127.0.0.1", controlPort, controlToken }: RoleOptions): void => {
@@ -171,128 +153,103 @@ const secretOf = (role: Role, name: "session" | "admin", given: string | undefin
   );
 };
 
+/** The control planes of one process are one listener: an operator is told of it under each part that is served. */
 export const startRole = async (role: Role, options: RoleOptions, parts: Parts = HEALTHY): Promise<Running> => {
-  const closers = new Closers();
-  try {
-    return await start(role, options, parts, closers);
-  } catch (error) {
-    await closers.closeAll();
-    throw error;
-  }
-};
-
-const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
-  checkLifetime(options.sessionLifetimeS);
-  checkProxies(options.trustedProxies);
-  checkControl(options);
-  const host = options.host ?? "127.0.0.1";
-  // In one process only the API is for others; nobody but it has business with the two services.
-  const serviceHost = role === "all" ? "127.0.0.1" : host;
+  checkOptions(options);
+  const { host = "127.0.0.1", network, port = 0 } = options;
+  /** Where a service listens: in one process only the API is for others. */
+  const serviceAt = role === "all" ? { host: "127.0.0.1", port: 0, network } : { host, port, network };
   const clock = shiftableClock();
-  const { network } = options;
   const controls: ControlPart[] = [];
   const urls: Urls = {};
-  const running: Running = {
-    urls,
-    gauges: () => running.api?.gauges(),
-    close: () => closers.closeAll(),
+  const closers: (() => Promise<unknown>)[] = [];
+  let closing: Promise<void> | undefined;
+  /** Closes what was started, last first, once; who asks again waits for the same end. */
+  const close = (): Promise<void> => {
+    closing ??= (async () => {
+      for (const one of closers.reverse()) await one();
+    })();
+    return closing;
+  };
+  const running: Running = { urls, gauges: () => running.api?.gauges(), close };
+  const add = (
+    part: "api" | Exclude<Role, "all">,
+    service: { url: string; control: ControlPart; close(): Promise<void> },
+  ) => {
+    closers.push(() => service.close());
+    controls.push(service.control);
+    urls[part] = service.url;
   };
 
-  if (role === "front") {
-    const { port = 0, upstreams = [] } = options;
-    if (upstreams.length === 0)
+  const startFrontRole = async (): Promise<void> => {
+    const { upstreams = [] } = options;
+    if (upstreams.length === 0) {
       throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
-    const front = await startFront({ host, port, upstreams });
-    closers.add(front.close);
-    controls.push(front.control);
-    urls.front = front.url;
-  }
-  const needsSecret = role !== "limiter" && role !== "front";
-  const adminSecret = needsSecret ? secretOf(role, "admin", options.adminSecret) : "";
-  const limiterOption = options.limiter ?? "memory";
-  const ownsLimiter = role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption));
-  if (ownsLimiter) {
-    const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
-    const port = role === "limiter" ? (options.port ?? 0) : 0;
-    const service = await startLimiterService({
-      store: parts.limiterStore(store),
-      host: serviceHost,
-      port,
-      clock,
-      network,
-    });
-    closers.add(service.close);
-    controls.push(service.control);
-    urls.limiter = service.url;
-  }
-
-  const keysOption = options.keys ?? "memory";
-  const ownsKeys = role === "keys" || (role === "all" && !isUrl(keysOption));
-  if (ownsKeys) {
-    const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
-    const metersAt = urls.limiter ?? options.limiter;
-    const meters =
-      metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt, network) : undefined;
-    if (meters !== undefined) {
-      closers.add(() => meters.close());
-      running.administration = { keys: localKeys(store, clock), limiter: meters };
     }
-    const service = await startKeyService({
-      store: parts.keyStore(store),
-      host: serviceHost,
-      port: role === "keys" ? (options.port ?? 0) : 0,
-      clock,
-      network,
-      ...definedFields({ adminSecret, limiter: meters }),
-    });
-    closers.add(service.close);
-    controls.push(service.control);
-    urls.keys = service.url;
-  }
+    add("front", await startFront({ host, port, upstreams }));
+  };
+  const limiterOption = options.limiter ?? "memory";
+  const keysOption = options.keys ?? "memory";
+  const adminSecret = role === "limiter" || role === "front" ? "" : secretOf(role, "admin", options.adminSecret);
 
-  if (role === "all" || role === "api") {
+  const startLimiter = async (): Promise<void> => {
+    const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
+    add("limiter", await startLimiterService({ ...serviceAt, store: parts.limiterStore(store), clock }));
+  };
+
+  const startKeys = async (): Promise<void> => {
+    const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
+    const metersAt = urls.limiter ?? options.limiter ?? "";
+    const limiter = isUrl(metersAt) || isRedis(metersAt) ? await limiterAt(metersAt, network) : undefined;
+    if (limiter !== undefined) {
+      closers.push(() => limiter.close());
+      running.administration = { keys: localKeys(store, clock), limiter };
+    }
+    add("keys", await startKeyService({ ...serviceAt, store: parts.keyStore(store), clock, adminSecret, limiter }));
+  };
+
+  const startApi = async (): Promise<void> => {
     const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
     const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
     const counted = countedNetwork(network ?? TCP);
     const dials = parts.linkNetwork(counted);
     const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network: dials });
-    closers.add(() => keys.close());
+    closers.push(() => keys.close());
     const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), dials);
-    closers.add(() => limiter.close());
-    if (isRedis(services.limiter)) controls.push(limiterControl(limiter));
+    closers.push(() => limiter.close());
+    // Whoever has the counts in Redis has no limiter service, so an operator asks the API for the ledger.
+    if (isRedis(services.limiter)) controls.push(limiterControl(limiter as OperableLimiter));
+    const sessionSecret = secretOf(role, "session", options.sessionSecret);
     const api = await startApiService(
-      {
-        ...options,
-        host,
-        clock,
-        sessionSecret: secretOf(role, "session", options.sessionSecret),
-        adminSecret,
-      },
+      { ...options, host, clock, sessionSecret, adminSecret },
       { keys, limiter, sockets: counted.open },
       parts,
     );
-    closers.add(() => api.close());
-    controls.push(api.control);
-    urls.api = api.url;
+    add("api", api);
     running.api = api;
-  }
+  };
 
-  if (options.controlPort !== undefined) {
-    const controlToken = options.controlToken ?? randomBytes(32).toString("hex");
-    const plane: HttpService = await startControlPlane({
-      ...definedFields({ host: options.controlHost }),
-      token: controlToken,
-      port: options.controlPort,
-      parts: controls,
-    });
-    closers.add(() => plane.close());
-    running.controlToken = controlToken;
-    urls.control = definedFields({
-      api: urls.api && plane.url,
-      keys: urls.keys && plane.url,
-      front: urls.front && plane.url,
-      limiter: urls.limiter === undefined && !isRedis(limiterOption) ? undefined : plane.url,
-    }) as NonNullable<Urls["control"]>;
+  const startControl = async (controlPort: number): Promise<void> => {
+    const token = options.controlToken ?? randomBytes(32).toString("hex");
+    const plane = await startControlPlane({ host: options.controlHost, token, port: controlPort, parts: controls });
+    closers.push(() => plane.close());
+    running.controlToken = token;
+    urls.control = {};
+    for (const part of ["api", "keys", "limiter", "front"] as const) {
+      if (urls[part] !== undefined || (part === "limiter" && isRedis(limiterOption))) urls.control[part] = plane.url;
+    }
+  };
+
+  try {
+    if (role === "front") await startFrontRole();
+    if (role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption)))
+      await startLimiter();
+    if (role === "keys" || (role === "all" && !isUrl(keysOption))) await startKeys();
+    if (role === "all" || role === "api") await startApi();
+    if (options.controlPort !== undefined) await startControl(options.controlPort);
+    return running;
+  } catch (error) {
+    await close();
+    throw error;
   }
-  return running;
 };

@@ -2,13 +2,11 @@
  * A whole deployment in this process for a small stage: three services over real links, one or two API replicas, the demo
  * data, and what a judge may know of it beforehand.
  */
-
 import { knowControlToken } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { Rate } from "../core/rate-limit.ts";
 import type { Limits, TenantFacts } from "../history/stage-facts.ts";
-import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
-import { makeSecret } from "../platform/keys/secret.ts";
+import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
 import type { Parts } from "../platform/parts.ts";
 import { planSeed, type Seed, type SeedTenant, storeSeed } from "../platform/seed.ts";
 import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";

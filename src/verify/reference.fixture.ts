@@ -1,6 +1,5 @@
 /** The reference platform with every role of a target file, for the tests of `verify`; reached as any deployment is. */
-import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
-import { makeSecret } from "../platform/keys/secret.ts";
+import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { planSeed, storeSeed } from "../platform/seed.ts";
 import { startPlatform } from "../platform/start-platform.fixture.ts";

@@ -9,17 +9,16 @@ import type { Caps, Shedder } from "../../core/shedding.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import type { ControlPart } from "../control-plane.ts";
 import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inference.ts";
-import { adminTokenVerifier } from "../keys/admin-tokens.ts";
+import { adminTokenVerifier } from "../keys/secret.ts";
 import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
 import type { Network } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, freshIds } from "./context.ts";
 import { apiControl } from "./control/control.ts";
 import { OutcomeCounts } from "./control/counts.ts";
-import { DeploymentState } from "./control/deployment.ts";
+import { DeploymentState } from "./control/deployment-state.ts";
 import { type Gauges, readGauges, watchLag } from "./control/gauges.ts";
-import { freshIds } from "./fresh-id.ts";
 import { createKeyCache } from "./key-cache.ts";
 import { LISTENER_LIMITS, type ListenerLimits, type TlsOptions } from "./listener.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
@@ -27,7 +26,6 @@ import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/strea
 import { createServer } from "./server.ts";
 import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
 import { createSettlement } from "./settlement.ts";
-import { stopApi } from "./stopping.ts";
 
 export type ApiOptions = {
   host?: string;
@@ -178,4 +176,44 @@ export const startApiService = async (
       lag.disable();
     },
   };
+};
+
+/** How often a stopping service looks whether it is done. */
+const STOP_LOOK_MS = 20;
+const LAST_BYTES_MS = 200;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+const stopApi = async (
+  context: ApiContext,
+  server: FastifyInstance,
+  sockets: Set<Socket>,
+  deadlineMs: number,
+): Promise<void> => {
+  const untilMs = performance.now() + deadlineMs;
+  context.stopping = true;
+  context.log.info({ inFlight: context.shedder.inFlight() }, "the API stops");
+  const listener = server.server;
+  const destroyAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  const closed = server.close();
+  if (!context.parts.streamsFinishOnStop) destroyAll();
+  const isBusy = (): boolean => context.shedder.inFlight() > 0 || context.managing > 0;
+  while (isBusy() && performance.now() < untilMs) {
+    listener.closeIdleConnections?.();
+    await pause(STOP_LOOK_MS);
+  }
+  for (const stream of [...context.openStreams]) stream.interrupt();
+  // What was just written still has to leave.
+  listener.closeIdleConnections?.();
+  await Promise.race([closed, pause(LAST_BYTES_MS)]);
+  destroyAll();
+  await closed;
+  const drainMs = context.parts.refundsSettleOnStop ? Math.max(1_000, untilMs - performance.now()) : 0;
+  const left = await context.settlement.drain(drainMs);
+  if (left > 0) context.log.warn({ unsettled: left }, "refunds are left unconfirmed");
+  context.settlement.close();
+  context.inference.close();
+  context.log.info("the API has stopped");
 };

@@ -1,14 +1,15 @@
-/** What all calls of one API replica share. */
+/** What all calls of one API replica share, and what is kept of a call that is over: its outcome, and a line in the log. */
+import { randomBytes } from "node:crypto";
 import type { Logger } from "pino";
 import type { Shedder } from "../../core/shedding.ts";
 import type { Clock } from "../clock.ts";
 import type { Inference } from "../inference.ts";
-import type { AdminClaims } from "../keys/admin-tokens.ts";
+import type { AdminClaims } from "../keys/secret.ts";
 import type { KeyManagement } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
 import type { Parts } from "../parts.ts";
 import type { OutcomeCounts } from "./control/counts.ts";
-import type { DeploymentState } from "./control/deployment.ts";
+import type { DeploymentState } from "./control/deployment-state.ts";
 import type { KeyCache } from "./key-cache.ts";
 import type { StreamLimits, StreamRun } from "./routes/stream-run.ts";
 import type { Sessions } from "./sessions.ts";
@@ -45,4 +46,40 @@ export type ApiContext = {
   credentialConflicts: number;
   /** Calls of key management under way: they hold no slot (A22). */
   managing: number;
+};
+
+/** `givenId`: by the client, `null` where it gave none: an id of ours names no run. `org` is `"-"` where it is not known. */
+export const countOutcome = (context: ApiContext, givenId: string | null, outcome: string, org: string): void => {
+  const counted = context.parts.count(outcome, org);
+  if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);
+};
+
+/** When a call began, for its line in the log; a clock is read for each call only where calls are logged. */
+export const beginningMs = ({ logsCalls }: ApiContext): number => (logsCalls ? performance.now() : 0);
+
+/** `beganMs`: by `beginningMs`. The credential is looked at only where calls are logged. */
+export const recordCall = (
+  context: ApiContext,
+  givenId: string | null,
+  requestId: string,
+  route: string,
+  org: string,
+  outcome: string,
+  beganMs: number,
+  caller: { readonly credential: string | null },
+): void => {
+  countOutcome(context, givenId, outcome, org);
+  if (!context.logsCalls) return;
+  const durationMs = performance.now() - beganMs;
+  const { credential } = caller;
+  context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");
+};
+
+export const freshIds = (): (() => string) => {
+  const boot = randomBytes(16).toString("base64url");
+  let n = 0;
+  return () => {
+    n += 1;
+    return `${boot}-${n.toString(36)}`;
+  };
 };

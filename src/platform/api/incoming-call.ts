@@ -1,20 +1,85 @@
 /**
- * One incoming call from its head on. The core decides; this asks the world what the core wants to know, and has done what
- * came out. It begins in the earliest hook of the server, so a call that is shed has cost no parsing. How it ends is in `ending-call.ts`.
+ * One incoming call from its head to its end. The core decides; this asks the world what the core wants to know, and does
+ * what came out. A call ends in exactly one of three ways: an answer is written, a stream ends, or the client has left. In
+ * each its slots are given back; a charge is undone where no answer could be written.
  */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { outcomeOf } from "../../contract/refusals.ts";
+import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
+import { type Ask, Call, type Caller, type Head, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { advance } from "../../core/order.ts";
-import type { Inference } from "../inference.ts";
-import { answerAtOnce, answerLater } from "./asks.ts";
-import { EndingCall } from "./ending-call.ts";
+import type { Inference, Job } from "../inference.ts";
+import type { Take } from "../limiter.ts";
+import type { SlotPolicy } from "../parts.ts";
+import { reasonOf } from "../reason-of.ts";
+import { EXPOSED } from "./answer.ts";
+import { readCaller, requestIdOf } from "./caller.ts";
+import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
+import { type ApiContext, beginningMs, recordCall } from "./context.ts";
+import type { KeyAsk } from "./key-cache.ts";
+import { collectBody, READERS } from "./request-body.ts";
 import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./routes/stream-run.ts";
 import type { StreamVoice } from "./routes/stream-script.ts";
-import { TimedJob } from "./routes/timed-job.ts";
 
 /** What is left to do for an admitted call. */
 export type Work = (call: IncomingCall) => void;
 
-/** Without fields or a constructor of its own: one that is derived would make every call dearer. */
-export class IncomingCall extends EndingCall<IncomingCall> implements StreamOwner {
+type KeyQuestion = Extract<Ask, { ask: KeyAsk }>;
+const nameOf = (ask: KeyQuestion): string => (ask.ask === "key" ? ask.secret : ask.id);
+
+/** Refused before anybody was authenticated: counted for no organization. */
+const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
+
+export class IncomingCall implements Head, StreamOwner {
+  readonly context: ApiContext;
+  readonly route: Route;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly call: Call;
+  readonly #query: unknown;
+  readonly #params: unknown;
+  readonly #givenId: string | null;
+  readonly #work: Work;
+  readonly #beganMs: number;
+  #isOver = false;
+  #isWatched = false;
+  /** The charge made for this call, to be undone if it comes to nothing. */
+  #charge: Take | null = null;
+  /** What the inference does for this call. */
+  #job: Job | null = null;
+  #stream: StreamRun | null = null;
+
+  constructor(
+    context: ApiContext,
+    name: RouteName,
+    work: Work,
+    request: IncomingMessage,
+    response: ServerResponse,
+    query: unknown,
+    params: unknown,
+  ) {
+    this.context = context;
+    this.#beganMs = beginningMs(context);
+    this.route = routeOf(name);
+    this.#work = work;
+    this.request = request;
+    this.response = response;
+    this.#query = query;
+    this.#params = params;
+    this.#givenId = requestIdOf(request.headers);
+    this.requestId = this.#givenId ?? context.freshId();
+    this.call = new Call(this.route, this, context.deployment.view, context.shedder);
+  }
+
+  readCaller(): Caller {
+    return readCaller(this.context, this.request);
+  }
+
+  nowMs(): number {
+    return this.context.clock.nowMs();
+  }
+
   get voice(): StreamVoice {
     return this.context.parts.voice;
   }
@@ -27,64 +92,252 @@ export class IncomingCall extends EndingCall<IncomingCall> implements StreamOwne
     return this.context.inference;
   }
 
+  // ── the checks, and what they ask ───────────────────────────────────────────────────────────────────────────────────
+
   /** Runs the checks from where they stand. Nothing that is thrown in here reaches the server. */
   go(): void {
     try {
-      this.#advance();
+      while (!this.#isOver) {
+        const next = advance(this.call, this.context.parts.orders);
+        if (next !== null && "ask" in next && this.#answersAtOnce(next)) continue;
+        if (next === null) this.#work(this);
+        else if ("refuse" in next) this.refuse(next);
+        else this.#answerLater(next);
+        return;
+      }
     } catch (error) {
-      this.broke(error);
+      this.#broke(error);
     }
   }
 
-  #advance(): void {
+  /** Answers what needs no waiting: sessions, remembered keys, what the head carries. Returns whether it did. */
+  #answersAtOnce(ask: Ask): boolean {
     const { call, context } = this;
-    while (!this.isOver) {
-      const next = advance(call, context.parts.orders);
-      if (next === null) {
-        this.work(this);
-        return;
-      }
-      if ("refuse" in next) {
-        this.refuse(next);
-        return;
-      }
-      if (!answerAtOnce(this, next)) {
-        answerLater(this, next);
-        return;
-      }
+    if (ask.ask === "session") {
+      call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
+      return true;
     }
+    if (ask.ask === "key" || ask.ask === "key-by-id") {
+      call.lookup = context.keyCache.kept(ask.ask, nameOf(ask));
+      return call.lookup !== undefined;
+    }
+    if (ask.ask === "body") {
+      const reader = READERS[this.route.name as RouteName];
+      if (reader.from === "body") return false;
+      call.body = reader.read(this.#query, this.#params);
+      return true;
+    }
+    return false;
   }
 
-  /** Has the inference work for this call, then goes on with `done`. */
-  infer(done: () => void): void {
-    const { inference } = this.context;
-    this.watch();
-    if (this.isOver) return;
-    this.job = new TimedJob(inference, () => {
-      if (this.isOver) return;
-      try {
-        done();
-      } catch (error) {
-        this.broke(error);
-      }
+  /** Sends the question; the call goes on when the answer is there. No answer in time is an answer too (fail closed, B4). */
+  #answerLater(ask: Ask): void {
+    this.#watch();
+    if (this.#isOver) return;
+    if (ask.ask === "key" || ask.ask === "key-by-id") this.#lookUp(ask);
+    else if (ask.ask === "body") this.#readBody();
+    else if (ask.ask === "take") this.#take(ask);
+  }
+
+  #lookUp(ask: KeyQuestion): void {
+    const { call, context, requestId } = this;
+    context.keyCache.find(ask.ask, nameOf(ask)).then(
+      (snapshot) => {
+        call.lookup = snapshot;
+        this.go();
+      },
+      (error: unknown) => {
+        context.log.debug({ requestId, reason: reasonOf(error) }, "no answer from the key service");
+        call.lookup = UNAVAILABLE;
+        this.go();
+      },
+    );
+  }
+
+  #readBody(): void {
+    const reader = READERS[this.route.name as RouteName];
+    collectBody(this.request, (body) => {
+      if (body === null) return this.refuse({ refuse: "payload_too_large" });
+      if (reader.from === "body") this.call.body = reader.read(body);
+      this.go();
     });
-    inference.submit(this.job);
+  }
+
+  #take({ rate, meter }: Extract<Ask, { ask: "take" }>): void {
+    const { call, context, requestId } = this;
+    const { key, org } = call.snapshot;
+    if (meter !== null && context.settlement.isFull()) {
+      call.taken = UNAVAILABLE;
+      this.go();
+      return;
+    }
+    const charge_id = context.parts.chargeId(context.freshId(), requestId);
+    const asked: Take = { charge_id, request_id: requestId, org: org.id, key: key.id, rate, meter };
+    context.limiter.take(asked, context.limiterBudgetMs).then(
+      (answer) => {
+        if (answer.verdict === "taken") {
+          if (this.#isOver) return context.settlement.undo(asked, "client-left");
+          if (meter !== null) this.#charge = asked;
+        }
+        call.taken = answer;
+        this.go();
+      },
+      (error: unknown) => {
+        context.log.debug({ requestId, reason: reasonOf(error) }, "no answer from the limiter");
+        context.settlement.undo(asked, "answer-lost");
+        call.taken = UNAVAILABLE;
+        this.go();
+      },
+    );
+  }
+
+  // ── the work of an admitted call ────────────────────────────────────────────────────────────────────────────────────
+
+  /** Keeps a slot of the inference for a service time, then goes on with `done`, unless the call has ended before. */
+  infer(done: () => void): void {
+    const { inference } = this;
+    this.#watch();
+    if (this.#isOver) return;
+    let timer: NodeJS.Timeout | undefined;
+    const job: Job = {
+      tokens: 0,
+      start: (serviceMs) => {
+        timer = setTimeout(() => {
+          inference.release(job);
+          if (this.#isOver) return;
+          try {
+            done();
+          } catch (error) {
+            this.#broke(error);
+          }
+        }, Math.ceil(serviceMs));
+      },
+      abandoned: () => clearTimeout(timer),
+    };
+    this.#job = job;
+    inference.submit(job);
   }
 
   /** Watches the connection while `run` speaks. */
   beginStream(run: StreamRun, own: readonly string[]): void {
-    this.watch();
-    if (this.isOver) return;
+    this.#watch();
+    if (this.#isOver) return;
     const { response, context } = this;
     context.openStreams.add(run);
-    this.stream = run;
+    this.#stream = run;
     if (context.stopping) response.shouldKeepAlive = false;
-    run.open(this.headers(own));
+    run.open(this.#headers(own));
   }
 
   streamEnds(outcome: StreamOutcome): void {
-    if (this.isOver) return;
-    this.end("answering");
-    this.count(outcome);
+    if (this.#isOver) return;
+    this.#end("answering");
+    this.#count(outcome);
+  }
+
+  undoCharge(reason: "client-left" | "work-failed"): void {
+    const charge = this.#charge;
+    this.#charge = null;
+    if (charge !== null) this.context.settlement.undo(charge, reason);
+  }
+
+  // ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** From the first wait on, the client's leaving must be seen. */
+  #watch(): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    watchConnection(this, this.request, this.response);
+  }
+
+  /** Nothing more is done for this call: slots, inference, bookkeeping. */
+  #end(how: keyof SlotPolicy): void {
+    this.#isOver = true;
+    this.context.parts.slots[how](this.call);
+    if (this.#job !== null) this.context.inference.release(this.#job);
+    if (this.#stream !== null) {
+      this.#stream.abandon();
+      this.context.openStreams.delete(this.#stream);
+    }
+    if (this.#isWatched) unwatchConnection(this, this.request);
+  }
+
+  /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
+  clientLeft(): void {
+    if (this.#isOver) return;
+    const { headersSent } = this.response;
+    this.#end("clientLeft");
+    if (!headersSent) this.undoCharge("client-left");
+    this.#count(headersSent ? "200" : "indeterminate");
+  }
+
+  refuse(refuse: Refuse): void {
+    const { status, headers, body } = this.context.parts.writeRefusal(refuse);
+    this.answer(status, headers, body, outcomeOf(refuse.refuse), BEFORE_AUTHENTICATION.has(refuse.refuse));
+  }
+
+  /** Ends the call with an answer. */
+  answer(status: number, headers: readonly string[], body: string, outcome: string, isAnonymous = false): void {
+    if (this.#isOver) return;
+    const { response, context } = this;
+    if (this.request.socket.destroyed) {
+      this.clientLeft();
+      return;
+    }
+    this.#end("answering");
+    this.#charge = null;
+    this.#count(outcome, isAnonymous);
+    if (context.stopping) response.shouldKeepAlive = false;
+    context.parts.writeAnswer(response, status, this.#headers(headers), body);
+  }
+
+  /** An ordered failure of the connection itself: nothing, or half an answer. */
+  failConnection(mode: "truncate" | "reset", headers: readonly string[], body: string): void {
+    if (this.#isOver) return;
+    const { response } = this;
+    if (mode === "reset") {
+      this.clientLeft();
+      cutConnection(response, mode, "");
+      return;
+    }
+    this.#end("answering");
+    this.#count("indeterminate");
+    response.writeHead(200, this.#headers(headers));
+    cutConnection(response, mode, body.slice(0, Math.floor(body.length / 2)));
+  }
+
+  /** Headers that every answer of ours has, besides its own. */
+  #headers(own: readonly string[]): string[] {
+    const headers = own.slice();
+    headers.push("X-Request-Id", this.requestId, "Vary", "Origin");
+    const allowed = this.context.parts.cors(this.call);
+    if (allowed !== null) {
+      headers.push("Access-Control-Allow-Origin", allowed, "Access-Control-Expose-Headers", EXPOSED);
+    }
+    return headers;
+  }
+
+  #count(outcome: string, isAnonymous = false): void {
+    const { context, call } = this;
+    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
+    const org = known ? call.snapshot.org.id : "-";
+    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call);
+  }
+
+  /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */
+  #broke(error: unknown): void {
+    const { context, response } = this;
+    context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
+    this.undoCharge("work-failed");
+    if (this.#isOver) {
+      if (!response.writableEnded) response.destroy();
+      return;
+    }
+    if (response.headersSent) {
+      this.clientLeft();
+      response.destroy();
+      return;
+    }
+    this.refuse({ refuse: "key_service_unavailable" });
   }
 }

@@ -8,10 +8,9 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
-import { countOutcome } from "./call-record.ts";
+import { preflightHeaders } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
-import type { ApiContext } from "./context.ts";
-import { preflightHeaders } from "./cors.ts";
+import { type ApiContext, countOutcome } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import {
   answerBroken,
@@ -21,7 +20,7 @@ import {
   malformedGuard,
   type TlsOptions,
 } from "./listener.ts";
-import { openApiDocument } from "./openapi/openapi.ts";
+import { openApiDocument } from "./openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
 import { manageKeys } from "./routes/key-management.ts";
 import { isManagement, WORK } from "./routes/work.ts";

@@ -59,10 +59,6 @@ describe("the link to the key service", () => {
     await link.listenAgain();
     expect(await keys.bySecretHash(hash, 5_000)).not.toBeNull();
   });
-
-  test("without a control plane, the client says how to get one", async () => {
-    await expect(keys.organization("org_a")).rejects.toThrow("--control-port");
-  });
 });
 
 test.each([

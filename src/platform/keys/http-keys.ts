@@ -3,39 +3,20 @@
  * in time is `KeyServiceUnavailable`, and nothing is sent twice.
  */
 import type { KeySnapshot } from "../../core/records.ts";
-import { KeyInputError, KeyServiceUnavailable, type Keys } from "../keys.ts";
-import { createBatcher, readEach } from "../links/batch.ts";
-import { startDeadline } from "../links/deadline.ts";
-import { createJsonClient, ServiceRefusal } from "../links/http-client.ts";
+import { KeyServiceUnavailable, type Keys } from "../keys.ts";
+import { createBatcher, readEach, startDeadline } from "../links/batch.ts";
+import { createJsonClient } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
-import { type Lookup, readKey, readLookupAnswer, readManagementRefusal, readOrganization } from "./wire.ts";
+import { type Lookup, readKey, readLookupAnswer, readManagementRefusal } from "./wire.ts";
 
 const MAX_ITEMS = 256;
 const CONNECTIONS = 64;
 const CONNECT_TIMEOUT_MS = 500;
-const OPERATOR_BUDGET_MS = 5_000;
 
-/** `control` is needed for organizations and for keys outside key management only. */
-export const createHttpKeys = (options: {
-  url: string;
-  control?: { url: string; token: string };
-  network?: Network | undefined;
-}): Keys => {
-  const client = createJsonClient(options.url, {
-    connections: CONNECTIONS,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    network: options.network,
-  });
-  const controlClient =
-    options.control === undefined
-      ? null
-      : createJsonClient(options.control.url, {
-          connections: 2,
-          connectTimeoutMs: OPERATOR_BUDGET_MS,
-          token: options.control.token,
-        });
+export const createHttpKeys = ({ url, network }: { url: string; network?: Network | undefined }): Keys => {
+  const client = createJsonClient(url, { connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network });
   const unavailable = (reason: string, cause?: unknown): KeyServiceUnavailable =>
-    new KeyServiceUnavailable(`the key service at ${options.url} gave no valid answer: ${reason}`, { cause });
+    new KeyServiceUnavailable(`the key service at ${url} gave no valid answer: ${reason}`, { cause });
 
   const lookups = createBatcher<Lookup, KeySnapshot | null>({
     send: async (items, signal) => {
@@ -59,19 +40,6 @@ export const createHttpKeys = (options: {
       throw unavailable(abort.signal.aborted ? `no answer within ${budgetMs} ms` : "it could not be asked", error);
     } finally {
       cancel();
-    }
-  };
-
-  const operate = async (method: string, path: string, body?: unknown): Promise<unknown> => {
-    if (controlClient === null) {
-      throw new Error("expected the key service's control plane: start it with --control-port");
-    }
-    try {
-      return await controlClient.request(method, path, body, AbortSignal.timeout(OPERATOR_BUDGET_MS));
-    } catch (error) {
-      if (error instanceof ServiceRefusal && error.status === 404) return null;
-      if (error instanceof ServiceRefusal && error.status === 422) throw new KeyInputError(error.message);
-      throw error;
     }
   };
 
@@ -100,22 +68,9 @@ export const createHttpKeys = (options: {
         if ((answer as { revoked: unknown }).revoked !== true) throw new Error("expected a confirmed revocation");
         return { revoked: true };
       }),
-    putOrganization: async (input) => readOrganization(await operate("POST", "/orgs", input)),
-    organization: async (id) => {
-      const answer = await operate("GET", `/orgs/${encodeURIComponent(id)}`);
-      return answer === null ? null : readOrganization(answer);
-    },
-    putKey: async (input) => {
-      const { key: secret, ...key } = (await operate("POST", "/keys", input)) as { key: string };
-      return { key: readKey(key), secret };
-    },
-    patchKey: async (id, patch) => {
-      const answer = await operate("PATCH", `/keys/${encodeURIComponent(id)}`, patch);
-      return answer === null ? null : readKey(answer);
-    },
     close: async () => {
       lookups.close();
-      await Promise.all([client.close(), controlClient?.close()]);
+      await client.close();
     },
   };
 };

@@ -2,37 +2,34 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
 import { localLimiter, openLimiterStore } from "../limiter/store.ts";
 import type { Limiter } from "../limiter.ts";
-import { adminTokenVerifier } from "./admin-tokens.ts";
+import { openControl, operate } from "../operator.fixture.ts";
 import { type KeyService, startKeyService } from "./key-service.ts";
+import { adminTokenVerifier } from "./secret.ts";
 import { openKeyStore } from "./store.ts";
 
 const SECRET = "a-secret-for-tests-only";
-const TOKEN = "a-control-token-for-tests";
 const DAY_MS = 86_400_000;
 
-const startService = (more: { limiter?: Limiter; adminSecret?: string }): Promise<KeyService> =>
-  startKeyService({
-    store: openKeyStore(":memory:"),
-    port: 0,
-    control: { port: 0, token: TOKEN },
-    clock: shiftableClock(),
-    ...more,
-  });
+type Started = KeyService & { controlUrl: string };
+
+const startService = async (more: { limiter?: Limiter; adminSecret?: string }): Promise<Started> => {
+  const store = openKeyStore(":memory:");
+  const service = await startKeyService({ store, port: 0, clock: shiftableClock(), ...more });
+  const plane = await openControl(service.control);
+  const close = async (): Promise<void> => void (await Promise.all([service.close(), plane.close()]));
+  return { ...service, controlUrl: plane.url, close };
+};
 
 /** One control-plane call. */
-const call = async (service: KeyService, method: string, path: string, body?: unknown) => {
-  const response = await fetch(`${service.controlUrl}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+const call = async (service: Started, method: string, path: string, body?: unknown) => {
+  const { status, text } = await operate(service.controlUrl, method, path, body);
+  return { status, body: JSON.parse(text) as Record<string, unknown> };
 };
 
 describe("the key service's control plane", () => {
   const limiter = localLimiter(openLimiterStore(":memory:"), shiftableClock());
-  let service: KeyService;
-  let bare: KeyService;
+  let service: Started;
+  let bare: Started;
   beforeAll(async () => {
     service = await startService({ limiter, adminSecret: SECRET });
     bare = await startService({});

@@ -1,74 +1,173 @@
-/** The key service: look-ups and key management on one listener, the control plane on another (interface.md section 4). */
+/**
+ * The key service's part of the control plane (interface.md section 4): any organization and any key, also one that key
+ * management would refuse, and tokens for an organization's admin. For fixtures and operators; on loopback only.
+ */
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
+import type { KeyRecord, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, startControlPlane } from "../control-plane.ts";
+import { type ControlPart, readClockOffset } from "../control-plane.ts";
+import { type KeyInput, KeyInputError, type OrganizationInput } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
-import { RequestError, type ServiceRoute, startHttpService } from "../links/http-service.ts";
+import { bodyOf, RequestError, route, type ServiceRoute, startHttpService } from "../links/http-service.ts";
 import type { Network } from "../links/network.ts";
-import { keyControl } from "./key-control.ts";
+import { mintAdminToken } from "./secret.ts";
 import type { KeyStore } from "./store.ts";
-import { creationBody, lookupsBody, nameOfLookup, revocationBody, updateBody } from "./wire.ts";
+import {
+  adminTokenBody,
+  creationBody,
+  keyBody,
+  keyPatchBody,
+  lookupsBody,
+  nameOfLookup,
+  organizationBody,
+  revocationBody,
+  updateBody,
+} from "./wire.ts";
+
+/** A record that cannot be stored is the caller's mistake. */
+const stored = <T>(work: () => T): T => {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof KeyInputError) throw new RequestError(422, error.message);
+    throw error;
+  }
+};
+
+/** What the limiter keeps of an organization. Without its answer an operator must know what was done all the same. */
+const ofLimiter = async <T>(stored: string, work: () => Promise<T>): Promise<T> => {
+  try {
+    return await work();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new RequestError(503, `${stored}, but the limiter did not answer (${why}): send it again when it does`);
+  }
+};
+
+/** A `POST` that makes something. */
+const made = (path: string, make: (body: unknown) => unknown): ServiceRoute => ({
+  method: "POST",
+  path,
+  handle: async ({ body }) => ({ status: 201, body: await make(body) }),
+});
+
+const keyControl = (options: {
+  store: KeyStore;
+  clock: Clock;
+  /** Records looked up so far by the replicas of the API. */
+  lookups(): number;
+  limiter?: Limiter;
+  adminSecret?: string;
+}): ControlPart => {
+  const { store, clock, lookups, limiter, adminSecret } = options;
+
+  const putOrganization = async (input: OrganizationInput & { map_loads_used?: number }): Promise<Organization> => {
+    const { map_loads_used, ...fields } = input;
+    if (map_loads_used !== undefined && limiter === undefined) {
+      throw new RequestError(409, "map_loads_used is kept by the limiter: start the key service with --limiter");
+    }
+    const organization = stored(() => store.putOrganization(fields));
+    if (map_loads_used !== undefined) {
+      await ofLimiter("the organization is stored and map_loads_used may not be", async () =>
+        limiter?.setUsed(organization.id, "map_loads", map_loads_used),
+      );
+    }
+    return organization;
+  };
+
+  /** With `map_loads_used` where the limiter is known. */
+  const withUsed = async (organization: Organization): Promise<object> => {
+    if (limiter === undefined) return organization;
+    const used = limiter.used(organization.id, "map_loads");
+    return { ...organization, map_loads_used: await ofLimiter("the organization is as asked", () => used) };
+  };
+
+  const known = <T>(record: T | null, what: string, id: string | undefined): T => {
+    if (record === null) throw new RequestError(404, `there is no ${what} ${id}`);
+    return record;
+  };
+
+  return {
+    routes: [
+      route("GET", "/lookups", () => ({ lookups: lookups() })),
+      made("/orgs", async (body) => withUsed(await putOrganization(bodyOf(organizationBody, body)))),
+      route("PATCH", "/orgs/{id}", async ({ params: { id }, body }) => {
+        const input = bodyOf(organizationBody, body);
+        known(store.organization(id as string), "organization", id);
+        return withUsed(await putOrganization({ ...input, id: id as string }));
+      }),
+      route("GET", "/orgs/{id}", ({ params: { id } }) =>
+        withUsed(known(store.organization(id as string), "organization", id)),
+      ),
+      made("/keys", (body) => {
+        const input = bodyOf(keyBody, body) as KeyInput;
+        const { key, secret } = stored(() => store.putKey(input, clock.nowMs()));
+        return { ...key, key: secret };
+      }),
+      route("PATCH", "/keys/{id}", ({ params: { id }, body }) => {
+        const patch = bodyOf(keyPatchBody, body) as Partial<KeyRecord>;
+        return known(store.patchKey(id as string, patch), "key", id);
+      }),
+      made("/admin-tokens", (body) => {
+        const { org, expires_in: expiresInS } = bodyOf(adminTokenBody, body);
+        if (adminSecret === undefined) {
+          throw new RequestError(409, "admin tokens need a secret: start the key service with FLOODGATE_ADMIN_SECRET");
+        }
+        return { token: mintAdminToken({ secret: adminSecret, org, nowMs: clock.nowMs(), expiresInS }) };
+      }),
+    ],
+    deployment: () => ({ clock_offset_ms: clock.offsetMs() }),
+    readDeployment: (body) => {
+      const offset = readClockOffset(body);
+      return {
+        apply: () => {
+          if (offset !== undefined) clock.setOffsetMs(offset);
+          return { clock_offset_ms: clock.offsetMs() };
+        },
+      };
+    },
+  };
+};
 
 export type KeyService = {
   url: string;
-  controlUrl?: string;
-  /** For a control plane that several roles share. */
   control: ControlPart;
   /** Lets running calls finish, then closes the store. */
   close(): Promise<void>;
 };
 
 const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRoute[] => [
-  {
-    method: "POST",
-    path: "/lookups",
-    handle: async ({ body }) => {
-      if (!lookupsBody.Check(body)) throw new RequestError(422, "expected {lookups:[{hash}|{id}]}");
-      const answers: unknown[] = [];
-      for (const lookup of body.lookups) {
-        looked();
-        const snapshot = await ("hash" in lookup ? store.byHash(lookup.hash) : store.byId(lookup.id));
-        const of = nameOfLookup(lookup);
-        answers.push(snapshot === null ? { of, found: false } : { of, found: true, ...snapshot });
-      }
-      return { status: 200, body: { answers } };
-    },
-  },
-  {
-    method: "POST",
-    path: "/creations",
-    handle: async ({ body }) => {
-      if (!creationBody.Check(body)) throw new RequestError(422, "expected {org, request}");
-      return { status: 200, body: await store.create(body.org, body.request as KeyCreation, clock.nowMs()) };
-    },
-  },
-  {
-    method: "POST",
-    path: "/updates",
-    handle: async ({ body }) => {
-      if (!updateBody.Check(body)) throw new RequestError(422, "expected {org, id, request}");
-      return { status: 200, body: await store.update(body.org, body.id, body.request as KeyUpdate, clock.nowMs()) };
-    },
-  },
-  {
-    method: "POST",
-    path: "/revocations",
-    handle: async ({ body }) => {
-      if (!revocationBody.Check(body)) throw new RequestError(422, "expected {org, id}");
-      return { status: 200, body: await store.revoke(body.org, body.id) };
-    },
-  },
+  route("POST", "/lookups", async ({ body }) => {
+    const answers: unknown[] = [];
+    for (const lookup of bodyOf(lookupsBody, body).lookups) {
+      looked();
+      const snapshot = await ("hash" in lookup ? store.byHash(lookup.hash) : store.byId(lookup.id));
+      answers.push({ of: nameOfLookup(lookup), found: snapshot !== null, ...snapshot });
+    }
+    return { answers };
+  }),
+  route("POST", "/creations", ({ body }) => {
+    const { org, request } = bodyOf(creationBody, body);
+    return store.create(org, request as KeyCreation, clock.nowMs());
+  }),
+  route("POST", "/updates", ({ body }) => {
+    const { org, id, request } = bodyOf(updateBody, body);
+    return store.update(org, id, request as KeyUpdate, clock.nowMs());
+  }),
+  route("POST", "/revocations", ({ body }) => {
+    const { org, id } = bodyOf(revocationBody, body);
+    return store.revoke(org, id);
+  }),
 ];
 
 /**
- * `control` absent: no control plane of its own. `port: 0` lets the system choose. `limiter` is needed to set what an
- * organization has used, `adminSecret` to make admin tokens.
+ * `port: 0` lets the system choose. `limiter` is needed to set what an organization has used, `adminSecret` to make admin
+ * tokens.
  */
 export const startKeyService = async (options: {
   store: KeyStore;
   host?: string;
   port: number;
-  control?: { port: number; token: string };
   clock?: Clock;
   network?: Network | undefined;
   adminSecret?: string;
@@ -80,8 +179,8 @@ export const startKeyService = async (options: {
     store,
     clock,
     lookups: () => lookups,
-    ...(options.adminSecret === undefined ? {} : { adminSecret: options.adminSecret }),
-    ...(options.limiter === undefined ? {} : { limiter: options.limiter }),
+    adminSecret: options.adminSecret,
+    limiter: options.limiter,
   });
   const service = await startHttpService({
     host: options.host ?? "127.0.0.1",
@@ -91,14 +190,11 @@ export const startKeyService = async (options: {
       lookups += 1;
     }),
   });
-  const plane =
-    options.control === undefined ? null : await startControlPlane({ ...options.control, parts: [control] });
   return {
     url: service.url,
-    ...(plane === null ? {} : { controlUrl: plane.url }),
     control,
     close: async () => {
-      await Promise.all([service.close(), plane?.close()]);
+      await service.close();
       store.close();
     },
   };

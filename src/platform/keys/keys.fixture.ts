@@ -2,21 +2,21 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Organization } from "../../core/records.ts";
-import { KeyInputError, type Keys } from "../keys.ts";
+import { KeyInputError, type OperableKeys } from "../keys.ts";
 import { hashSecret } from "./secret.ts";
 
 const BUDGET_MS = 5_000;
 
-export const keysCases = (name: string, open: () => Promise<Keys>): void => {
+export const keysCases = (name: string, open: () => Promise<OperableKeys>): void => {
   describe(name, () => {
-    let keys: Keys;
+    let keys: OperableKeys;
     beforeAll(async () => {
       keys = await open();
     });
     afterAll(() => keys.close());
     const anOrganization = (fields: Partial<Organization> = {}): Promise<Organization> =>
       keys.putOrganization({ id: `org_${randomUUID()}`, tier: "Pro", ...fields });
-    const aKey = async (org: Organization, fields: Parameters<Keys["create"]>[1] = { kind: "server" }) => {
+    const aKey = async (org: Organization, fields: Parameters<OperableKeys["create"]>[1] = { kind: "server" }) => {
       const made = await keys.create(org.id, fields, BUDGET_MS);
       if ("refuse" in made) throw new Error(`expected a key, got ${made.refuse}`);
       return made;

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
-import type { Keys } from "../keys.ts";
+import type { OperableKeys } from "../keys.ts";
+import { openControl, operatedKeys } from "../operator.fixture.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
 import { keysCases } from "./keys.fixture.ts";
@@ -13,15 +14,15 @@ import { type KeyStore, localKeys, openKeyStore } from "./store.ts";
 const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const TOKEN = "a-control-token-for-tests";
-const overHttp = async (store: KeyStore): Promise<Keys> => {
-  const service = await startKeyService({ store, port: 0, control: { port: 0, token: TOKEN } });
-  const keys = createHttpKeys({ url: service.url, control: { url: service.controlUrl as string, token: TOKEN } });
+const overHttp = async (store: KeyStore): Promise<OperableKeys> => {
+  const service = await startKeyService({ store, port: 0 });
+  const plane = await openControl(service.control);
+  const keys = operatedKeys(createHttpKeys({ url: service.url }), plane.url);
   return {
     ...keys,
     close: async () => {
       await keys.close();
-      await service.close();
+      await Promise.all([service.close(), plane.close()]);
     },
   };
 };

@@ -1,5 +1,6 @@
 /** Secrets of keys: made from the system's randomness, shown once, and known afterwards by their SHA-256 only. */
-import { hash, randomInt } from "node:crypto";
+import { hash, randomInt, randomUUID } from "node:crypto";
+import { createSigner, createVerifier } from "fast-jwt";
 import type { KeyRecord } from "../../core/records.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -15,3 +16,52 @@ export const makeKeyId = (): string => `key_${base62(16)}`;
 
 /** What is stored and what a look-up sends: hex, 64 characters. */
 export const hashSecret = (secret: string): string => hash("sha256", secret, "hex");
+
+const ADMIN_ISSUER = "floodgate-identity";
+const ADMIN_AUDIENCE = "floodgate-key-management";
+const ADMIN_ROLE = "org_admin";
+const DEFAULT_LIFETIME_S = 3_600;
+
+export type AdminClaims = { iss: string; aud: string; sub: string; org_id: string; role: string; exp: number };
+
+export const mintAdminToken = (options: {
+  secret: string;
+  org: string;
+  nowMs: number;
+  expiresInS?: number;
+  /** Any other role is refused by key management with 403. */
+  role?: string;
+}): string => {
+  const sign = createSigner({ key: options.secret, algorithm: "HS256", noTimestamp: true });
+  const claims: AdminClaims = {
+    iss: ADMIN_ISSUER,
+    aud: ADMIN_AUDIENCE,
+    sub: `admin_${randomUUID()}`,
+    org_id: options.org,
+    role: options.role ?? ADMIN_ROLE,
+    exp: Math.floor(options.nowMs / 1000) + (options.expiresInS ?? DEFAULT_LIFETIME_S),
+  };
+  return sign(claims);
+};
+
+/** Claims of a good token whose role is for the caller to judge; `null` for a token that is missing something or too old. */
+export const adminTokenVerifier = (secret: string): ((token: string, nowMs: number) => AdminClaims | null) => {
+  const verify = createVerifier({
+    key: secret,
+    algorithms: ["HS256"],
+    allowedIss: ADMIN_ISSUER,
+    allowedAud: ADMIN_AUDIENCE,
+    requiredClaims: ["iss", "aud", "sub", "org_id", "role", "exp"],
+    // The deployment's clock can be shifted, so the library's own is not asked.
+    ignoreExpiration: true,
+  });
+  return (token, nowMs) => {
+    try {
+      const claims = verify(token) as AdminClaims;
+      const wellFormed = typeof claims.org_id === "string" && typeof claims.role === "string";
+      return wellFormed && typeof claims.exp === "number" && claims.exp * 1000 > nowMs ? claims : null;
+    } catch {
+      return null;
+    }
+  };
+};

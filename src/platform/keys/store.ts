@@ -14,8 +14,8 @@ import {
 } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
 import type { Clock } from "../clock.ts";
-import { type KeyInput, KeyInputError, type Keys, type OrganizationInput } from "../keys.ts";
-import { inTransaction, openSqlite, type SqliteOptions } from "../sqlite.ts";
+import { type KeyInput, KeyInputError, type OperableKeys, type OrganizationInput } from "../keys.ts";
+import { inTransaction, openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
 /** A promise is allowed, so that a store can be wrapped from outside. */
@@ -107,9 +107,8 @@ const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: 
 export const openKeyStore = (
   path: string,
   { decideCreation, decideUpdate, decideRevocation }: KeyDecisions = KEY_DECISIONS,
-  options: SqliteOptions = {},
 ): KeyStore => {
-  const db = openSqlite(path, SCHEMA, VERSION, options);
+  const db = openSqlite(path, SCHEMA, VERSION);
   const transaction = inTransaction(db);
   const organizationById = db.prepare("SELECT record FROM organizations WHERE id = ?");
   const storeOrganization = db.prepare(
@@ -199,7 +198,7 @@ export const openKeyStore = (
 };
 
 /** The port over a store in the same process. It answers at once, so budgets have no meaning. */
-export const localKeys = (store: KeyStore, clock: Clock): Keys => ({
+export const localKeys = (store: KeyStore, clock: Clock): OperableKeys => ({
   bySecretHash: async (hash) => store.byHash(hash),
   byId: async (id) => store.byId(id),
   create: async (org, request) => store.create(org, request, clock.nowMs()),

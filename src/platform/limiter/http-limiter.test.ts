@@ -7,14 +7,12 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
+import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
 import { type LimiterService, startLimiterService } from "./limiter-service.ts";
 import { type LimiterStore, openLimiterStore } from "./store.ts";
-
-/** As `startServe` has it. */
-const TOKEN = "a-control-token-for-tests";
 
 const BUDGET_MS = 250;
 const folder = mkdtempSync(join(tmpdir(), "floodgate-link-"));
@@ -37,9 +35,9 @@ describe("the link to the limiter", () => {
         return store.take(takes, at);
       },
     };
-    service = await startLimiterService({ store: counting, port: 0, control: { port: 0, token: TOKEN } });
+    service = await startLimiterService({ store: counting, port: 0 });
     link = await startFaultyLink(service.url);
-    limiter = createHttpLimiter({ url: link.url, control: { url: service.controlUrl as string, token: TOKEN } });
+    limiter = createHttpLimiter({ url: link.url });
   });
   afterEach(async () => {
     await limiter.close();
@@ -132,13 +130,14 @@ describe("the link to the limiter", () => {
   test("a ledger that breaks off is an error, not a short ledger", async () => {
     const run = `run-${randomUUID()}`;
     await Promise.all(Array.from({ length: 50 }, () => limiter.take(aTake({ request_id: run }), 5_000)));
-    const control = await startFaultyLink(service.controlUrl as string);
-    const reader = createHttpLimiter({ url: link.url, control: { url: control.url, token: TOKEN } });
+    const plane = await openControl(service.control);
+    const control = await startFaultyLink(plane.url);
+    const reader = operatedLimiter(limiter, control.url);
     expect(await linesOf(reader, run)).toHaveLength(50);
     control.setFault("truncated-reply");
     await expect(linesOf(reader, run)).rejects.toThrow();
-    await reader.close();
     await control.close();
+    await plane.close();
   });
 });
 
@@ -222,10 +221,8 @@ test("a service killed under load loses nothing that it answered, and refunds ho
   await limiter.close();
 
   const second = await startServe(store);
-  const after = createHttpLimiter({
-    url: second.urls.limiter as string,
-    control: { url: second.urls.control?.limiter as string, token: TOKEN },
-  });
+  const [url, control] = [second.urls.limiter, second.urls.control?.limiter] as [string, string];
+  const after = operatedLimiter(createHttpLimiter({ url }), control);
   const charged = new Set((await linesOf(after, run)).map(({ charge_id }) => charge_id));
   expect(answered.length).toBeGreaterThanOrEqual(3_000);
   expect(answered.filter((id) => !charged.has(id))).toEqual([]);

@@ -2,13 +2,11 @@
  * The limiter service as the API sees it. Takes of one turn of the event loop travel together; whatever is not a valid
  * answer in time is `LimiterUnavailable`, and nothing is sent twice.
  */
-import type { LedgerLine } from "../../core/ledger.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { createJsonClient } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
-import { bundleTakes } from "./take-bundle.ts";
-import { MAX_ITEMS, readRefundAnswer } from "./wire.ts";
+import { bundleTakes, MAX_ITEMS, readRefundAnswer } from "./wire.ts";
 
 /** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
 const CONNECTIONS = 64;
@@ -16,31 +14,10 @@ const CONNECT_TIMEOUT_MS = 250;
 /** For what no call waits for: reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
 
-/** `control` is needed for the ledger and for the clock only. */
-export const createHttpLimiter = (options: {
-  url: string;
-  control?: { url: string; token: string };
-  network?: Network | undefined;
-}): Limiter => {
-  const client = createJsonClient(options.url, {
-    connections: CONNECTIONS,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    network: options.network,
-  });
-  const controlClient =
-    options.control === undefined
-      ? null
-      : createJsonClient(options.control.url, {
-          connections: 2,
-          connectTimeoutMs: OPERATOR_BUDGET_MS,
-          token: options.control.token,
-        });
-  const control = () => {
-    if (controlClient === null) throw new Error("expected the limiter's control plane: start it with --control-port");
-    return controlClient;
-  };
+export const createHttpLimiter = ({ url, network }: { url: string; network?: Network | undefined }): Limiter => {
+  const client = createJsonClient(url, { connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network });
   const unavailable = (reason: string, cause?: unknown): LimiterUnavailable =>
-    new LimiterUnavailable(`the limiter at ${options.url} gave no valid answer: ${reason}`, { cause });
+    new LimiterUnavailable(`the limiter at ${url} gave no valid answer: ${reason}`, { cause });
 
   const takes = createBatcher<Take, TakeAnswer>({
     send: async (items, signal) => {
@@ -74,17 +51,10 @@ export const createHttpLimiter = (options: {
     setUsed: async (org, meter, used) => {
       await client.request("PUT", "/meters", { org, meter, used }, AbortSignal.timeout(OPERATOR_BUDGET_MS));
     },
-    ledger: async function* (run) {
-      yield* control().lines(`/ledger?run=${encodeURIComponent(run)}`) as AsyncIterable<LedgerLine>;
-    },
-    setClockOffset: async (offsetMs) => {
-      const signal = AbortSignal.timeout(OPERATOR_BUDGET_MS);
-      await control().request("PATCH", "/deployment", { clock_offset_ms: offsetMs }, signal);
-    },
     close: async () => {
       takes.close();
       refunds.close();
-      await Promise.all([client.close(), controlClient?.close()]);
+      await client.close();
     },
   };
 };

@@ -1,22 +1,42 @@
-/**
- * The limiter service: one process whose counts the API replicas share (interface.md section 4). Takes and refunds come in
- * batches; the ledger and the clock are on the control plane only.
- */
-import type { Meter } from "../../contract/routes.ts";
+/** The limiter's part of a control plane (interface.md section 4), over any limiter: our stores, the service, or Redis. */
 import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, startControlPlane } from "../control-plane.ts";
-import { RequestError, type ServiceRoute, startHttpService } from "../links/http-service.ts";
+import { type ControlPart, readClockOffset } from "../control-plane.ts";
+import type { OperableLimiter } from "../limiter.ts";
+import { bodyOf, RequestError, route, type ServiceRoute, startHttpService } from "../links/http-service.ts";
 import type { Network } from "../links/network.ts";
-import { limiterControl } from "./limiter-control.ts";
 import { type LimiterStore, localLimiter } from "./store.ts";
-import { replyOf, takesOfBody } from "./take-bundle.ts";
-import { meterBody, refundsBody, takesBody } from "./wire.ts";
+import { meterBody, refundsBody, replyOf, takesBody, takesOfBody } from "./wire.ts";
+
+export const limiterControl = (limiter: OperableLimiter): ControlPart => {
+  let offsetMs = 0;
+  return {
+    routes: [
+      {
+        method: "GET",
+        path: "/ledger",
+        handle: ({ query }) => ({ status: 200, lines: limiter.ledger(query.get("run") ?? "") }),
+      },
+    ],
+    deployment: () => ({ clock_offset_ms: offsetMs }),
+    readDeployment: (body) => {
+      const offset = readClockOffset(body);
+      if (offset === undefined) return { apply: () => ({ clock_offset_ms: offsetMs }) };
+      const before = offsetMs;
+      return {
+        save: () => limiter.setClockOffset(offset),
+        restore: () => limiter.setClockOffset(before),
+        apply: () => {
+          offsetMs = offset;
+          return { clock_offset_ms: offsetMs };
+        },
+      };
+    },
+  };
+};
 
 export type LimiterService = {
   url: string;
-  controlUrl?: string;
-  /** For a control plane that several roles share. */
   control: ControlPart;
   /** Lets running calls finish, then closes the store. */
   close(): Promise<void>;
@@ -31,61 +51,35 @@ export const oldestKeptWindow = (nowMs: number): string => {
 };
 
 const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
-  {
-    method: "POST",
-    path: "/takes",
-    handle: async ({ body }) => {
-      if (!takesBody.Check(body))
-        throw new RequestError(
-          422,
-          "expected {takes:[{charge_id, request_id, org, key, rate, meter}], tokens:[{key, rate, wanted}]}",
-        );
-      return { status: 200, body: replyOf(body, await store.take(takesOfBody(body), clock.instant())) };
-    },
-  },
-  {
-    method: "POST",
-    path: "/refunds",
-    handle: async ({ body }) => {
-      if (!refundsBody.Check(body)) {
-        throw new RequestError(422, "expected {refunds:[{charge_id, request_id, org, key, meter, amount}]}");
-      }
-      await store.refund(body.refunds, clock.instant());
-      return { status: 200, body: { answers: body.refunds.map(({ charge_id }) => ({ charge_id, refunded: true })) } };
-    },
-  },
-  {
-    method: "GET",
-    path: "/meters",
-    handle: ({ query }) => {
-      const [org, meter] = [query.get("org"), query.get("meter")];
-      if (org === null || (meter !== "map_loads" && meter !== "design_analyses")) {
-        throw new RequestError(422, "expected ?org=ID&meter=map_loads|design_analyses");
-      }
-      const at = clock.instant();
-      return {
-        status: 200,
-        body: { org, meter, used: store.used(org, meter as Meter, at), window: windowOf(at.nowMs) },
-      };
-    },
-  },
-  {
-    method: "PUT",
-    path: "/meters",
-    handle: ({ body }) => {
-      if (!meterBody.Check(body)) throw new RequestError(422, "expected {org, meter, used}");
-      store.setUsed(body.org, body.meter, body.used, clock.instant());
-      return { status: 200, body };
-    },
-  },
+  route("POST", "/takes", async ({ body }) => {
+    const asked = bodyOf(takesBody, body);
+    return replyOf(asked, await store.take(takesOfBody(asked), clock.instant()));
+  }),
+  route("POST", "/refunds", async ({ body }) => {
+    const { refunds } = bodyOf(refundsBody, body);
+    await store.refund(refunds, clock.instant());
+    return { answers: refunds.map(({ charge_id }) => ({ charge_id, refunded: true })) };
+  }),
+  route("GET", "/meters", ({ query }) => {
+    const [org, meter] = [query.get("org"), query.get("meter")];
+    if (org === null || (meter !== "map_loads" && meter !== "design_analyses")) {
+      throw new RequestError(422, "expected ?org=ID&meter=map_loads|design_analyses");
+    }
+    const at = clock.instant();
+    return { org, meter, used: store.used(org, meter, at), window: windowOf(at.nowMs) };
+  }),
+  route("PUT", "/meters", ({ body }) => {
+    const { org, meter, used } = bodyOf(meterBody, body);
+    store.setUsed(org, meter, used, clock.instant());
+    return body;
+  }),
 ];
 
-/** `control` absent: no control plane of its own. `port: 0` lets the system choose. */
+/** `port: 0` lets the system choose. */
 export const startLimiterService = async (options: {
   store: LimiterStore;
   host?: string;
   port: number;
-  control?: { port: number; token: string };
   clock?: Clock;
   network?: Network | undefined;
 }): Promise<LimiterService> => {
@@ -99,17 +93,14 @@ export const startLimiterService = async (options: {
     network: options.network,
     routes: limiterRoutes(store, clock),
   });
-  const plane =
-    options.control === undefined ? null : await startControlPlane({ ...options.control, parts: [control] });
   const forgetting = setInterval(forget, FORGET_EVERY_MS);
   forgetting.unref();
   return {
     url: service.url,
-    ...(plane === null ? {} : { controlUrl: plane.url }),
     control,
     close: async () => {
       clearInterval(forgetting);
-      await Promise.all([service.close(), plane?.close()]);
+      await service.close();
       store.close();
     },
   };

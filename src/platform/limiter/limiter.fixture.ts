@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LedgerLine } from "../../core/ledger.ts";
-import { type Limiter, LimiterUnavailable, type Refund, type Take } from "../limiter.ts";
+import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 
 const BUDGET_MS = 5_000;
 const DAY_MS = 86_400_000;
@@ -27,15 +27,15 @@ export const refundOf = ({ charge_id, request_id, org, key, meter }: Take): Refu
   amount: meter?.amount ?? 1,
 });
 
-export const linesOf = async (limiter: Limiter, run: string): Promise<LedgerLine[]> => {
+export const linesOf = async (limiter: OperableLimiter, run: string): Promise<LedgerLine[]> => {
   const lines: LedgerLine[] = [];
   for await (const line of limiter.ledger(run)) lines.push(line);
   return lines;
 };
 
-export const limiterCases = (name: string, open: () => Promise<Limiter>): void => {
+export const limiterCases = (name: string, open: () => Promise<OperableLimiter>): void => {
   describe(name, () => {
-    let limiter: Limiter;
+    let limiter: OperableLimiter;
     beforeAll(async () => {
       limiter = await open();
     });

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { shiftableClock } from "../clock.ts";
-import type { Limiter } from "../limiter.ts";
+import type { OperableLimiter } from "../limiter.ts";
+import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { limiterCases } from "./limiter.fixture.ts";
 import { startLimiterService } from "./limiter-service.ts";
@@ -12,15 +13,15 @@ import { type LimiterStore, localLimiter, openLimiterStore } from "./store.ts";
 const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const TOKEN = "a-control-token-for-tests";
-const overHttp = async (store: LimiterStore): Promise<Limiter> => {
-  const service = await startLimiterService({ store, port: 0, control: { port: 0, token: TOKEN } });
-  const limiter = createHttpLimiter({ url: service.url, control: { url: service.controlUrl as string, token: TOKEN } });
+const overHttp = async (store: LimiterStore): Promise<OperableLimiter> => {
+  const service = await startLimiterService({ store, port: 0 });
+  const plane = await openControl(service.control);
+  const limiter = operatedLimiter(createHttpLimiter({ url: service.url }), plane.url);
   return {
     ...limiter,
     close: async () => {
       await limiter.close();
-      await service.close();
+      await Promise.all([service.close(), plane.close()]);
     },
   };
 };

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
-import { type Limiter, LimiterUnavailable } from "../limiter.ts";
+import { LimiterUnavailable, type OperableLimiter } from "../limiter.ts";
 import { aTake, limiterCases, linesOf, refundOf } from "./limiter.fixture.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
 import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.fixture.ts";
@@ -20,7 +20,7 @@ describe.skipIf(!hasRedisServer)(
     limiterCases("a limiter in Redis", async () => createRedisLimiter({ url: server.url, prefix: "cases:" }));
 
     describe("when Redis fails", () => {
-      let limiter: Limiter;
+      let limiter: OperableLimiter;
       beforeAll(() => {
         limiter = createRedisLimiter({ url: server.url, prefix: `${randomUUID()}:` });
       });

@@ -7,7 +7,7 @@
  */
 import { Redis } from "ioredis";
 import type { LedgerLine } from "../../core/ledger.ts";
-import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { LimiterUnavailable, type OperableLimiter, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
@@ -33,7 +33,7 @@ const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
 };
 
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
-export const createRedisLimiter = (options: { url: string; prefix?: string }): Limiter => {
+export const createRedisLimiter = (options: { url: string; prefix?: string }): OperableLimiter => {
   const prefix = options.prefix ?? "floodgate:";
   const address = new URL(options.url).host;
   const redis = new Redis(options.url, {

@@ -12,8 +12,8 @@ import type { LedgerLine } from "../../core/ledger.ts";
 import { fits, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Clock, Instant } from "../clock.ts";
-import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
-import { inTransaction, openSqlite, type SqliteOptions } from "../sqlite.ts";
+import { LimiterUnavailable, type OperableLimiter, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { inTransaction, openSqlite } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeAnswer | { verdict: "refunded" };
@@ -85,12 +85,8 @@ const PAGE_LINES = 500;
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
 /** `path`: of a file, or `:memory:` for a store that is gone with the process. */
-export const openLimiterStore = (
-  path: string,
-  decisions: LimiterDecisions = LIMITER_DECISIONS,
-  options: SqliteOptions = {},
-): LimiterStore => {
-  const db = openSqlite(path, SCHEMA, VERSION, options);
+export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIMITER_DECISIONS): LimiterStore => {
+  const db = openSqlite(path, SCHEMA, VERSION);
   const transaction = inTransaction(db);
   const getCharge = db.prepare("SELECT org, key, meter, amount, window, used, refunded FROM charges WHERE id = ?");
   const insertCharge = db.prepare("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
@@ -201,7 +197,7 @@ export const openLimiterStore = (
 };
 
 /** The port over a store in the same process. It answers at once, so budgets have no meaning. */
-export const localLimiter = (store: LimiterStore, clock: Clock): Limiter => ({
+export const localLimiter = (store: LimiterStore, clock: Clock): OperableLimiter => ({
   take: async (take) => {
     const answer = (await store.take([take], clock.instant()))[0];
     if (answer === undefined || answer.verdict === "refunded") {

@@ -5,20 +5,8 @@ import { type Network, TCP } from "./network.ts";
 export type JsonClient = {
   /** Rejects unless the answer is 2xx and JSON. A signal that aborts ends the connection as well. */
   request(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown>;
-  /** NDJSON, line by line. */
-  lines(path: string): AsyncIterable<unknown>;
   close(): Promise<void>;
 };
-
-/** The service answered, but with a refusal; `detail` is its own sentence. */
-export class ServiceRefusal extends Error {
-  override name = "ServiceRefusal";
-  readonly status: number;
-  constructor(status: number, detail: string) {
-    super(detail);
-    this.status = status;
-  }
-}
 
 /** An answer that is silent for so long will not come. */
 const SILENCE_MS = 30_000;
@@ -26,14 +14,6 @@ const SILENCE_MS = 30_000;
 const IDLE_MS = 4_000;
 /** A broken peer must not fill the memory. */
 const BODY_MAX_BYTES = 16 * 1024 * 1024;
-
-const detailOf = (text: string): string => {
-  try {
-    const { error } = JSON.parse(text) as { error?: unknown };
-    if (typeof error === "string") return error;
-  } catch {}
-  return text.slice(0, 200);
-};
 
 /** Connects through a network, for undici. */
 export const connectorOf =
@@ -56,25 +36,21 @@ export const connectorOf =
 
 export const createJsonClient = (
   url: string,
-  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined; token?: string },
+  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined },
 ): JsonClient => {
   const { protocol, origin } = new URL(url);
   if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
-  const { network = TCP, connections, connectTimeoutMs, token } = options;
-  const createPool = (maxResponseSize: number): Pool =>
-    new Pool(origin, {
-      connections,
-      connect: connectorOf(network, connectTimeoutMs),
-      keepAliveTimeout: IDLE_MS,
-      keepAliveMaxTimeout: IDLE_MS,
-      headersTimeout: SILENCE_MS,
-      bodyTimeout: SILENCE_MS,
-      maxResponseSize,
-    });
-  const pool = createPool(BODY_MAX_BYTES);
-  let streams: Pool | undefined;
-  const authorization: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const headers = { "content-type": "application/json", ...authorization };
+  const { network = TCP, connections, connectTimeoutMs } = options;
+  const pool = new Pool(origin, {
+    connections,
+    connect: connectorOf(network, connectTimeoutMs),
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+    maxResponseSize: BODY_MAX_BYTES,
+  });
+  const headers = { "content-type": "application/json" };
 
   return {
     request: async (method, path, body, signal) => {
@@ -82,23 +58,10 @@ export const createJsonClient = (
       const answer = await pool.request({ method, path, headers, body: said, signal: signal ?? null });
       const text = await answer.body.text();
       if (answer.statusCode < 200 || answer.statusCode > 299) {
-        throw new ServiceRefusal(answer.statusCode, detailOf(text));
+        throw new Error(`HTTP ${answer.statusCode}: ${text.slice(0, 200)}`);
       }
       return text === "" ? undefined : JSON.parse(text);
     },
-    lines: async function* (path) {
-      streams ??= createPool(-1);
-      const answer = await streams.request({ method: "GET", path, headers: authorization });
-      if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
-      let rest = "";
-      answer.body.setEncoding("utf8");
-      for await (const chunk of answer.body as AsyncIterable<string>) {
-        const parts = (rest + chunk).split("\n");
-        rest = parts.pop() as string;
-        for (const line of parts) if (line !== "") yield JSON.parse(line);
-      }
-      if (rest !== "") throw new Error("the last line was cut off");
-    },
-    close: async () => void (await Promise.all([pool.destroy(), streams?.destroy()])),
+    close: () => pool.destroy(),
   };
 };

@@ -27,6 +27,25 @@ export type ServiceRoute = {
   handle(request: ServiceRequest): ServiceReply | Promise<ServiceReply>;
 };
 
+/** A route that answers 200 with what the handler returns. */
+export const route = (method: string, path: string, answer: (request: ServiceRequest) => unknown): ServiceRoute => ({
+  method,
+  path,
+  handle: async (request) => ({ status: 200, body: await answer(request) }),
+});
+
+type Schema<T> = {
+  Check(value: unknown): value is T;
+  Errors(value: unknown): { instancePath: string; message?: string }[];
+};
+
+/** A body that fits its schema; otherwise throws a sentence about the first thing that does not. */
+export const bodyOf = <T>(schema: Schema<T>, body: unknown): T => {
+  if (schema.Check(body)) return body;
+  const wrong = schema.Errors(body ?? null)[0];
+  throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
+};
+
 export type HttpService = { url: string; close(): Promise<void> };
 
 /** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */

@@ -1,7 +1,7 @@
 import { createSigner } from "fast-jwt";
 import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { mintAdminToken } from "../../keys/admin-tokens.ts";
+import { mintAdminToken } from "../../keys/secret.ts";
 import { KeyAnswer } from "../../schemas.ts";
 import type { Heard } from "../../start-platform.fixture.ts";
 import { type Deployment, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";

@@ -11,9 +11,8 @@ import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../../core/ma
 import { isBlock, normalizeOrigin } from "../../../core/origin.ts";
 import { reasonOf } from "../../reason-of.ts";
 import { jsonHeaders } from "../answer.ts";
-import { beginningMs, recordCall } from "../call-record.ts";
 import { credentialOf, requestIdOf } from "../caller.ts";
-import type { ApiContext } from "../context.ts";
+import { type ApiContext, beginningMs, recordCall } from "../context.ts";
 import { collectBody, READERS } from "../request-body.ts";
 
 type ManagementRoute = Extract<RouteName, `keys.${string}`>;

@@ -7,7 +7,7 @@ import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
 import type { Inference, Job } from "../../inference.ts";
 import { closeWhenSent, cutConnection } from "../connection-watch.ts";
-import type { FailPlan } from "../control/deployment.ts";
+import type { FailPlan } from "../control/deployment-state.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
 export type StreamLimits = {

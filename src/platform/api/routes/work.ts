@@ -5,9 +5,7 @@
 import { type Product, type RouteName, routeOf } from "../../../contract/routes.ts";
 import { jsonHeaders } from "../answer.ts";
 import type { IncomingCall, Work } from "../incoming-call.ts";
-import { CATALOGS } from "./catalogs.ts";
-import { answerRoute } from "./chat-route.ts";
-import { answerAnalyze, answerApply } from "./design.ts";
+import { answerAnalyze, answerApply, answerRoute, CATALOGS } from "./answers.ts";
 import { StreamRun } from "./stream-run.ts";
 
 const NO_STORE = ["Cache-Control", "no-store"] as const;

@@ -1,11 +1,10 @@
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AnyRefusalName, REFUSALS, refusalOf } from "../../../contract/refusals.ts";
-import { ROUTE_NAMES, type RouteName, routeOf } from "../../../contract/routes.ts";
-import { writeRefusal } from "../answer.ts";
-import { type Deployment, MESSAGES, startDeployment } from "../api.fixture.ts";
-import { openApiDocument } from "./openapi.ts";
-import { refusalsOf } from "./openapi-refusals.ts";
+import { type AnyRefusalName, REFUSALS, refusalOf } from "../../contract/refusals.ts";
+import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
+import { writeRefusal } from "./answer.ts";
+import { type Deployment, MESSAGES, startDeployment } from "./api.fixture.ts";
+import { openApiDocument, refusalsOf } from "./openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is read as the JSON that it is
 const document: any = JSON.parse(openApiDocument());

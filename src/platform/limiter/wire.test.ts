@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Take } from "../limiter.ts";
 import { aTake } from "./limiter.fixture.ts";
 import { openLimiterStore, type StoreAnswer } from "./store.ts";
-import { bundleTakes, replyOf, takesOfBody } from "./take-bundle.ts";
+import { bundleTakes, replyOf, takesOfBody } from "./wire.ts";
 
 const RATE = { perS: 0.001, burst: 3 };
 const NOW = { nowMs: Date.parse("2026-11-24T00:00:00Z"), steadyMs: 0 };

@@ -5,12 +5,11 @@
 import { createParser } from "eventsource-parser";
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { OUTCOMES } from "../../../contract/refusals.ts";
-import { ROUTE_NAMES, type RouteName, routeOf, type Surface } from "../../../contract/routes.ts";
-import type { CallOptions, Heard } from "../../start-platform.fixture.ts";
-import { type Deployment, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";
-import { openApiDocument } from "./openapi.ts";
-import { eventNames } from "./openapi-streams.ts";
+import { OUTCOMES } from "../../contract/refusals.ts";
+import { ROUTE_NAMES, type RouteName, routeOf, type Surface } from "../../contract/routes.ts";
+import type { CallOptions, Heard } from "../start-platform.fixture.ts";
+import { type Deployment, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
+import { eventNames, openApiDocument } from "./openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is read as the JSON that it is
 const document: any = JSON.parse(openApiDocument());
