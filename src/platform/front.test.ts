@@ -43,7 +43,7 @@ test("one that was taken out gets no new connection", async () => {
   const front = await frontOf(a.url, b.url);
   expect(front.control.readDeployment({ upstreams: [b.url] }).apply()).toEqual({ upstreams: [b.url] });
   expect(await ask(front, 3)).toEqual(["b", "b", "b"]);
-  expect(() => front.control.readDeployment({ upstreams: [] })).toThrow("expected upstreams");
+  expect(() => front.control.readDeployment({ upstreams: [] })).toThrow("/upstreams must not have fewer");
 });
 
 test("with no replica left a connection is reset, and not answered", async () => {
