@@ -3,7 +3,7 @@
 import { Command } from "commander";
 import { ObjectiveError } from "../history/objectives.ts";
 import { wrapped } from "../report/terminal.ts";
-import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
+import { calibrateMachine } from "../run/calibration/calibrate.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { checkObjectives } from "../stages/objectives.ts";
 import { misspeltRequired } from "../stages/required-names.ts";

@@ -59,6 +59,8 @@ export type Drive = {
   /** Where given, admitted calls come folded into seconds, and `onLine` hears of all others. */
   onFold?(line: FoldLine): void;
   onProgress?(text: string): void;
+  /** Of when the first call is due, in microseconds of the run, by a driver that knows it beforehand. */
+  onStart?(startUs: number): void;
   onSpawn?(child: ChildProcess): void;
   /** Of a folder that credentials are about to be put in. */
   onFolder?(path: string): void;
@@ -76,6 +78,8 @@ export type Driven = {
   protocols?: readonly Protocol[];
   /** When its first call was due, in microseconds of the run; absent where the driver does not know it or it never began. */
   startUs?: number;
+  /** What the generator left out and how late it sent, by a driver that counts it; absent where its schedule did not end. */
+  counts?: { dropped: number; queued: number; unmade: number; lagMsP99: number };
 };
 
 /** `beside` runs while the load does and ends it when it resolves; without it the whole schedule is played. */

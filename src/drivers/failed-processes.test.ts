@@ -14,7 +14,7 @@ import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive } from "./driver.ts";
-import { driveK6 } from "./k6/driver.ts";
+import { driveK6 } from "./k6/k6.ts";
 import { runK6Script } from "./k6/own-script.ts";
 import { driveOpenLoop, openLoopBy } from "./open-loop/driver.ts";
 

@@ -9,7 +9,6 @@ import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { driveAutocannon } from "./autocannon/autocannon.ts";
 import { runK6 } from "./k6/k6.ts";
@@ -101,14 +100,9 @@ const play = async (driver: "open-loop" | "k6", story: string, stub: StubApi): P
   const common = { secrets: createSecrets("."), onLine: (line: CallLine) => void lines.push(line) };
   if (driver === "open-loop") await runOpenLoop({ job: { ...job, story }, ...common });
   else {
-    const script = join(ROOT, `scenarios/${story}.ts`);
-    const { problems } = await runK6({
-      binary: binary as string,
-      script,
-      story: STORIES.get(story)!,
-      ...job,
-      ...common,
-    });
+    const setup = { k6Path: binary as string, scenario: join(ROOT, `scenarios/${story}.ts`) };
+    const signal = new AbortController().signal;
+    const { problems } = await runK6(setup, { job: { ...job, story }, budget: guardBudget({}), signal, ...common });
     expect(problems.filter(({ verdict }) => verdict === "fail")).toEqual([]);
   }
   return lines.filter(({ unscheduled, attempt }) => unscheduled === undefined && attempt === 0);

@@ -89,8 +89,9 @@ const play = async (
     const common = { secrets: createSecrets("."), onLine: (line: CallLine) => void lines.push(line) };
     if (driver === "open-loop") await runOpenLoop({ job: { ...job, story }, ...common });
     else {
-      const script = join(ROOT, `scenarios/${story}.ts`);
-      await runK6({ binary: binary as string, script, story: STORIES.get(story)!, ...job, ...common });
+      const setup = { k6Path: binary as string, scenario: join(ROOT, `scenarios/${story}.ts`) };
+      const signal = new AbortController().signal;
+      await runK6(setup, { job: { ...job, story }, budget: guardBudget({}), signal, ...common });
     }
     return { lines, epochUs: job.epochUs };
   });

@@ -15,7 +15,7 @@ import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive, Driver } from "./driver.ts";
-import { driveK6 } from "./k6/driver.ts";
+import { driveK6 } from "./k6/k6.ts";
 import { k6OrSkip, ROOT } from "./k6/run-k6.fixture.ts";
 import { driveOpenLoop } from "./open-loop/driver.ts";
 

@@ -9,7 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { makeCertificates } from "../client/certificates.fixture.ts";
 import { wallUs } from "../client/clock.ts";
 import type { Driver } from "../drivers/driver.ts";
-import { driveK6 } from "../drivers/k6/driver.ts";
+import { driveK6 } from "../drivers/k6/k6.ts";
 import { k6OrSkip, ROOT } from "../drivers/k6/run-k6.fixture.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
 import type { CallLine } from "../history/line.ts";

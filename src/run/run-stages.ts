@@ -7,7 +7,7 @@ import { playStages } from "../stages/play-stages.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
-import { calibrateRun } from "./calibration/calibrate-run.ts";
+import { calibrateRun } from "./calibration/calibrate.ts";
 import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 

@@ -12,10 +12,10 @@ import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
 import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
-import { driveK6 } from "../drivers/k6/driver.ts";
+import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
 import { disturb } from "../faults/beside-load/disturb.ts";
-import { type Disturbed, faultOf } from "../faults/beside-load/disturbance.ts";
+import { type Disturbance, type Disturbed, faultOf } from "../faults/beside-load/disturbance.ts";
 import { broughtAboutBy, watchBesideFault } from "../faults/beside-load/errors-beside-a-fault.ts";
 import { faultRecords } from "../faults/beside-load/fault-beside-load.ts";
 import { faultFacts } from "../faults/beside-load/fault-facts.ts";
@@ -44,6 +44,7 @@ import { watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
 import { type Observed, observe, observedStage } from "./observers.ts";
 import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
+import { inHand } from "./play.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
@@ -104,10 +105,8 @@ const play = async (
   onLine: (line: Line) => void,
 ): Promise<Played> => {
   const { disturbance } = plan;
-  const forgets: (() => void)[] = [];
   const pids: number[] = [];
   const recent = createRecentCalls();
-  const loadOver = new AbortController();
   const faults: FaultLine[] = [];
   const keep = (line: Line): void => {
     onLine(line);
@@ -120,32 +119,9 @@ const play = async (
     recoveryMs === undefined
       ? undefined
       : watchBesideFault(deployment.budget, recoveryMs, fault === null ? undefined : broughtAboutBy(fault));
-  const drive: Drive = {
-    job,
-    secrets: deployment.secrets,
-    budget: errors?.budget ?? deployment.budget,
-    ...(plan.segments === undefined ? {} : { segments: plan.segments }),
-    onLine: (line) => {
-      keep(line);
-      recent.add(line);
-      errors?.call(line);
-    },
-    ...(plan.fold === true && plan.disturbance === undefined ? { onFold: keep } : {}),
-    onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
-    onSpawn: ({ pid }) => {
-      // One that could not be spawned has no number; the driver reports it.
-      if (pid === undefined) return;
-      pids.push(pid);
-      forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
-    },
-    onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
-    signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
-  };
   let disturbed: Disturbed = { problems: [], notes: [] };
   let seenAtDisturbance: Observed | undefined;
-  let besideOver: Promise<void> = Promise.resolve();
-  const disturbing = async (): Promise<void> => {
-    if (disturbance === undefined) return;
+  const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
     seenAtDisturbance = (await observe(deployment)).values;
     const onLine = (line: FaultLine | MarkLine): void => {
       keep(line);
@@ -153,7 +129,7 @@ const play = async (
       faults.push(line);
       errors?.fault(line);
     };
-    const signal = AbortSignal.any([context.signal, loadOver.signal]);
+    const signal = AbortSignal.any([context.signal, loadOver]);
     const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine, meets: plan.meets ?? [] };
     disturbed = await disturb(disturbance, about).catch(
       (error: Error): Disturbed => ({
@@ -161,10 +137,6 @@ const play = async (
         notes: [],
       }),
     );
-  };
-  const beside = (): Promise<void> => {
-    besideOver = disturbing();
-    return besideOver;
   };
   const endSampling = sampleStage({
     stage: plan.name,
@@ -174,14 +146,28 @@ const play = async (
     onSample: context.sample,
   });
   try {
-    const driver = await driverFor(context, plan);
-    const driven = await driver(drive, disturbance === undefined ? undefined : beside).finally(() => loadOver.abort());
-    // Where the load ended first: what it was beside is taken back before anything else happens.
-    await besideOver;
-    return { driven, disturbed, faults, ...(seenAtDisturbance === undefined ? {} : { seenAtDisturbance }) };
+    const driver = inHand(context.supervisor, `the ${plan.driver} driver`, await driverFor(context, plan));
+    const driven = await driver(
+      {
+        job,
+        secrets: deployment.secrets,
+        budget: errors?.budget ?? deployment.budget,
+        segments: plan.segments,
+        onLine: (line) => {
+          keep(line);
+          recent.add(line);
+          errors?.call(line);
+        },
+        onFold: plan.fold === true && disturbance === undefined ? keep : undefined,
+        onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
+        onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),
+        signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
+      },
+      disturbance === undefined ? undefined : (loadOver) => disturbing(disturbance, loadOver),
+    );
+    return { driven, disturbed, faults, seenAtDisturbance };
   } finally {
     endSampling();
-    for (const forget of forgets) forget();
   }
 };
 

@@ -263,9 +263,10 @@ export const driveAutocannon =
         cutting ??= setTimeout(() => (running as unknown as autocannon.Instance).stop(), STOPPED_DRAIN_MS);
       }, SAMPLE_MS);
       try {
-        if (beside !== undefined) await Promise.race([beside(), running]).finally(finish);
-        await running;
+        if (beside !== undefined) await Promise.race([beside(), running]);
       } finally {
+        if (beside !== undefined) finish();
+        await running;
         clearTimeout(timer);
         clearTimeout(cutting);
         clearInterval(watching);

@@ -1,47 +1,77 @@
-/** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy. */
+/** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy, its schedule. */
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
-import type { RunClock } from "../../client/clock.ts";
-import type { CallLine } from "../../history/line.ts";
+import { createRunClock, wallUs } from "../../client/clock.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
-import type { Secrets } from "../../target/secrets.ts";
-import type { Target } from "../../target/target.ts";
-import type { BudgetGuard } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
-import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { credentialName, type Places } from "../../workload/request.ts";
+import { executorFor, startTogetherMs } from "../../workload/k6-executor.ts";
+import { credentialName } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import type { Timeouts } from "../../workload/timeouts.ts";
+import { callsEndMs, type Timeouts } from "../../workload/timeouts.ts";
+import type { Drive } from "../driver.ts";
 
-type Gathering = {
-  story: Story;
-  stage: string;
-  idPrefix: string;
-  seed: number;
-  target: Target;
-  view: TargetView;
-  secrets: Secrets;
-  clock: RunClock;
-  timeouts: Timeouts;
-  /** What minting sessions spends of. */
-  budget: BudgetGuard;
-  /** Of the calls that mint sessions. */
-  onLine(line: CallLine): void;
-  /** A folder that only its owner may read. */
-  folder: string;
+export type K6Setup = {
+  /** The binary, which has k6/x/sse. */
+  k6Path: string;
+  /** The scenario file, e.g. `scenarios/smoke.ts`. */
+  scenario: string;
+  /** Where k6's summary is kept (the run folder's `k6/`). */
+  keepIn?: string;
+  /** In place of those that the profile and the target's limits ask for. */
+  vus?: number;
 };
 
-type Gathered = Pick<HandOver, "credentials" | "origins"> & Required<Pick<HandOver, "sessions">>;
+/** One play of a story: what all its processes have in common. */
+export type K6Run = {
+  setup: K6Setup;
+  drive: Drive;
+  story: Story;
+  timeouts: Timeouts;
+  /** Only its owner may read it. */
+  folder: string;
+  /** How many calls the schedule has, and how many processes share it. */
+  arrivals: number;
+  segments: number;
+  /** Of all segments together. */
+  vus: number;
+  callsAtOnce: number;
+};
 
-const gather = async (gathering: Gathering): Promise<Gathered> => {
-  const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story, seed, budget } = gathering;
-  const minting = { driver: "k6", idPrefix, timeouts, onLine, budget };
-  const client = await openApiClient({ target, secrets, view, clock, stage, ...minting });
+/** What each process is handed, beside its own paths and its share of the budget. */
+export type K6Input = {
+  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget">;
+  /** For k6's process, beside the path of the file. */
+  environment: Record<string, string>;
+};
+
+/** Beyond the end of all calls: what is under way when the VUs have nothing more to do comes to its end in teardown. */
+const TEARDOWN_MS = 10_000;
+
+type Credentials = Required<Pick<HandOver, "credentials" | "origins" | "sessions">>;
+
+const credentialsFor = async ({ drive, story, timeouts }: K6Run): Promise<Credentials> => {
+  const { job, secrets, budget, onLine } = drive;
+  const { target, view, stage, idPrefix, seed, epochUs } = job;
+  const client = await openApiClient({
+    ...{
+      target,
+      secrets,
+      view,
+      clock: createRunClock(epochUs),
+      stage,
+      idPrefix,
+      timeouts,
+      budget,
+      onLine,
+      driver: "k6",
+    },
+  });
   try {
     const keys = keysFor(story, seed, view, target);
-    const gathered: Gathered = { credentials: {}, origins: originsOf(keys), sessions: {} };
+    const gathered: Credentials = { credentials: {}, origins: originsOf(keys), sessions: {} };
     for (const { ref } of keys) {
       const value = await client.book.fetch(ref);
       if (value !== null) gathered.credentials[credentialName(ref)] = value;
@@ -58,17 +88,23 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
   }
 };
 
-export type HandedOver = {
-  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "printPath" | "budget">;
-  /** For k6's process, beside the path of the file. */
-  environment: Record<string, string>;
+/** The moments of a trace lie in a file of their own, which the processes share. */
+const scheduleFor = async ({ drive, folder, segments, vus }: K6Run): Promise<HandOver["schedule"]> => {
+  const { profile: whole, arrivals } = drive.job;
+  const { momentsUs, ...profile } = whole;
+  const momentsPath = momentsUs === undefined ? undefined : join(folder, "moments.json");
+  if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
+  // One process begins when it is ready, several at one moment.
+  const startUs = segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000;
+  return { profile, arrivals, startUs, momentsPath };
 };
 
-export const collectHandOver = async (gathering: Gathering): Promise<HandedOver> => {
-  const { target, secrets, folder, stage, idPrefix, seed, view, timeouts } = gathering;
+export const inputFor = async (run: K6Run): Promise<K6Input> => {
+  const { drive, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
+  const { stage, idPrefix, seed, view, target, profile, firstCall = 0 } = drive.job;
   const transport = target.transport ?? {};
   const read = (ref: string | null | undefined, what: string): Promise<string> | undefined =>
-    ref === undefined || ref === null ? undefined : secrets.read(ref, `transport.${what}`);
+    ref === undefined || ref === null ? undefined : drive.secrets.read(ref, `transport.${what}`);
   // Go agrees upon HTTP/2 wherever it is offered, and k6 has no option of its own.
   const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
   const ca = await read(transport.ca, "ca");
@@ -84,32 +120,28 @@ export const collectHandOver = async (gathering: Gathering): Promise<HandedOver>
   const key = await read(transport.key, "key");
   const headers: Record<string, string> = {};
   for (const [name, ref] of Object.entries(transport.headers ?? {})) {
-    headers[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
+    headers[name.toLowerCase()] = await drive.secrets.read(ref, `transport.headers.${name}`);
   }
   const { base_url, key_management_url, tile_url } = target;
-  const places: Places = {
-    base_url,
-    ...(key_management_url === undefined ? {} : { key_management_url }),
-    ...(tile_url === undefined ? {} : { tile_url }),
-  };
+  const credentials = await credentialsFor(run);
   return {
+    environment,
     handOver: {
-      stage,
-      idPrefix,
-      seed,
-      view,
-      places,
-      headers,
-      timeouts,
-      ...(target.stream_end === undefined ? {} : { streamEnd: target.stream_end }),
-      ...(await gather(gathering)),
+      ...{ stage, idPrefix, seed, view, headers, timeouts, firstCall, ...credentials },
+      places: { base_url, key_management_url, tile_url },
+      streamEnd: target.stream_end,
+      callsAtOnce: Math.ceil(callsAtOnce / segments),
+      schedule: await scheduleFor(run),
       options: {
         // Metrics are read from our own lines; fewer tags, fewer time series.
         systemTags: ["scenario"],
         summaryTrendStats: ["count", "med", "p(99)", "max"],
-        ...(cert === undefined || key === undefined ? {} : { tlsAuth: [{ cert, key }] }),
+        tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
+        teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
+        scenarios: {
+          [story.name.replaceAll("-", "_")]: executorFor({ profile, arrivals, vus, gracefulStopMs: timeouts.callMs }),
+        },
       },
     },
-    environment,
   };
 };

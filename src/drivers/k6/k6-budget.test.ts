@@ -4,7 +4,6 @@ import type { CallLine } from "../../history/line.ts";
 import type { Budget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import type { K6Options } from "./k6.ts";
 import { k6OrSkip, playK6 } from "./run-k6.fixture.ts";
 
 const k6 = k6OrSkip();
@@ -16,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-const run = (story: string, ratePerS: number, budget: Budget, more: Partial<K6Options> = {}) =>
+const run = (story: string, ratePerS: number, budget: Budget, more: Parameters<typeof playK6>[3] = {}) =>
   playK6(stub, story, constant(ratePerS, 2), { ...more, budget });
 
 describe.skipIf(k6 === null)("the budget of the k6 driver", () => {

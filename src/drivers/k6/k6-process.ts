@@ -4,9 +4,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { type BoundedChild, boundChild } from "../../supervision/bounded-child.ts";
 import { readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
-import { redact } from "../../supervision/redaction.ts";
+import { redact, redactor } from "../../supervision/redaction.ts";
 import type { Problem } from "../driver.ts";
-import { k6Outputs } from "./k6-outputs.ts";
 
 export type K6Exit = {
   code: number | null;
@@ -55,6 +54,23 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
     meaning: "an error that has no code of its own",
   };
   return { verdict: known.verdict, reason: `k6 ended with code ${code}, ${known.meaning}${first}` };
+};
+
+/** What a user says to k6 about where to send its own metrics besides: `K6_OUT` and the settings of its outputs. */
+const NAMES = /^(?:K6_OUT|OTEL_.+|K6_(?:OTEL|PROMETHEUS_RW|INFLUXDB|STATSD|WEB_DASHBOARD|CLOUD)_.+)$/;
+const SECRET = /PASSWORD|TOKEN|HEADER|KEY|USERNAME/;
+
+/** Nothing where `K6_OUT` is not set: k6 has a clean environment otherwise. */
+export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Record<string, string> => {
+  if (env.K6_OUT === undefined || env.K6_OUT === "") return {};
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined || !NAMES.test(name)) continue;
+    if (SECRET.test(name)) redactor.register(value, name);
+    else redactor.registerUrl(value.replace(/^[\w-]+=/, ""), name);
+    kept[name] = value;
+  }
+  return kept;
 };
 
 type Logged = { level?: string; msg?: string };

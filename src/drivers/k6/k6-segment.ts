@@ -1,10 +1,7 @@
 /** One process of k6: the whole of a schedule or a segment of it, from the file it is handed to the last line that it prints. */
-
-import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { CallLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
@@ -13,46 +10,29 @@ import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Problem } from "../driver.ts";
 import { followLines } from "./follow-lines.ts";
-import { k6Outputs } from "./k6-outputs.ts";
-import { exitProblem, startK6 } from "./k6-process.ts";
-import type { Reading } from "./lines.ts";
+import type { K6Input, K6Run } from "./handover.ts";
+import { exitProblem, k6Outputs, startK6 } from "./k6-process.ts";
 import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
 
-export type K6Segment = {
-  index: number;
-  of: number;
-  binary: string;
-  script: string;
-  /** A folder that only its owner may read. */
-  folder: string;
-  /** VUs of all segments, which take their time to be made. */
-  vus: number;
-  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget">;
-  environment: Record<string, string>;
-  /** What all segments together may spend, and what the target file states. */
-  budget: Budget;
-  stated: Budget;
-  reading: Reading;
-  /** Where its summary is kept; not kept without it. */
-  keepAs?: string;
-  signal: AbortSignal;
-  onLine(line: CallLine): void;
-  onSpawn?(child: ChildProcess): void;
-};
-
-export type K6SegmentResult = {
-  /** It did not play its part of the schedule. */
-  hasFailed: boolean;
+export type K6Played = {
   problems: Problem[];
+  /** Iterations that k6 began, and those that it gave up when its time was over, by its own count; `null` without a summary. */
   iterations: number | null;
   dropped: number | null;
+  /** Calls that were not sent, because the budget was spent or its stop condition met; they have no line. */
   unsent: number;
+  /** Why the budget let nothing leave any more, as a sentence. */
   stopped: string | null;
+  protocols: Protocol[];
+  warnings: string[];
+};
+
+export type K6SegmentResult = K6Played & {
+  /** It did not play its part of the schedule. */
+  hasFailed: boolean;
   /** Calls that were under way at once, at most. */
   most: number;
-  protocols: Protocol[];
   spent: Spent;
-  warnings: string[];
 };
 
 /** How k6 is asked for its part: exact, with iterations in stripes, so that a call's number is that of the whole. */
@@ -70,12 +50,17 @@ export const FAILED = "another segment failed";
 /** How long calls under way may take then. */
 const FAILED_GRACE_MS = 5_000;
 
-export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> => {
-  const { index, of, folder, stated, signal } = segment;
+export const runSegment = async (
+  { setup, drive, story, timeouts, folder, segments, vus }: K6Run,
+  index: number,
+  /** `left`: what all segments together may spend. */
+  { handOver, environment, left, signal }: K6Input & { left: Budget; signal: AbortSignal },
+): Promise<K6SegmentResult> => {
+  const { job, budget } = drive;
   const path = (name: string): string => join(folder, `${index}-${name}`);
   const handed: HandOver = {
-    ...segment.handOver,
-    budget: budgetShare(segment.budget, index, of),
+    ...handOver,
+    budget: budgetShare(left, index, segments),
     summaryPath: path("summary.json"),
     printPath: path("printed.ndjson"),
     // A user who has k6 send its metrics elsewhere wants them all there.
@@ -85,14 +70,14 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
   const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
   const k6 = startK6(
-    segment.binary,
-    [...args, ...segmentArguments(index, of), segment.script],
-    { ...segment.environment, FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") },
+    setup.k6Path,
+    [...args, ...segmentArguments(index, segments), setup.scenario],
+    { ...environment, FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") },
     folder,
   );
-  segment.onSpawn?.(k6.child);
-  const { callMs } = segment.handOver.timeouts;
-  const wholeMs = startTogetherMs(segment.vus) + profileDurationS(segment.handOver.schedule.profile) * 1000;
+  drive.onSpawn?.(k6.child);
+  const { callMs } = timeouts;
+  const wholeMs = startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   const began = performance.now();
   /** A line comes whenever a call ends, and no call takes longer than its time-out. */
   const stillComing = (): void => {
@@ -105,7 +90,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   stillComing();
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
-  const { seen, take } = createReader(segment.reading, segment.onLine);
+  const { seen, take } = createReader({ ...job, story }, drive.onLine);
   let isForgotten = false;
   const following = followLines(path("printed.ndjson"), (text) => {
     // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
@@ -118,21 +103,23 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   signal.removeEventListener("abort", stop);
   await following.finish();
   const summary = await readSummary(path("summary.json"));
-  if (segment.keepAs !== undefined && summary !== null) {
-    await writeFile(segment.keepAs, await readFile(path("summary.json")));
+  if (setup.keepIn !== undefined && summary !== null) {
+    const name = segments === 1 ? job.stage : `${job.stage}-${index + 1}-of-${segments}`;
+    await writeFile(join(setup.keepIn, `${name}.json`), await readFile(path("summary.json")));
   }
+  const { end } = seen;
   return {
     // What it says to a signal of ours is no failure of its own.
-    hasFailed: !signal.aborted && (seen.end?.stopped ?? null) === null && exitProblem(exit) !== null,
-    problems: problemsOf({ exit, summary, seen, stated }),
+    hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
+    problems: problemsOf({ exit, summary, seen, stated: budget.stated }),
     iterations: summary?.iterations ?? null,
     dropped: summary?.dropped ?? null,
-    unsent: seen.end?.unsent ?? 0,
-    stopped: stoppedBy(seen, stated),
-    most: seen.end?.most ?? 0,
-    protocols: [...(seen.end?.http1 ? (["h1"] as const) : []), ...(seen.end?.http2 ? (["h2"] as const) : [])],
+    unsent: end?.unsent ?? 0,
+    stopped: stoppedBy(seen, budget.stated),
+    most: end?.most ?? 0,
+    protocols: [...(end?.http1 ? (["h1"] as const) : []), ...(end?.http2 ? (["h2"] as const) : [])],
     // A k6 that was killed has not said it: then every line is a request.
-    spent: seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
+    spent: end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
     warnings: exit.warnings,
   };
 };

@@ -194,14 +194,14 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
        export const { options, setup, teardown, handleSummary } = scenario;
        export default () => { throw new Error("boom"); };`,
     );
-    const { problems } = await run("catalog-reads", constant(20, 1), { script });
+    const { problems } = await run("catalog-reads", constant(20, 1), { scenario: script });
     expect(problems).toContainEqual({ verdict: "inconclusive", reason: expect.stringMatching(/boom/) });
     expect(problems).toContainEqual({ verdict: "inconclusive", reason: "k6 made no calls" });
     await rm(folder, { recursive: true });
   });
 
   test("a binary that is not there, and options that are not valid, are told as what they are", async () => {
-    const missing = await run("catalog-reads", constant(20, 1), { binary: "/nowhere/k6" });
+    const missing = await run("catalog-reads", constant(20, 1), { k6Path: "/nowhere/k6" });
     expect(missing.problems[0]).toMatchObject({
       verdict: "inconclusive",
       reason: expect.stringMatching(/could not be started.*ENOENT/),

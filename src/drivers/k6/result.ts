@@ -1,17 +1,106 @@
 /**
- * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
- * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
+ * What a k6 run amounts to: the lines that its scenario printed as lines of the history, k6's own counts, and what puts the two
+ * in doubt. k6 ends with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
-
 import { readFile } from "node:fs/promises";
+import { lineOf } from "../../client/call-line.ts";
+import type { Received } from "../../client/send-request.ts";
+import { routeOf } from "../../contract/routes.ts";
+import { transportCode } from "../../contract/transport-codes.ts";
 import type { CallLine } from "../../history/line.ts";
+import { Histogram } from "../../history/statistics/histogram.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
 import { type Budget, isUnit, spentSentence } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
-import type { Problem } from "../driver.ts";
-import { createLagTable, type LagTable, lagDoubt } from "../schedule-lag.ts";
+import { callId } from "../../workload/request.ts";
+import { exchangeStep, type Step } from "../../workload/step.ts";
+import type { Story } from "../../workload/story.ts";
+import type { DriveJob, Problem } from "../driver.ts";
+import { lagDoubt, lagFigures } from "../schedule-lag.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
-import { lineFrom, mintLineFrom, type Reading } from "./lines.ts";
+
+/** The step of a printed call is computed again from its number. */
+type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
+
+const DRIVER = "k6";
+/** Its clock and ours are read from the same one of the host, each once, at its start. */
+const CLOCK_ERROR_US = 1_000;
+
+const receivedOf = (
+  step: Step,
+  printed: Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs">,
+  epochUs: number,
+): Received => {
+  const isStream = step.route !== "-" && routeOf(step.route).stream !== undefined;
+  const since = (us: number | null): number | null => (us === null ? null : us - epochUs);
+  const startedUs = printed.startedUs - epochUs;
+  const answered = printed.status !== 0;
+  return {
+    sent: printed.sentUs !== null,
+    startedUs,
+    connectUs: printed.connectUs === 0 ? 0 : printed.connectUs - epochUs,
+    sentUs: since(printed.sentUs) ?? startedUs,
+    // A head of which only a part came is no answer.
+    firstUs: answered ? since(printed.firstUs) : null,
+    doneUs: printed.doneUs - epochUs,
+    status: answered ? printed.status : null,
+    headers: {
+      ...(printed.retryAfter === undefined ? {} : { "retry-after": printed.retryAfter }),
+      ...(printed.coding === undefined ? {} : { "content-encoding": printed.coding }),
+    },
+    text: printed.body,
+    ended: printed.ended,
+    seen:
+      isStream && printed.opened
+        ? {
+            events: printed.events,
+            late: printed.late,
+            firstUs: since(printed.firstEventUs),
+            lastUs: since(printed.lastEventUs),
+            terminal: null,
+            names: new Set(printed.names),
+            gapsUs: printed.gaps,
+            kept: [],
+          }
+        : null,
+    ...(printed.error === "" ? {} : { error: wordOf(printed) }),
+    aborted: printed.aborted,
+  };
+};
+
+/** The extension names the error by its type; a k6 without it leaves Go's sentence. */
+const wordOf = ({ error, code }: Pick<Printed, "error" | "code">): string => {
+  const after = "after the terminal event: ";
+  return code === undefined ? transportCode(error) : (error.startsWith(after) ? after : "") + transportCode(code);
+};
+
+/** The line of a call that minted a session anew: due when it was sent. */
+const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): CallLine => {
+  const step = exchangeStep(view, 0, printed.of, printed.product);
+  const context = {
+    id: printed.id,
+    stage,
+    driver: DRIVER,
+    intendedUs: printed.startedUs - epochUs,
+    unscheduled: "mint" as const,
+  };
+  return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
+};
+
+/** `null` when the printed call is none of the story's: the scenario and the runner disagree about what it is. */
+const lineFrom = (printed: Printed, reading: Reading): CallLine | null => {
+  const step = reading.story.plan(reading.seed, printed.i, reading.view)[printed.step];
+  if (step === undefined) return null;
+  const context = {
+    id: callId(reading.idPrefix, printed.i, printed.step, printed.attempt),
+    stage: reading.stage,
+    driver: DRIVER,
+    intendedUs: printed.intendedUs - reading.epochUs,
+    attempt: printed.attempt,
+    ...(printed.step === 0 ? {} : { unscheduled: "step" as const }),
+  };
+  return lineOf(step, receivedOf(step, printed, reading.epochUs), context, CLOCK_ERROR_US);
+};
 
 type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
 
@@ -33,7 +122,7 @@ type Seen = {
   faults: PrintedFault[];
   strangers: number;
   /** Of the first attempts of arrivals. */
-  lag: LagTable;
+  lag: Histogram;
   /** The last line; `null` where k6 did not come so far. */
   end: PrintedSpent | null;
 };
@@ -49,7 +138,7 @@ export const createReader = (
   reading: Reading,
   onLine: (line: CallLine) => void,
 ): { seen: Seen; take(text: string): void } => {
-  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: createLagTable(), end: null };
+  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
   const read = (text: string): void => {
     let printed: FromScenario;
     try {
@@ -79,7 +168,7 @@ export const createReader = (
       return;
     }
     seen.lines += 1;
-    if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.add(line.started_us - line.intended_us);
+    if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.record(line.started_us - line.intended_us);
     seen.calls.add(printed.i);
     onLine(line);
   };
@@ -143,7 +232,7 @@ export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] 
       `the generator was the bottleneck: ${dropped} of ${all} calls were so late that they were given up; ask for a lower rate, or share it out (--segments)`,
     );
   }
-  const late = lagDoubt(seen.lag.figures());
+  const late = lagDoubt(lagFigures(seen.lag));
   if (late !== null) say("inconclusive", late, "time");
   if (seen.calls.size < iterations) {
     say("inconclusive", `${iterations - seen.calls.size} of ${iterations} iterations left no line`);

@@ -8,9 +8,10 @@ import type { CallLine } from "../../history/line.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { STORIES } from "../../workload/catalogue.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
-import { type K6Options, runK6 } from "./k6.ts";
+import type { Drive, DriveJob } from "../driver.ts";
+import type { K6Setup } from "./handover.ts";
+import { runK6 } from "./k6.ts";
 
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const BINARY = join(ROOT, ".tools/k6");
@@ -22,35 +23,42 @@ export const k6OrSkip = (): string | null => {
   return null;
 };
 
-export const playK6 = async (
-  stub: StubApi,
-  story: string,
-  profile: Profile,
-  { budget = {}, ...more }: Partial<Omit<K6Options, "budget">> & { budget?: Budget } = {},
-) => {
+type More = Partial<K6Setup> &
+  Partial<Omit<Drive, "job" | "budget">> &
+  Partial<Pick<DriveJob, "profile" | "arrivals" | "seed" | "target" | "view" | "firstCall" | "timeouts">> & {
+    budget?: Budget;
+  };
+
+export const playK6 = async (stub: StubApi, story: string, given: Profile, more: More = {}) => {
+  const { budget = {}, k6Path = BINARY, scenario = join(ROOT, `scenarios/${story}.ts`), keepIn, vus, ...rest } = more;
+  const {
+    profile = given,
+    arrivals = "uniform",
+    seed = 1,
+    target = stub.target(),
+    view = viewOf(target),
+    firstCall,
+    ...drive
+  } = rest;
   const lines: CallLine[] = [];
-  const target = stub.target();
-  const keeper = guardBudget(budget);
-  const result = await runK6({
-    binary: BINARY,
-    script: join(ROOT, `scenarios/${story}.ts`),
-    story: STORIES.get(story)!,
-    stage: story,
-    idPrefix: `run1-${story}`,
-    seed: 1,
-    profile,
-    arrivals: "uniform",
-    target,
-    view: viewOf(target),
-    secrets: createSecrets("."),
-    epochUs: wallUs(),
-    timeouts: { callMs: 5000 },
-    budget: keeper,
-    onLine: (line) => lines.push(line),
-    ...more,
-  });
+  const guard = guardBudget(budget);
+  const job: DriveJob = {
+    ...{ story, stage: story, idPrefix: `run1-${story}`, seed, profile, arrivals, target, view, firstCall },
+    ...{ epochUs: wallUs(), timeouts: { callMs: 5000 } },
+  };
+  const result = await runK6(
+    { k6Path, scenario, keepIn, vus },
+    {
+      job,
+      secrets: createSecrets("."),
+      budget: guard,
+      onLine: (line) => void lines.push(line),
+      signal: new AbortController().signal,
+      ...drive,
+    },
+  );
   // Whether this machine was busy meanwhile is said by `late` and decides nothing.
   const late = result.problems.filter(({ reason }) => reason.includes("one call in a hundred"));
   const problems = result.problems.filter((one) => !late.includes(one));
-  return { ...result, problems, late, lines, spent: keeper.spent(), keeperStopped: keeper.stopped };
+  return { ...result, problems, late, lines, spent: guard.spent(), keeperStopped: guard.stopped };
 };

@@ -1,7 +1,9 @@
 /** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
+import { wallUs } from "../../client/clock.ts";
 import { budgetShare, endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
-import type { Driver } from "../driver.ts";
+import type { Driven, Driver } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
+import type { OpenLoopEnd } from "./job.ts";
 import { type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
 
 /** Of several generators on one host: what each did by itself counts as the worst of them, what the host did is the same. */
@@ -18,6 +20,14 @@ const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
   return worst;
 };
 
+const countsOf = (ends: readonly OpenLoopEnd[]): Driven["counts"] => {
+  const sum = (name: "dropped" | "queued" | "unmade"): number => ends.reduce((total, end) => total + end[name], 0);
+  const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
+  return { dropped: sum("dropped"), queued: sum("queued"), unmade: sum("unmade"), lagMsP99 };
+};
+
+/** From the moment at which all processes are ready to the first arrival. */
+const LEAD_US = 150_000;
 /** How long the others may take to end their calls once one process of several has failed. */
 const FAILED_GRACE_MS = 5_000;
 
@@ -33,19 +43,19 @@ export const openLoopBy =
           ...job,
           budget: budgetShare(all, index, segments),
           stated: budget.stated,
-          ...(drive.onFold === undefined ? {} : { fold: true as const }),
-          ...(segments === 1 ? {} : { segment: { index, of: segments } }),
+          fold: drive.onFold === undefined ? undefined : true,
+          segment: segments === 1 ? undefined : { index, of: segments },
         },
         secrets,
         onLine: drive.onLine,
-        ...(drive.onFold === undefined ? {} : { onFold: drive.onFold }),
+        onFold: drive.onFold,
         onProgress: (progress) => {
           Object.assign(counts, { done: progress.done, offered: progress.offered });
           const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
           drive.onProgress?.(`${sum("done")} calls done, ${sum("offered") - sum("done")} under way`);
         },
-        ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
-        ...(program === undefined ? {} : { program }),
+        onSpawn: drive.onSpawn,
+        program,
       }),
     );
     const stop = (graceMs?: number): void => {
@@ -67,7 +77,11 @@ export const openLoopBy =
       );
       // Where one is not ready its result says why.
       if (!ready) stop(FAILED_GRACE_MS);
-      for (const loop of ready ? loops : []) loop.go();
+      if (ready) {
+        const startUs = Math.round(wallUs() - job.epochUs + LEAD_US);
+        for (const loop of loops) loop.go(startUs);
+        drive.onStart?.(startUs);
+      }
       if (ready && beside !== undefined) {
         // A load that its budget or a failure ended must not be waited beside.
         await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
@@ -84,11 +98,13 @@ export const openLoopBy =
         protocols: [...new Set(ends.flatMap(({ protocols = [] }) => protocols))].sort(),
         host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
         scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
-        ...(ends.length === 0 ? {} : { startUs }),
+        startUs: ends.length === 0 ? undefined : startUs,
+        counts: ends.length < loops.length ? undefined : countsOf(ends),
       };
     } finally {
       signal.removeEventListener("abort", asked);
       for (const loop of loops) loop.kill();
+      await Promise.all(loops.map((loop) => loop.result));
     }
   };
 

@@ -5,11 +5,12 @@
 import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
+import { Histogram } from "../../history/statistics/histogram.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import { createLagTable } from "../schedule-lag.ts";
+import { lagFigures } from "../schedule-lag.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
 import { perform } from "./perform.ts";
@@ -65,7 +66,7 @@ export const startPressing = (
   const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
   const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
   const waits = createWaits();
-  const lag = createLagTable();
+  const lag = new Histogram();
   /** Calls under way; who waits until there are none. */
   let under = 0;
   let whenNone: () => void = () => undefined;
@@ -126,7 +127,7 @@ export const startPressing = (
       return;
     }
     if (under >= client.connections) end.queued += 1;
-    lag.add(clock.nowUs() - dueUs);
+    lag.record(clock.nowUs() - dueUs);
     end.started += 1;
     under += 1;
     if (steps instanceof Error) {
@@ -161,7 +162,7 @@ export const startPressing = (
       await client.close();
       await noneUnder();
     }
-    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.figures() }, firstUnmade };
+    return { end: { ...end, endUs: clock.nowUs(), lagMs: lagFigures(lag) }, firstUnmade };
   };
   return {
     now: () => ({ offered: end.offered, started: end.started, outstanding: under, done }),

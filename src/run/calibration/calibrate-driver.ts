@@ -1,12 +1,11 @@
 /**
- * One driver against the stub: the product's own driver plays one schedule in three phases, at the same story, and what it
- * wrote is set beside what the stub stamped (history/calibration-checks.ts). Steady: known delays, events, random arrivals.
- * Stalled: the stub stands still once. Null: it answers everything at once, and the rate is three times the run's.
+ * One driver against the stub. The product's own driver plays one schedule in three phases, and what it wrote is compared with
+ * what the stub stamped (history/calibration-checks.ts). Steady: known delays, events, random arrivals. Stalled: the stub stands
+ * still once. Null: it answers everything at once, and the rate is three times the run's.
  */
-import type { ChildProcess } from "node:child_process";
 import { wallUs } from "../../client/clock.ts";
-import type { Driver } from "../../drivers/driver.ts";
-import { calibrationChecks } from "../../history/calibration-checks.ts";
+import type { Drive, DriveJob, Driven } from "../../drivers/driver.ts";
+import { CEILING_SHARE, calibrationChecks } from "../../history/calibration-checks.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
@@ -14,9 +13,9 @@ import type { Target } from "../../target/target.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import type { Profile } from "../../workload/load-profiles.ts";
-import { type DriverName, ratesOf } from "./calibration-plan.ts";
-import type { CalibrationStub } from "./start-stub.ts";
+import { constant, type Profile } from "../../workload/load-profiles.ts";
+import { type Ceiling, type DriverName, ratesOf } from "./calibration-plan.ts";
+import type { CalibrationStub } from "./stub.ts";
 
 /** It has reads, calls that work and streams; played without a session, so that every call is one of the schedule. */
 export const STORY = "steady-mix";
@@ -30,8 +29,9 @@ const STALL_S = 0.2;
 const STALL_AFTER_S = 0.2;
 const NULL_S = 0.5;
 const TENANTS = 12;
+const DRAIN_MS = 2_000;
 
-export const targetAt = (url: string): Target => ({
+const targetAt = (url: string): Target => ({
   schema: "floodgate/target@1",
   name: "calibration",
   base_url: url,
@@ -47,18 +47,27 @@ export const calibrationVus = (peakPerS: number): number => {
   return Math.ceil(1.5 * (ratePerS * (STALL_S + 0.1) + ceilingPerS * 0.03)) + 20;
 };
 
-type DriverCalibration = {
+export type CalibratedDriver = {
   name: DriverName;
-  driver: Driver;
-  /** The highest rate that the run plays with it, calls per second. */
-  peakPerS: number;
+  driver: (drive: Drive) => Promise<Driven>;
   seed: number;
   precise?: boolean;
-  /** It writes no line for an admitted call: then no more than the first rate is asked with a line each. */
-  foldsAll?: boolean;
-  onSpawn?(child: ChildProcess): void;
-  onFolder?(path: string): void;
   signal: AbortSignal;
+};
+
+const playOn = (
+  url: string,
+  { driver, seed, precise, signal }: CalibratedDriver,
+  played: Pick<DriveJob, "stage" | "story" | "profile" | "epochUs"> & Pick<Drive, "onLine" | "onFold">,
+) => {
+  const { onLine, onFold, stage, ...what } = played;
+  const target = targetAt(url);
+  const job: DriveJob = {
+    ...{ ...what, stage, idPrefix: `${stage}.c`, seed, arrivals: "poisson", target, view: viewOf(target) },
+    drainMs: DRAIN_MS,
+    precise: precise === true ? true : undefined,
+  };
+  return driver({ job, secrets: createSecrets("."), budget: guardBudget({}), onLine, onFold, signal });
 };
 
 const phasesOf = (schedule: readonly number[]) => ({
@@ -68,8 +77,14 @@ const phasesOf = (schedule: readonly number[]) => ({
   nullFromUs: (STEADY_S + STALLED_S) * 1e6,
 });
 
+type DriverCalibration = CalibratedDriver & {
+  /** The highest rate that the run plays with it, calls per second. */
+  peakPerS: number;
+  /** It writes no line for an admitted call: then no more than the first rate is asked with a line each. */
+  foldsAll?: boolean;
+};
+
 export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibration): Promise<Calibration[]> => {
-  const { name, driver, seed, signal } = of;
   const { ratePerS, ceilingPerS: triplePerS } = ratesOf(of.peakPerS);
   const ceilingPerS = of.foldsAll === true ? ratePerS : triplePerS;
   const profile: Profile = {
@@ -79,45 +94,17 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
       { from: ceilingPerS, to: ceilingPerS, durationS: NULL_S },
     ],
   };
-  const arrivals = "poisson";
-  const schedule = arrivalTimesUs(profile, arrivals, seed);
-  const target = targetAt(stub.url);
+  const schedule = arrivalTimesUs(profile, "poisson", of.seed);
   const lines: CallLine[] = [];
   await stub.begin(phasesOf(schedule));
   const epochUs = wallUs();
-  const stage = "calibration";
-  const { problems } = await driver({
-    job: {
-      stage,
-      idPrefix: `${stage}.c`,
-      story: STORY,
-      seed,
-      profile,
-      arrivals,
-      target,
-      view: viewOf(target),
-      epochUs,
-      drainMs: 2_000,
-      ...(of.precise === true ? { precise: true as const } : {}),
-    },
-    secrets: createSecrets("."),
-    budget: guardBudget({}),
-    onLine: (line) => lines.push(line),
-    ...(of.onSpawn === undefined ? {} : { onSpawn: of.onSpawn }),
-    ...(of.onFolder === undefined ? {} : { onFolder: of.onFolder }),
-    signal,
-  });
+  const onLine = (line: CallLine): void => void lines.push(line);
+  const { problems } = await playOn(stub.url, of, { stage: "calibration", story: STORY, profile, epochUs, onLine });
   const { stamps, stoodStillUs } = await stub.report();
   const failed = problems.find(({ verdict }) => verdict === "fail");
   if (lines.length === 0) throw new Error((failed ?? problems[0])?.reason ?? "the driver made no calls");
   return calibrationChecks({
-    driver: name,
-    schedule,
-    arrivals,
-    ratePerS,
-    ceilingPerS,
-    lines,
-    stoodStillUs,
+    ...{ driver: of.name, schedule, arrivals: "poisson", ratePerS, ceilingPerS, lines, stoodStillUs },
     warmUs: WARM_UP_S * 1e6,
     steadyUs: STEADY_S * 1e6,
     stalledUs: (STEADY_S + STALLED_S) * 1e6,
@@ -128,4 +115,39 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
       last_us: stamp.last_us - epochUs,
     })),
   });
+};
+
+/**
+ * Which rate a driver holds in one of its modes: it plays catalog reads to a server that answers everything at once, and that
+ * server says how many came and when the last of them did. A call that came late or not at all takes from the rate.
+ */
+export const heldRate = async (
+  { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,
+  { mode, perS, forS, ...of }: CalibratedDriver & Ceiling,
+): Promise<Calibration> => {
+  const profile = constant(perS, forS);
+  const schedule = arrivalTimesUs(profile, "poisson", of.seed);
+  const epochUs = wallUs();
+  let written = 0;
+  const count = (n: number): void => {
+    written += n;
+  };
+  const onLine = (): void => count(1);
+  const onFold: Drive["onFold"] = mode === "folded" ? ({ offered }) => count(offered) : undefined;
+  await look();
+  const what = { stage: "ceiling", story: "catalog-reads", profile, epochUs, onLine, onFold };
+  const { startUs } = await playOn(nullUrl, of, what);
+  const { calls, lastUs } = await look();
+  const lastDueUs = schedule.at(-1) ?? 0;
+  const tookUs = Math.max(lastDueUs, lastUs - epochUs - (startUs ?? 0));
+  // What came and was not written down was not held either.
+  const share = schedule.length === 0 ? 0 : Math.min(calls, written) / schedule.length;
+  const measured = (perS * share * lastDueUs) / Math.max(1, tookUs);
+  return {
+    name: `${of.name}: null server, ${mode}, rate held`,
+    truth: perS,
+    measured,
+    unit: "1/s",
+    verdict: measured >= CEILING_SHARE * perS ? "pass" : "fail",
+  };
 };

@@ -6,10 +6,9 @@ import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { calibrate } from "./calibrate.ts";
-import { calibrateDriver } from "./calibrate-driver.ts";
+import { calibrateDriver, heldRate } from "./calibrate-driver.ts";
 import { ratesOf } from "./calibration-plan.ts";
-import { heldRate } from "./held-rate.ts";
-import { type CalibrationStub, startCalibrationStub } from "./start-stub.ts";
+import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
 
 const k6 = process.env.FLOODGATE_K6 ?? join(REPOSITORY, ".tools", "k6");
 const never = new AbortController().signal;
@@ -55,7 +54,15 @@ describe("the calibration over real sockets", () => {
   });
 
   test.each(["a line each", "folded"] as const)("counts at a null server what a mode holds: %s", async (mode) => {
-    const ceiling = { name: "open-loop", driver: driveOpenLoop, mode, perS: 200, forS: 1, seed: 3, signal: never };
+    const ceiling = {
+      name: "open-loop" as const,
+      driver: driveOpenLoop,
+      mode,
+      perS: 200,
+      forS: 1,
+      seed: 3,
+      signal: never,
+    };
     const held = await heldRate(stub, ceiling);
     expect(held).toMatchObject({ name: `open-loop: null server, ${mode}, rate held`, truth: 200 });
     expect(held.measured).toBeGreaterThan(20);

@@ -12,7 +12,7 @@ import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { startNullServer } from "../../drivers/open-loop/null-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
-import type { FromStub, StubPhases, ToStub } from "./stub-messages.ts";
+import type { FromStub, StubPhases, ToStub } from "./stub.ts";
 
 const DELAY_MS = 20;
 const EVENTS = 4;

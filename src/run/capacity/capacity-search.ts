@@ -40,10 +40,9 @@ type Searched = { answer: Answer; probes: PlayedProbe[]; cutOff: string | null }
 const search = async (context: RunContext, deployment: Deployment, wish: CapacityWish): Promise<Searched> => {
   const { story, arrivals, objectives, policy } = wish;
   const limits = objectives.map(({ limit }) => limit);
-  const { target } = deployment;
   const setting: ProbeSetting = {
     stage: CAPACITY_STAGE,
-    job: { story, target, arrivals, view: viewOf(target) },
+    job: { story, arrivals, view: viewOf(deployment.target) },
     objectives,
   };
   const probes: PlayedProbe[] = [];

@@ -12,7 +12,7 @@ import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { calibrateRun } from "../calibration/calibrate-run.ts";
+import { calibrateRun } from "../calibration/calibrate.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";

@@ -6,13 +6,13 @@
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";
-import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Claim, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { type LevelRoom, playLevel } from "../../stages/level.ts";
 import { statedFacts } from "../../stages/stated-facts.ts";
 import { readTenants, readWitnesses } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
@@ -73,7 +73,7 @@ export type PlayedBlock = {
 const REST_MS = 200;
 
 /** What `playBlock` takes of a run's context. */
-export type GateRoom = Pick<RunContext, "run" | "seed" | "epochUs" | "replay" | "signal" | "supervisor" | "line">;
+export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
 
 /** `name` is new for each block of a run, and part of its calls' ids. */
 export const playBlock = async (
@@ -84,62 +84,24 @@ export const playBlock = async (
   room: GateRoom,
 ): Promise<PlayedBlock> => {
   const stage = stageOf(side);
-  const { target, secrets, budget } = deployment;
-  const { seed, epochUs } = room;
   const idRun = `${room.run}.${name}`;
-  const lines: CallLine[] = [];
-  let forget = (): void => undefined;
-  try {
-    const {
-      problems,
-      notes,
-      host,
-      startUs,
-      protocols = [],
-    } = await driveOpenLoop({
-      job: {
-        stage,
-        idPrefix: `${idRun}.c`,
-        story,
-        seed,
-        profile,
-        arrivals: "uniform",
-        target,
-        view,
-        epochUs,
-      },
-      secrets,
-      budget,
-      signal: room.signal,
-      onLine: (line) => {
-        lines.push(line);
-        room.line(line);
-      },
-      onSpawn: ({ pid }) => {
-        if (pid !== undefined) forget = room.supervisor.adopt(`the driver of block ${name}`, pid);
-      },
-    });
-    await pause(REST_MS);
-    const facts: StageFacts = {
-      ...statedFacts(stage, deployment),
-      started_at_ms: epochUs / 1000,
-      tenants,
-      ...(await readWitnesses(deployment, idRun, room.signal)),
-    };
+  const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
+  const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
+  await pause(REST_MS);
+  const facts: StageFacts = {
+    ...statedFacts(stage, deployment),
+    started_at_ms: room.epochUs / 1000,
+    tenants,
+    ...(await readWitnesses(deployment, idRun, room.signal)),
+  };
+  return {
     // Preparing a session is no call of the block.
-    const calls = lines.filter(({ route }) => route !== "sdk.sessions");
-    const claims = judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay);
-    const reasons = problems.map(({ reason }) => reason);
-    return {
-      lines: calls,
-      startUs: startUs ?? 0,
-      facts,
-      claims,
-      protocols,
-      problems: reasons,
-      notes: [...notes, ...hostDoubts(stage, host)],
-    };
-  } finally {
-    forget();
-  }
+    lines: lines.filter(({ route }) => route !== "sdk.sessions"),
+    startUs,
+    facts,
+    claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
+    protocols,
+    problems: problems.map(({ reason }) => reason),
+    notes: [...notes, ...hostDoubts(stage, host)],
+  };
 };

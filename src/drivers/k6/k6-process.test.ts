@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { k6Outputs } from "./k6-outputs.ts";
+import { k6Outputs } from "./k6-process.ts";
 
 test("K6_OUT goes to k6 with the settings of its output, and nothing else of the environment does", () => {
   const env = {

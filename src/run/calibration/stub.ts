@@ -1,9 +1,34 @@
-/** Starts the stub of a calibration and speaks with it. It has neither arguments nor environment, and dies with its stdin. */
-import { type ChildProcess, spawn } from "node:child_process";
+/** Starts the stub of a calibration and speaks with it, one JSON value a line. It has neither arguments nor environment, and ends with its stdin. */
+import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import type { Stamp } from "../../history/calibration-checks.ts";
+import type { Hands } from "../../stages/play.ts";
+import { NO_HANDS } from "../../stages/play.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
-import type { FromStub, NullReport, StubPhases, StubReport, ToStub } from "./stub-messages.ts";
+
+export type StubPhases = {
+  /** When the first call is due, in microseconds after the start of the schedule. */
+  firstUs: number;
+  /** After the start: from when on the stub stands still, and for how long; from when on it answers everything at once. */
+  stallFromUs: number;
+  stallUs: number;
+  nullFromUs: number;
+};
+
+export type ToStub = { type: "phases"; phases: StubPhases } | { type: "report" } | { type: "look" };
+
+/** Moments are of the wall clock, in microseconds. */
+type StubReport = { stamps: Stamp[]; stoodStillUs: number };
+
+/** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
+type NullReport = { calls: number; lastUs: number };
+
+export type FromStub =
+  | { type: "listening"; port: number; nullPort: number }
+  | { type: "ready" }
+  | ({ type: "report" } & StubReport)
+  | ({ type: "seen" } & NullReport);
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
 const ANSWER_MS = 10_000;
@@ -21,13 +46,13 @@ export type CalibrationStub = {
 };
 
 /** Throws a sentence when it does not start. */
-export const startCalibrationStub = async (onSpawn?: (child: ChildProcess) => void): Promise<CalibrationStub> => {
+export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<CalibrationStub> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
     env: runMark(),
     stdio: ["pipe", "pipe", "ignore"],
     detached: true,
   });
-  onSpawn?.(child);
+  const forget = child.pid === undefined ? undefined : hands.adopt("the stub of the calibration", child.pid);
   child.stdin.on("error", () => undefined);
   const gone = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
@@ -61,33 +86,25 @@ export const startCalibrationStub = async (onSpawn?: (child: ChildProcess) => vo
       clearTimeout(timer);
     }
   };
-  const tell = (message: ToStub): void => void child.stdin.write(`${JSON.stringify(message)}\n`);
+  const ask = <T extends FromStub["type"]>(message: ToStub, type: T): Promise<Extract<FromStub, { type: T }>> => {
+    child.stdin.write(`${JSON.stringify(message)}\n`);
+    return next(type);
+  };
   const end = async (): Promise<void> => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
     child.stdin.end();
     const force = setTimeout(() => child.kill("SIGKILL"), ANSWER_MS);
     await gone;
     clearTimeout(force);
+    forget?.();
   };
   try {
     const { port, nullPort } = await next("listening");
     return {
       url: `http://127.0.0.1:${port}/v1`,
-      begin: async (phases) => {
-        tell({ type: "phases", phases });
-        await next("ready");
-      },
       nullUrl: `http://127.0.0.1:${nullPort}/v1`,
-      look: async () => {
-        tell({ type: "look" });
-        const { type: _type, ...seen } = await next("seen");
-        return seen;
-      },
-      report: async () => {
-        tell({ type: "report" });
-        const { type: _type, ...report } = await next("report");
-        return report;
-      },
+      begin: async (phases) => void (await ask({ type: "phases", phases }, "ready")),
+      look: () => ask({ type: "look" }, "seen"),
+      report: () => ask({ type: "report" }, "report"),
       end,
     };
   } catch (error) {
