@@ -4,7 +4,7 @@
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
-import { type CallKind, type CallLine, FOLDED_DURATIONS, type FoldLine } from "./line.ts";
+import { type CallKind, type CallLine, FOLDED_DURATIONS, type FoldLine, OWN_OF_CALL } from "./line.ts";
 import { Histogram } from "./statistics/histogram.ts";
 import { durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
 
@@ -60,45 +60,6 @@ const sameKind = (a: CallLine, b: CallLine): boolean =>
   sameList(a.event_names, b.event_names) &&
   sameFacts(a.facts, b.facts);
 
-/** Finds calls that differ in their times alone. It runs for every call at a high rate, so it compares fields and makes no text. */
-class CallKinds {
-  readonly #known = new Map<string, Map<string, KnownKind[]>>();
-  readonly #looksWrong: (call: CallLine) => boolean;
-
-  constructor(looksWrong: (call: CallLine) => boolean) {
-    this.#looksWrong = looksWrong;
-  }
-
-  /** `null` where there are too many kinds already. */
-  of(call: CallLine): KnownKind | null {
-    let routes = this.#known.get(call.org);
-    if (routes === undefined) {
-      routes = new Map();
-      this.#known.set(call.org, routes);
-    }
-    let kinds = routes.get(call.route);
-    if (kinds === undefined) {
-      kinds = [];
-      routes.set(call.route, kinds);
-    }
-    for (const kind of kinds) if (sameKind(kind.first, call)) return kind;
-    if (kinds.length >= KINDS_MOST) return null;
-    const { stage, driver, org, outcome } = call;
-    const kind: KnownKind = {
-      first: call,
-      isWrong: this.#looksWrong(call),
-      isAdmitted: /^2\d\d$/.test(outcome),
-      whose: `${org} ${outcome} ${stage} ${driver}`,
-    };
-    kinds.push(kind);
-    return kind;
-  }
-
-  clear(): void {
-    this.#known.clear();
-  }
-}
-
 /** So many calls on either side of one that looks wrong stay whole. */
 export const NEIGHBOURS = 100;
 /** A second is written when the newest call ended so much later; what comes later still makes a second line of it. */
@@ -115,22 +76,10 @@ const isPlain = (call: CallLine, { isAdmitted }: KnownKind): boolean =>
   call.error === undefined &&
   !call.route.startsWith("keys.");
 
-const withoutTimes = (call: CallLine): CallKind => {
-  const {
-    intended_us: _intended,
-    started_us: _started,
-    connect_us: _connect,
-    sent_us: _sent,
-    first_us: _first,
-    first_event_us: _firstEvent,
-    last_event_us: _lastEvent,
-    gaps_us: _gaps,
-    done_us: _done,
-    events: _events,
-    ...kind
-  } = call;
-  return kind;
-};
+const OWN: ReadonlySet<string> = new Set(OWN_OF_CALL);
+
+const withoutTimes = (call: CallLine): CallKind =>
+  Object.fromEntries(Object.entries(call).filter(([name]) => !OWN.has(name))) as CallKind;
 
 const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 
@@ -196,57 +145,71 @@ type Held = { call: CallLine; kind: KnownKind };
 /** `see` calls in the order in which they end; `end` gives what is left. */
 export class CallFold {
   readonly #emit: CallFoldOptions["emit"];
-  readonly #kinds: CallKinds;
+  readonly #looksWrong: CallFoldOptions["looksWrong"];
+  /** By organization and route, which have few kinds each. */
+  readonly #kinds = new Map<string, Map<string, KnownKind[]>>();
   /** By second, then by whose and what. */
   readonly #seconds = new Map<number, Map<string, Second>>();
-  /** Plain calls that may turn out to stand just before one that looks wrong: a ring, overwritten from `#oldest` on. */
+  /** Plain calls that may turn out to stand just before one that looks wrong, the oldest first. */
   readonly #before: Held[] = [];
-  #oldest = 0;
   #wholeLeft = 0;
   #settledS = Number.NEGATIVE_INFINITY;
 
   constructor({ emit, looksWrong }: CallFoldOptions) {
     this.#emit = emit;
-    this.#kinds = new CallKinds(looksWrong);
+    this.#looksWrong = looksWrong;
   }
 
   see(call: CallLine): void {
-    const kind = this.#kinds.of(call);
+    const kind = this.#kindOf(call);
     const isWrong = kind?.isWrong === true || (call.late ?? 0) > 0;
     if (isWrong) {
-      for (const before of this.#neighbours()) this.#emit(before.call);
+      for (const before of this.#before.splice(0)) this.#emit(before.call);
       this.#wholeLeft = NEIGHBOURS;
     }
     if (kind === null || isWrong || !isPlain(call, kind)) this.#emit(call);
     else if (this.#wholeLeft > 0) {
       this.#wholeLeft -= 1;
       this.#emit(call);
-    } else this.#hold({ call, kind });
-    this.#settle(call.done_us);
+    } else {
+      this.#before.push({ call, kind });
+      if (this.#before.length > NEIGHBOURS) this.#fold(this.#before.shift() as Held);
+    }
+    const settledS = secondOf(call.done_us - SETTLED_AFTER_US);
+    if (settledS <= this.#settledS) return;
+    this.#settledS = settledS;
+    this.#writeBefore(settledS);
   }
 
   end(): void {
-    for (const held of this.#neighbours()) this.#fold(held);
-    for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) this.#write(second);
+    for (const held of this.#before.splice(0)) this.#fold(held);
+    this.#writeBefore(Number.POSITIVE_INFINITY);
     this.#kinds.clear();
   }
 
-  #hold(held: Held): void {
-    if (this.#before.length < NEIGHBOURS) {
-      this.#before.push(held);
-      return;
+  /** `null` where there are too many kinds already. */
+  #kindOf(call: CallLine): KnownKind | null {
+    let routes = this.#kinds.get(call.org);
+    if (routes === undefined) {
+      routes = new Map();
+      this.#kinds.set(call.org, routes);
     }
-    this.#fold(this.#before[this.#oldest] as Held);
-    this.#before[this.#oldest] = held;
-    this.#oldest = (this.#oldest + 1) % NEIGHBOURS;
-  }
-
-  /** Those that are held, the oldest first; none is held any more. */
-  #neighbours(): Held[] {
-    const held = [...this.#before.slice(this.#oldest), ...this.#before.slice(0, this.#oldest)];
-    this.#before.length = 0;
-    this.#oldest = 0;
-    return held;
+    let kinds = routes.get(call.route);
+    if (kinds === undefined) {
+      kinds = [];
+      routes.set(call.route, kinds);
+    }
+    for (const kind of kinds) if (sameKind(kind.first, call)) return kind;
+    if (kinds.length >= KINDS_MOST) return null;
+    const { stage, driver, org, outcome } = call;
+    const kind: KnownKind = {
+      first: call,
+      isWrong: this.#looksWrong(call),
+      isAdmitted: /^2\d\d$/.test(outcome),
+      whose: `${org} ${outcome} ${stage} ${driver}`,
+    };
+    kinds.push(kind);
+    return kind;
   }
 
   #fold({ call, kind }: Held): void {
@@ -277,15 +240,11 @@ export class CallFold {
     return own;
   }
 
-  #settle(nowUs: number): void {
-    const settledS = secondOf(nowUs - SETTLED_AFTER_US);
-    if (settledS <= this.#settledS) return;
-    this.#settledS = settledS;
-    for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) if (second < settledS) this.#write(second);
-  }
-
-  #write(second: number): void {
-    for (const own of this.#seconds.get(second)?.values() ?? []) this.#emit(own.line());
-    this.#seconds.delete(second);
+  #writeBefore(limitS: number): void {
+    for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) {
+      if (second >= limitS) return;
+      for (const own of this.#seconds.get(second)?.values() ?? []) this.#emit(own.line());
+      this.#seconds.delete(second);
+    }
   }
 }

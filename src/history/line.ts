@@ -99,20 +99,21 @@ export type FaultLine = {
 export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
 
 /** What differs from call to call, and is in the histograms or left out. */
-type OwnOfCall =
-  | "intended_us"
-  | "started_us"
-  | "connect_us"
-  | "sent_us"
-  | "first_us"
-  | "first_event_us"
-  | "last_event_us"
-  | "gaps_us"
-  | "done_us"
-  | "events";
+export const OWN_OF_CALL = [
+  "intended_us",
+  "started_us",
+  "connect_us",
+  "sent_us",
+  "first_us",
+  "first_event_us",
+  "last_event_us",
+  "gaps_us",
+  "done_us",
+  "events",
+] as const;
 
 /** What all calls of a kind have in common. Its `id` is the one of the first of them. */
-export type CallKind = Omit<CallLine, OwnOfCall>;
+export type CallKind = Omit<CallLine, (typeof OWN_OF_CALL)[number]>;
 
 export const FOLDED_DURATIONS = [
   /** How late the generator was. */
