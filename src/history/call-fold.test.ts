@@ -93,6 +93,18 @@ describe("folded calls", () => {
     expect(measureStage(parts, { stage: "s" }).summary).toEqual(measureStage(foldedBy(calls), { stage: "s" }).summary);
   });
 
+  test("seconds are written as they settle, also after the calls so far were asked for", () => {
+    const lines: Line[] = [];
+    const fold = new CallFold({ emit: (line) => lines.push(line), looksWrong: () => false });
+    const calls = many(3_000).toSorted((a, b) => a.done_us - b.done_us);
+    for (const line of calls.slice(0, 400)) fold.see(line);
+    fold.end();
+    const atFirst = foldsOf(lines).length;
+    expect(atFirst).toBeGreaterThan(0);
+    for (const line of calls.slice(400)) fold.see(line);
+    expect(foldsOf(lines).length).toBeGreaterThan(atFirst + 20);
+  });
+
   test("a call that looks wrong is kept with the calls that ended around it", () => {
     const calls = Array.from({ length: 1_000 }, (_, i) =>
       call(i, { outcome: i === 500 ? "201" : "200", done_us: 4_000_000 + i * 1_000, unscheduled: "step", attempt: 0 }),
