@@ -1,28 +1,65 @@
 /**
- * One call from its arrival to its answer: what is looked at before the route, then the route that answers. How every answer
- * is written stands here too.
+ * One call from its arrival to its answer: CORS, disturbances that do not depend on the caller, then the route that answers; and how
+ * every answer is written.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
-import { preflightReply, setCorsHeads } from "./cors.ts";
-import { ownCredentialIn } from "./credentials.ts";
-import { disturbance } from "./disturbances.ts";
+import { credentialIn, isListed, keyBySecret, ownCredentialIn, readToken } from "./credentials.ts";
 import { exchange } from "./exchange.ts";
 import { afterReply, globalShed } from "./limits.ts";
 import { manage } from "./management.ts";
 import { load } from "./map-loads.ts";
 import { NEEDS } from "./offer.ts";
-import { HANGS_UP, type Reply } from "./replies.ts";
+import { HANGS_UP, type Reply, SERVER_ERROR } from "./replies.ts";
 import { runtime } from "./runtime.ts";
 import type { ApiState } from "./state.ts";
 import { oddInputReply } from "./stumbles.ts";
+
+const preflightReply = ({ is, has }: ApiState, req: IncomingMessage): Reply | null => {
+  if (req.method !== "OPTIONS" || !(is("answers-preflights") || has("preflights-without-a-key"))) return null;
+  const allowed = has("preflights-without-a-key") ? "Content-Type" : "Content-Type, X-Api-Key";
+  return {
+    status: 204,
+    headers: {
+      "Access-Control-Allow-Origin": String(req.headers.origin),
+      "Access-Control-Allow-Headers": allowed,
+    },
+  };
+};
+
+const setCorsHeads = (api: ApiState, req: IncomingMessage, res: ServerResponse): void => {
+  const { is, has } = api;
+  const page = req.headers.origin;
+  const credential = credentialIn(api, req) ?? "";
+  if (has("echoes-the-credential")) res.setHeader("X-Debug-Key", credential);
+  const caller = readToken(api, credential)?.key ?? keyBySecret(api, credential);
+  const silent = has("cors-for-json-alone") && (req.url ?? "").endsWith("/stream");
+  if (page !== undefined && caller?.kind === "pk" && isListed(api, caller, page) && !is("no-cors") && !silent) {
+    res.setHeader("Access-Control-Allow-Origin", has("cors-for-another") ? `${page}.example` : page);
+  }
+};
+
+/** Whatever is asked: a service that stumbles, is busy, is away or has lost its keys for a while. */
+const UNAVAILABLE: Reply = { ...SERVER_ERROR, status: 503 };
+
+const disturbance = (api: ApiState, path: string): Reply | null => {
+  const { is, detail, flat } = api;
+  if (Date.now() < api.withoutKeysUntilMs) return UNAVAILABLE;
+  const busy = (is("busy") && api.calls++ % 7 === 3) || (is("strays") && api.calls++ % 40 === 17);
+  if (busy) return flat("b2b_overloaded", {}, { "Retry-After": "0" });
+  if (is("stumbles") && Math.random() < 0.02) return UNAVAILABLE;
+  if (is("has-a-stumbling-limiter") && Math.random() < 0.02) return detail(429, "limiter_unavailable");
+  if (!is("is-away-for-a-while")) return null;
+  // Others begin a maintenance in the midst of the run.
+  if (path === "/design/themes" && api.awayUntilMs === 0) api.awayUntilMs = performance.now() + 3_500;
+  return performance.now() < api.awayUntilMs ? UNAVAILABLE : null;
+};
 
 const typeOf = ({ is, has }: ApiState, reply: Reply): string => {
   if (reply.text !== undefined || has("refuses-as-text")) return "text/plain";
   return is("charset") ? "application/json; charset=utf-8" : "application/json";
 };
 
-/** Whether any coding will do. */
 const isFree = ({ req }: ServerResponse): boolean => req.headers["accept-encoding"] !== "identity";
 
 const write = (api: ApiState, res: ServerResponse, reply: Reply): void => {
@@ -47,7 +84,6 @@ const write = (api: ApiState, res: ServerResponse, reply: Reply): void => {
 
 type Call = { req: IncomingMessage; res: ServerResponse; text: string; path: string; route: string };
 
-/** `null`: it streams. */
 const routeAnswer = async (api: ApiState, call: Call): Promise<Reply | null> => {
   const { is, has, detail, unauthenticated } = api;
   const { req, text, path, route } = call;

@@ -4,8 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn, keyBySecret, readToken } from "./credentials.ts";
-import { type KeyBody, keyRefusal, type Wanted, wantedOf } from "./key-rules.ts";
-import { bodyRead, recordOf } from "./key-shapes.ts";
+import { bodyRead, type KeyBody, keyRefusal, recordOf, type Wanted, wantedOf } from "./key-rules.ts";
 import { ORIGIN } from "./offer.ts";
 import { type Reply, SERVER_ERROR } from "./replies.ts";
 import { type ApiState, addKey, type Key, type Org } from "./state.ts";

@@ -1,10 +1,10 @@
 /**
  * Map loads and their allowance: what is charged, when it stops and in which words. A defect of counting, of the soft band or
- * of a stop belongs here; which call is charged at all stands with the exchange (`exchange-checks.ts`) and below for the load.
+ * of a stop belongs here; which call is charged at all stands with the exchange (`exchange.ts`) and below for the load.
  */
 import type { IncomingMessage } from "node:http";
 import type { Reply } from "./replies.ts";
-import { admitRuntime } from "./runtime-checks.ts";
+import { admitRuntime } from "./runtime.ts";
 import { type ApiState, type Org, orgOf } from "./state.ts";
 
 const quotaBody = ({ has }: ApiState, of: Org): object => ({

@@ -1,14 +1,96 @@
 /**
- * The runtime routes once the caller is known: slots, bodies, rates, then a stream, a route or a catalog. A defect of what a
- * good call is answered belongs here, unless it streams (`streams.ts`) or concerns a body (`bodies.ts`).
+ * The runtime routes: who is admitted, the checks in their order; then slots, bodies and rates; then a stream, a route or a catalog. A
+ * defect belongs here unless it streams (`streams.ts`) or concerns a body (`bodies.ts`).
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fieldRefusal, routeReply } from "./bodies.ts";
+import { credentialIn, isListed, isOnOtherReplica, isOurs, keyBySecret, sessionIn } from "./credentials.ts";
 import { countedAs, inFlightOf, isRateLimited, organizationShed, rateReply, takeSlot } from "./limits.ts";
+import { FREE_SCOPES, NEEDS, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
-import { admitRuntime } from "./runtime-checks.ts";
 import { type ApiState, type Key, orgOf } from "./state.ts";
 import { stream } from "./streams.ts";
+
+type Session = { product: string } | null;
+
+const unknownReply = ({ is, has, unauthenticated }: ApiState, isOver: boolean): Reply => {
+  if (isOver && is("ended-session-detail")) return { status: 401, body: { detail: "session_expired" } };
+  return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
+};
+
+/** A key where a session is asked for, or a server key in a browser. */
+const keyRefusal = ({ is, has, detail }: ApiState, key: Key, origin: string | undefined): Reply | null => {
+  if (key.kind === "pk") {
+    if (is("origin-required-at-runtime") && origin === undefined) return detail(403, "origin_required");
+    return detail(has("publishable-as-403") ? 403 : 401, "publishable_requires_session");
+  }
+  if (origin === undefined || has("server-key-in-any-browser")) return null;
+  const cors: Record<string, string> = has("cors-for-server-keys") ? { "Access-Control-Allow-Origin": "*" } : {};
+  return detail(403, "server_key_in_browser", cors);
+};
+
+/** A session from an Origin that is not listed. */
+const elsewhereReply = ({ is, has, detail, flat }: ApiState, tile: boolean): Reply => {
+  if (!tile || is("tile-as-403"))
+    return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
+  const headers: Record<string, string> = has("tile-without-retry-after") ? {} : { "Retry-After": "3600" };
+  const restricted = flat("tile_access_restricted", {}, headers);
+  return has("restricts-tiles-with-403") ? { ...restricted, status: 403 } : restricted;
+};
+
+const capabilityRefusal = (
+  api: ApiState,
+  ...[key, session, route, tile, frozen]: [key: Key, session: Session, route: string, tile: boolean, frozen: boolean]
+): Reply | null => {
+  const { is, has, detail } = api;
+  const needed = tile ? "maps" : (NEEDS[route] as string);
+  const unscoped = has("forgets-a-scope") && route === "GET /design/samples";
+  if (!key.scopes.includes(needed) && !unscoped) {
+    return detail(403, has("tier-for-scope") ? "tier_capability_not_allowed" : "insufficient_scope");
+  }
+  if (session !== null && !is("sessions-are-wide") && SCOPE_OF[session.product] !== needed) {
+    return detail(403, is("product-for-session") ? "product_not_allowed" : "insufficient_scope");
+  }
+  const lax = is("server-keys-on-free") && key.kind === "sk";
+  const free = orgOf(api, key).tier !== "Pro";
+  return free && !lax && !frozen && (key.kind === "sk" || !FREE_SCOPES.includes(needed))
+    ? detail(403, "tier_capability_not_allowed")
+    : null;
+};
+
+export const admitRuntime = (
+  api: ApiState,
+  req: IncomingMessage,
+  route: string,
+  tile: boolean,
+): Reply | { key: Key } => {
+  const { is, has, detail, unauthenticated, keys, remembered } = api;
+  const credential = credentialIn(api, req);
+  const { origin } = req.headers;
+  if (credential === null && has("open-catalogs") && route === "GET /design/themes")
+    return { key: [...keys.values()][0] as Key };
+  if (credential === null) return unauthenticated();
+  if (is("prefix-first") && credential.startsWith("svc_pk_")) return detail(401, "publishable_requires_session");
+  const session = sessionIn(api, credential);
+  const key = session?.key ?? remembered.get(credential) ?? keyBySecret(api, credential);
+  if (has("remembers-server-keys") && key?.kind === "sk" && key.state === "valid")
+    remembered.set(credential, { ...key });
+  if (key === undefined) return unknownReply(api, isOurs(api, credential));
+  const frozen = session !== null && is("frozen-tokens");
+  if (key.state !== "valid" && !frozen && !isOnOtherReplica(api, key) && !has(`serves-${key.state}`))
+    return unauthenticated();
+  if (session === null && key.kind === "pk" && has("serves-publishable-keys")) return { key };
+  const misplaced = session === null ? keyRefusal(api, key, origin) : null;
+  if (misplaced !== null) return misplaced;
+  if (!key.ipOk && !has("any-address")) return detail(403, "ip_not_allowed");
+  const needsOrigin = is("sessions-need-origin") || has("takes-null-for-enough");
+  if (session !== null && origin === undefined && needsOrigin) return detail(403, "origin_required");
+  if (session !== null && origin === "null" && (is("null-counts-as-none") || has("takes-null-for-enough")))
+    return { key };
+  if (session !== null && origin !== undefined && !isListed(api, key, origin) && !has("session-from-anywhere"))
+    return elsewhereReply(api, tile);
+  return capabilityRefusal(api, key, session, route, tile, frozen) ?? { key };
+};
 
 type Fields = Record<string, unknown>;
 

@@ -1,33 +1,28 @@
 /**
  * A second deployment of the same API for the tests of `verify`, and for nothing else: written from the specification alone,
  * sharing nothing with the reference platform, so that the rules are not fitted to one implementation. It speaks every other
- * reading of spec-checklist.md part C (`variants`) and can be wrong in one way at a time (`defects`). This file starts it;
+ * reading of part C of the requirements (`variants`) and can be wrong in one way at a time (`defects`). This file starts it;
  * the parts beside it each say which defects belong to them.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Target } from "../../src/target/target.ts";
 import { answer } from "./answer-call.ts";
-import type { Defect } from "./defects.ts";
 import { createApiState } from "./state.ts";
 import { targetOf } from "./target-file.ts";
-import type { Variant } from "./variants.ts";
 
 export type SecondApi = {
   target: Target;
-  /** Keys that are neither revoked nor expired. */
   liveKeys(): number;
   /** Takes no connections for so long, as a deployment does while it is replaced. */
   restart(awayMs: number): Promise<void>;
   /** Answers 503 for so long, as if its key service were away. */
   loseTheKeys(forMs: number): void;
-  /** Whether a month has begun since the start. */
   inNewMonth(): boolean;
-  /** `X-Request-Id` of each call that came. */
   requestIds(): string[];
   close(): Promise<void>;
 };
-export type SecondApiOptions = { variants?: readonly Variant[]; defects?: readonly Defect[]; streamMs?: number };
+export type SecondApiOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
 
 export const startSecondApi = async ({
   variants = [],

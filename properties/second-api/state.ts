@@ -3,11 +3,9 @@
  * open. Each part beside this file is handed it and keeps no state of its own.
  */
 import { randomBytes } from "node:crypto";
-import type { Defect } from "./defects.ts";
 import { type Names, namesOf } from "./names.ts";
 import { ORIGIN, SCOPES } from "./offer.ts";
 import { type Replies, repliesOf } from "./replies.ts";
-import type { Variant } from "./variants.ts";
 
 export type Org = {
   id: string;
@@ -29,101 +27,54 @@ export type Key = {
   state: "valid" | "revoked" | "expired";
 };
 
-type State = {
-  orgs: Map<string, Org>;
-  /** By id. */
-  keys: Map<string, Key>;
+const initialState = (streamMs: number) => ({
+  orgs: new Map<string, Org>(),
+  keys: new Map<string, Key>(),
   /** Admin token -> organization. */
-  admins: Map<string, string>;
-  /** What sessions are signed with. */
-  secret: string;
-  /** For ids that no two things share. */
-  ids: number;
+  admins: new Map<string, string>(),
+  secret: randomBytes(16).toString("hex"),
+  ids: 0,
   /** Keys that are served only from then on. */
-  arrivesAtMs: Map<Key, number>;
+  arrivesAtMs: new Map<Key, number>(),
   /** Organizations that have acknowledged the vendor scope. */
-  acknowledged: Set<string>;
+  acknowledged: new Set<string>(),
   /** Deleted keys that one of two replicas still knows. */
-  lingering: Set<string>;
-  turns: number;
+  lingering: new Set<string>(),
+  turns: 0,
   /** Server keys as they were when they were first used. */
-  remembered: Map<string, Key>;
-
+  remembered: new Map<string, Key>(),
   /** The credential that came last, whosever it was. */
-  latest: string | null;
+  latest: null as string | null,
   /** When each key was first received. */
-  firstMintAtMs: Map<string, number>;
-  mintedAtMs: Map<string, number>;
+  firstMintAtMs: new Map<string, number>(),
+  mintedAtMs: new Map<string, number>(),
   /** Every session token that was given out. */
-  issued: Set<string>;
+  issued: new Set<string>(),
   /** Sessions that are given out again, by key and product. */
-  reusable: Map<string, string>;
-  editorReads: number;
-
-  /** Client ids that have been charged. */
-  loads: Set<string>;
+  reusable: new Map<string, string>(),
+  editorReads: 0,
+  loads: new Set<string>(),
   /** The organization that was charged last. */
-  charged: Org | undefined;
-  monthHasTurned: boolean;
-
-  /** By key. */
-  buckets: Map<string, { tokens: number; atMs: number }>;
-  /** By organization. */
-  inFlight: Map<string, number>;
-  total: number;
+  charged: undefined as Org | undefined,
+  monthHasTurned: false,
+  buckets: new Map<string, { tokens: number; atMs: number }>(),
+  inFlight: new Map<string, number>(),
+  total: 0,
   /** Slots that nobody holds and nobody gets. */
-  lost: number;
-  shedForEver: boolean;
+  lost: 0,
+  shedForEver: false,
+  streamMs,
+  streams: 0,
+  calls: 0,
+  requestIds: [] as string[],
+  awayUntilMs: 0,
+  withoutKeysUntilMs: 0,
+});
+export type ApiState = Names & Replies & ReturnType<typeof initialState>;
 
-  streamMs: number;
-  streams: number;
-  calls: number;
-  requestIds: string[];
-  awayUntilMs: number;
-  withoutKeysUntilMs: number;
-};
-export type ApiState = Names & Replies & State;
-
-export const createApiState = (
-  variants: readonly Variant[],
-  defects: readonly Defect[],
-  streamMs: number,
-): ApiState => {
+export const createApiState = (variants: readonly string[], defects: readonly string[], streamMs: number): ApiState => {
   const names = namesOf(variants, defects);
-  return {
-    ...names,
-    ...repliesOf(names),
-    orgs: new Map(),
-    keys: new Map(),
-    admins: new Map(),
-    secret: randomBytes(16).toString("hex"),
-    ids: 0,
-    arrivesAtMs: new Map(),
-    acknowledged: new Set(),
-    lingering: new Set(),
-    turns: 0,
-    remembered: new Map(),
-    latest: null,
-    firstMintAtMs: new Map(),
-    mintedAtMs: new Map(),
-    issued: new Set(),
-    reusable: new Map(),
-    editorReads: 0,
-    loads: new Set(),
-    charged: undefined,
-    monthHasTurned: false,
-    buckets: new Map(),
-    inFlight: new Map(),
-    total: 0,
-    lost: 0,
-    shedForEver: false,
-    streamMs,
-    streams: 0,
-    calls: 0,
-    requestIds: [],
-    awayUntilMs: 0,
-    withoutKeysUntilMs: 0,
-  };
+  return { ...names, ...repliesOf(names), ...initialState(streamMs) };
 };
 
 export const addOrg = ({ orgs }: ApiState, id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {

@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn } from "./credentials.ts";
-import type { Defect } from "./defects.ts";
 import { HANGS_UP, type Reply, SERVER_ERROR } from "./replies.ts";
 import type { ApiState } from "./state.ts";
 
@@ -14,10 +13,9 @@ const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** By the defect: whether it stumbles over that. */
-type Stumbles<T> = Readonly<Partial<Record<Defect, (what: T) => boolean>>>;
-const namesIn = <T>(stumbles: Stumbles<T>): Defect[] => Object.keys(stumbles) as Defect[];
+type Stumbles<T> = Readonly<Record<string, (what: T) => boolean>>;
 const falls = <T>(stumbles: Stumbles<T>, { has }: ApiState, what: T): boolean =>
-  namesIn(stumbles).some((name) => has(name) && stumbles[name]?.(what) === true);
+  Object.entries(stumbles).some(([name, minds]) => has(name) && minds(what));
 
 /** Bodies that are good but for one value, by the defect that stumbles over their text. */
 const RAW_STUMBLES: Stumbles<string> = {
@@ -100,13 +98,13 @@ const STUMBLES: Stumbles<Call> = {
 };
 
 /** What a strict deployment says to the same, before it asks who calls. */
-const STRICT: readonly (readonly [names: readonly Defect[], status: number])[] = [
+const STRICT: readonly (readonly [names: readonly string[], status: number])[] = [
   [["500-on-unknown-callers", "500-on-two-credentials", "500-on-odd-paths"], 400],
   [["500-on-odd-conditions"], 304],
   [["500-on-odd-encodings"], 406],
   [["500-on-long-paths"], 414],
   [["500-on-many-places", "500-on-many-messages"], 413],
-  [namesIn(STUMBLES).filter((name) => /empty|unknown|odd-se|queries|text|byte|nan|same/.test(name)), 422],
+  [Object.keys(STUMBLES).filter((name) => /empty|unknown|odd-se|queries|text|byte|nan|same/.test(name)), 422],
 ];
 
 const strictReply = (call: Call): Reply | null => {
@@ -149,18 +147,16 @@ const unparsableReply = (api: ApiState, req: IncomingMessage): Reply | null => {
 };
 
 const rawReply = (api: ApiState, req: IncomingMessage, text: string): Reply | null => {
-  const { has } = api;
-  if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
+  if (api.has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
   if (falls(RAW_STUMBLES, api, text)) return SERVER_ERROR;
   const foreign = /[^\x20-\x7e]/.test(credentialIn(api, req) ?? "") ? foreignLettersReply(api) : null;
   if (foreign !== null) return foreign;
   const unparsable = unparsableReply(api, req);
   if (unparsable !== null) return unparsable;
   const alienCharset = /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? "");
-  return has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
+  return api.has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
 };
 
-/** `null`: nothing odd that this deployment minds. */
 export const oddInputReply = (api: ApiState, req: IncomingMessage, route: string, text: string): Reply | null => {
   const { is, detail } = api;
   const raw = rawReply(api, req, text);

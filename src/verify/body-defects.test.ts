@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Defect } from "../../properties/second-api/defects.ts";
+import type { Defect } from "../../properties/second-api/names.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect in what a body or a query is taken for, and the rule that names it. */

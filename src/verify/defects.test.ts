@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Defect } from "../../properties/second-api/defects.ts";
+import type { Defect } from "../../properties/second-api/names.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 import { verifySecondApi } from "./verify-second-api.fixture.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Variant } from "../../properties/second-api/variants.ts";
+import type { Variant } from "../../properties/second-api/names.ts";
 import { verifySecondApi } from "./verify-second-api.fixture.ts";
 
 // Most of a pass is waiting: each has a server of its own, and more of them wait at once than usual.

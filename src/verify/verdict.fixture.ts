@@ -1,7 +1,6 @@
 /** What one rule says of the second deployment with defects; that it leaves nothing behind is checked on the way. */
 import { expect } from "vitest";
-import type { Defect } from "../../properties/second-api/defects.ts";
-import type { Variant } from "../../properties/second-api/variants.ts";
+import type { Defect, Variant } from "../../properties/second-api/names.ts";
 import { verifySecondApi } from "./verify-second-api.fixture.ts";
 
 /** Keys stay there whatever we do. */

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Defect } from "../../../properties/second-api/defects.ts";
+import type { Defect } from "../../../properties/second-api/names.ts";
 import { verdictOf } from "../verdict.fixture.ts";
 
 // Most of it is waiting: each has a server of its own, and more of them wait at once than usual.

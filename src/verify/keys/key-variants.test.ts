@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Variant } from "../../../properties/second-api/variants.ts";
+import type { Variant } from "../../../properties/second-api/names.ts";
 import type { VerifyResult } from "../run-verify.ts";
 import { verifySecondApi } from "../verify-second-api.fixture.ts";
 
