@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { FAULTS as TOXIPROXY_FAULTS } from "../src/faults/faults/catalogue.ts";
+import { LINK_FAULTS } from "../src/faults/link-faults.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { startForTests, toxiproxyOrSkip } from "../src/tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../src/tools/toxiproxy-server.ts";
@@ -64,7 +64,7 @@ describe(`P12 over a real toxiproxy${toxiproxy === null ? " (skipped: toxiproxy 
   });
   afterAll(() => server?.stop());
 
-  test.skipIf(toxiproxy === null).concurrent.each(TOXIPROXY_FAULTS.map(({ name }) => name))(
+  test.skipIf(toxiproxy === null).concurrent.each(LINK_FAULTS)(
     "%s on the limiter, on the key service, on both",
     (fault) =>
       withApi(HEALTHY, (api, kinds) => eachLinkThenBoth(api, kinds, fault), toxicLinks(server.toxiproxy, fault)),

@@ -1,6 +1,5 @@
-/** The API's two links through a real toxiproxy, broken by the catalogue of the experiments (src/faults/faults/catalogue.ts). */
-import type { Fault } from "../../src/faults/fault.ts";
-import { makeFault } from "../../src/faults/faults/catalogue.ts";
+/** The API's two links through a real toxiproxy, broken by the catalogue of the experiments (src/faults/link-faults.ts). */
+import { type LinkFault, makeFault } from "../../src/faults/link-faults.ts";
 import type { Toxiproxy } from "../../src/tools/toxiproxy.ts";
 import { FAULTS_OPTIONS } from "../laws/faults-law.ts";
 import type { Link, OpenLinks } from "./real-api.ts";
@@ -21,7 +20,7 @@ export const toxicLinks =
       return `http://${listen}`;
     };
     const urls = { keys: await through("keys"), limiter: await through("limiter") };
-    const broken: Partial<Record<Link, Fault>> = {};
+    const broken: Partial<Record<Link, LinkFault>> = {};
     return {
       urls,
       setFault: async (link, name) => {

@@ -1,7 +1,7 @@
 /** `floodgate completion SHELL`: a script that completes commands, options, and the names that a command takes. */
 
 import { Argument, Command } from "commander";
-import { EXPERIMENTS } from "../faults/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../faults/experiments.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { SCENARIOS } from "../run/suites/scenario.ts";
 import { printResult } from "./printing/output.ts";

@@ -4,8 +4,8 @@ import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
-import { makeFault } from "./faults/catalogue.ts";
-import { linkSteps, undoOf } from "./link-steps.ts";
+import { onLink, undoOf } from "./injectors/link.ts";
+import { makeFault } from "./link-faults.ts";
 
 /** Of an experiment that went as it should. */
 const WHOLE = { steady: true, tookEffect: true, healed: true, recovered: true, stopped: false, notes: [] };
@@ -177,15 +177,16 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
       upstream: rig.upstream.address,
     });
     const probe = httpProbe(listen, "/", 400);
-    const link = {
-      toxiproxy: rig.server.toxiproxy,
-      proxy,
-      fault: makeFault(fault, { budgetMs: 100 }),
-      probe,
-      mayReset: true,
-    };
+    const made = makeFault(fault, { budgetMs: 100 });
+    const link = { toxiproxy: rig.server.toxiproxy, proxy, fault: made, mayReset: true };
+    const showsEffect = async () => made.shows(await observeLink(probe));
     const isWhole = async () => (await observeLink(probe)).ended === "complete";
-    const { plan, surroundings } = rehearsal({ ...linkSteps(link), isSteady: isWhole, hasRecovered: isWhole });
+    const { plan, surroundings } = rehearsal({
+      ...onLink(link),
+      showsEffect,
+      isSteady: isWhole,
+      hasRecovered: isWhole,
+    });
     return {
       plan: {
         ...plan,

@@ -8,7 +8,7 @@
 import type { FaultLine } from "../history/line.ts";
 import type { SideEffects, Undo } from "../supervision/undo.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import type { FaultStream } from "./fault.ts";
+import type { FaultStream } from "./link-faults.ts";
 
 /** The steps. Each may throw, which reads as "no" with a note. The signal ends a step when its time is over. */
 export type ExperimentSteps = {
@@ -20,7 +20,7 @@ export type ExperimentSteps = {
   /** Whether enough was seen of the fault; absent: its time is all there is to it. Asked when that is over, for twice as long. */
   isSeenEnough?: (signal: AbortSignal) => Promise<boolean>;
   /** Takes the fault away by all means it has, reads back, and says what it took. Throws when the link is not whole. */
-  heal: (signal: AbortSignal) => Promise<string[]>;
+  heal: (signal: AbortSignal) => Promise<string[] | undefined>;
   hasRecovered: (signal: AbortSignal) => Promise<boolean>;
 };
 
@@ -108,7 +108,7 @@ export const runExperiment = async (
   outcome.healed = false;
   const healOnce = async (): Promise<void> => {
     // Not the run's signal: being asked to stop means heal now, not leave it.
-    const did = await steps.heal(AbortSignal.timeout(plan.healMs));
+    const did = (await steps.heal(AbortSignal.timeout(plan.healMs))) ?? [];
     if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
     journal.undone(id, did.join(", "));
   };

@@ -1,67 +1,80 @@
 /**
- * A fault as a value: how a proxied link is broken, how it is mended, and what a client on the link then sees. The last
- * is what keeps a green run honest: a fault that does not show has not been tested against.
+ * A fault as a value: which component of a deployment is broken, by what, and how. What it may bring about, how it is
+ * injected and how it is undone follow from that.
  */
-import type { LinkSeen } from "../tools/link-probe.ts";
-import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
-import type { ProxyControl } from "../tools/toxiproxy.ts";
-import type { CallOptions } from "../tools/toxiproxy-transport.ts";
-import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
+import type { Limits } from "../history/stage-facts.ts";
+import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 
-export type FaultStream = ToxicStream | "both";
+/** A dependency, the API itself, the way from callers to it, or everything that the operator controls. */
+export type Component = "limiter" | "keys" | "api" | "edge" | "service";
 
-export type Fault = {
-  name: string;
-  /** `upstream`: the operation never reached the dependency. `downstream`: it was done and the reply is hit. */
-  stream: FaultStream;
-  /** In one sentence, for people. */
-  what: string;
-  /** It, or taking it away, disables the proxy, so that healing has to enable it again. */
-  disables?: true;
-  put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
-  take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
-  /** Whether what a client saw on the link can only be explained by this fault being there. */
-  shows: (seen: LinkSeen) => boolean;
+/** What is done to a process, and brought back on the same ports and store. */
+const PROCESS_FAULTS = {
+  killed: "its process is killed (SIGKILL), and started again on the same port and store",
+  stopped: "its process is stopped (SIGSTOP), and goes on (SIGCONT)",
+  restarted: "its process is ended in order (SIGTERM), and started again after a while",
+  "restarted-unsettled": "its process is told to end (SIGTERM) while refunds are not confirmed, and started again",
 };
 
-/** What sizes a fault: the time a caller gives the dependency on this link, in milliseconds (target file, `limits`). */
-export type FaultSizes = { budgetMs: number };
-export type FaultMaker = { name: string; stream: FaultStream; make: (sizes: FaultSizes) => Fault };
-
-/** Our toxics are known by this prefix, so that healing knows them from other people's. */
-export const TOXIC_PREFIX = "floodgate-";
-
-/** That a proxy is disabled says nothing of who did it; a toxic without effect does, also when our machine is gone. */
-const signOf = (name: string): Toxic => ({
-  name: `${TOXIC_PREFIX}${name}`,
-  type: "latency",
-  stream: "downstream",
-  attributes: { latency: 0, jitter: 0 },
-});
-
-export const disableAsOurs = async (name: string, proxy: ProxyControl, options?: CallOptions): Promise<void> => {
-  await proxy.addToxic(signOf(name), options);
-  await proxy.setEnabled(false, options);
+/** What is done to the store of the limiter; `locked` and `disk-full` to SQLite, the others to Redis. */
+const STORE_FAULTS = {
+  oom: "Redis is out of memory (maxmemory)",
+  readonly: "Redis is made the replica of a master that is not there",
+  loading: "Redis is killed and takes its time to read its files",
+  noscript: "Redis is made to forget its scripts every 50 ms",
+  "aof-slow": "Redis lets no write through (CLIENT PAUSE), as behind a disk that does not come back",
+  locked: "another connection holds the SQLite file for writing",
+  "disk-full": "no file of the limiter's process may grow or be written (prlimit)",
 };
 
-/** While it is disabled there is no connection that the removal of a toxic could wait for. */
-export const enableAgain = async (name: string, proxy: ProxyControl, options?: CallOptions): Promise<void> => {
-  await proxy.setEnabled(false, options);
-  await proxy.removeToxic(signOf(name).name, options);
-  await proxy.setEnabled(true, options);
+/** What an operator does to a service that works: nothing breaks, and callers notice no more than its size. */
+const OPERATOR_FAULTS = {
+  slowed: "each call takes several times as long",
+  "rolling-deploy": "all replicas are replaced, one after the other",
+  "new-month": "the clock of all parts is moved to just before the next month, which then comes",
 };
 
-/** A fault made of one toxic. */
-export const toxicFault = (
-  about: { name: string; stream: ToxicStream; what: string; shows: Fault["shows"] },
-  shape: ToxicShape,
-): Fault => ({
-  ...about,
-  ...(disablesWhenRemoved(shape) ? { disables: true } : {}),
-  put: (proxy, options) =>
-    proxy.addToxic({ ...shape, name: `${TOXIC_PREFIX}${about.name}`, stream: about.stream }, options),
-  take: async (proxy, options) => {
-    const { enabled } = await proxy.read(options);
-    await takeToxicAway(proxy, { ...shape, name: `${TOXIC_PREFIX}${about.name}` }, enabled, options);
-  },
-});
+export type Fault =
+  /** `fault` is a name of `LINK_FAULTS`. */
+  | { by: "link"; component: "limiter" | "keys" | "edge"; fault: string }
+  /** `replica`: which one of several, from 0. */
+  | { by: "process"; component: "limiter" | "keys" | "api"; fault: keyof typeof PROCESS_FAULTS; replica?: number }
+  | { by: "store"; component: "limiter"; fault: keyof typeof STORE_FAULTS }
+  | { by: "operator"; component: "service"; fault: keyof typeof OPERATOR_FAULTS }
+  /** Whatever the commands of the target file do (`faults`). */
+  | { by: "commands"; component: Component; fault: string };
+
+/** The name under which a target file has commands for a fault: `limiter.refused`. */
+export const faultKey = ({ component, fault }: Pick<Fault, "component" | "fault">): string => `${component}.${fault}`;
+
+/** What the fault does, in a sentence for people, and which direction of a link it hits. */
+export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: string; stream: FaultStream } => {
+  switch (fault.by) {
+    case "link":
+      return makeFault(fault.fault, { budgetMs: linkBudgetMs(fault.component, limits) });
+    case "process":
+      return { what: PROCESS_FAULTS[fault.fault], stream: "both" };
+    case "store":
+      return { what: STORE_FAULTS[fault.fault], stream: "both" };
+    case "operator":
+      return { what: OPERATOR_FAULTS[fault.fault], stream: "both" };
+    case "commands":
+      return { what: "what the commands of the target file do", stream: "both" };
+  }
+};
+
+/** The outcome of a call that needs a broken dependency (requirements 153, 213, 216). */
+export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
+  limiter: "429 limiter_unavailable",
+  keys: "503",
+};
+
+/**
+ * Beginnings of the outcomes that faults may cause: refusals; where the API itself or the way to it is broken also no answer,
+ * or an answer by a gateway that does not reach it.
+ */
+export const outcomesOf = (faults: readonly Fault[]): readonly string[] => {
+  const refusals = Object.values(REFUSAL_OF);
+  const cutsCalls = faults.some(({ component }) => component === "api" || component === "edge");
+  return cutsCalls ? [...refusals, "indeterminate", "edge "] : refusals;
+};

@@ -4,12 +4,12 @@
  * disable and enable, a new server where it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of
  * ours, listening, and with no step left that toxiproxy may still carry out.
  */
-
+import { controlGet, controlSend } from "../client/control-planes.ts";
+import type { TakeBack } from "../supervision/take-back.ts";
 import { isServing, type Serving } from "../tools/serving.ts";
-import type { ProxyState, Toxiproxy } from "../tools/toxiproxy.ts";
+import { openToxiproxy, type ProxyState, type Toxiproxy } from "../tools/toxiproxy.ts";
 import { type CallOptions, ToxiproxyError } from "../tools/toxiproxy-transport.ts";
-import { TOXIC_PREFIX } from "./fault.ts";
-import { FAULTS } from "./faults/catalogue.ts";
+import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 import { takeToxicAway } from "./take-toxic-away.ts";
 
 type HealOptions = CallOptions & {
@@ -19,44 +19,35 @@ type HealOptions = CallOptions & {
    */
   mayReset?: boolean;
   /**
-   * False where the fault did not disable the proxy: if it is disabled now, somebody else did that (default true). A toxic of a
-   * fault that disables says by its name that it was ours.
+   * False where the fault did not disable the proxy: if it is disabled now, somebody else did that (default true). The toxic of
+   * a fault that disables shows that it was us.
    */
   mayEnable?: boolean;
   /** The last rung, for a server of our own: makes it anew (`ToxiproxyServer.restart`). */
-  restart?: () => Promise<void>;
+  restart?: (() => Promise<void>) | undefined;
 };
 
-/**
- * `did` names each rung that was climbed, none when the link was whole; `trouble` what failed on the way. `gone`: there
- * is no such proxy or no server any more, so no fault either, and no link. `disabledByOthers`: nothing of ours is left on it,
- * and it is disabled. `serving`: what a caller finds in the end.
- */
 export type Healing = {
-  proxy: string;
   healed: boolean;
+  /** There is no such proxy or no server any more, so no fault either, and no link. */
   gone: boolean;
+  /** Nothing of ours is left on it, and it is disabled. */
   disabledByOthers: boolean;
+  /** What a caller finds in the end. */
   serving: Serving;
+  /** Each rung that was climbed, none when the link was whole. */
   did: string[];
+  /** What failed on the way. */
   trouble: string[];
 };
 
 const isGone = (error: unknown): boolean =>
   error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
-const isOurs = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);
-
-/** Toxics that stand for a disabled proxy. */
-const DISABLING: ReadonlySet<string> = new Set(
-  FAULTS.filter(({ make }) => make({ budgetMs: 1_000 }).disables === true).map(({ name }) => `${TOXIC_PREFIX}${name}`),
-);
-
 /** Whether a disabled proxy shows that we disabled it. */
-export const isDisabledByUs = ({ enabled, toxics }: ProxyState): boolean =>
-  !enabled && toxics.some(({ name }) => DISABLING.has(name));
+export const isDisabledByUs = ({ enabled, toxics }: ProxyState): boolean => !enabled && toxics.some(isSignOfDisabling);
 
-export const hasOurToxics = ({ toxics }: ProxyState): boolean => toxics.some(isOurs);
+export const hasOurToxics = ({ toxics }: ProxyState): boolean => toxics.some(isOurToxic);
 
 /** How long a step that was not answered is waited for; toxiproxy's own time-out is 25 s. */
 const LATE_MS = 10_000;
@@ -68,50 +59,53 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   const { mayReset = true, restart, mayEnable: enabling = true, ...call } = options;
   let mayEnable = enabling;
   const proxy = toxiproxy.proxy(name);
-  const ours = ({ toxics }: ProxyState): ProxyState["toxics"] => toxics.filter((toxic) => mayReset || isOurs(toxic));
+  const ours = ({ toxics }: ProxyState): ProxyState["toxics"] =>
+    toxics.filter((toxic) => mayReset || isOurToxic(toxic));
   const did: string[] = [];
   const trouble: string[] = [];
   let gone = false;
   let serving = "unseen" as Serving;
+  let state: ProxyState | null = null;
+  let whole = false;
 
   const attempt = async (what: string, step: () => Promise<unknown>): Promise<void> => {
     did.push(what);
     await step().catch((error: unknown) => void trouble.push((error as Error).message));
   };
-  const read = (): Promise<ProxyState | null> =>
-    proxy.read(call).catch((error: unknown) => {
+  /** Reads how the proxy is. It is whole when nothing is left to do for us: it may still be disabled, by somebody else. */
+  const look = async (): Promise<void> => {
+    state = await proxy.read(call).catch((error: unknown) => {
       gone ||= isGone(error);
       trouble.push((error as Error).message);
       return null;
     });
-  /** Nothing is left to do for us: it may still be disabled, by somebody else. */
-  const isClear = (state: ProxyState | null): state is ProxyState =>
-    state !== null && (state.enabled || !mayEnable) && ours(state).length === 0;
-  const isWhole = async (state: ProxyState | null): Promise<boolean> => {
-    if (!isClear(state)) return false;
+    // One that shows whose it is may be enabled, whatever else is known of it.
+    if (did.length === 0 && state !== null && isDisabledByUs(state)) mayEnable = true;
+    whole = false;
+    if (state === null || (!state.enabled && mayEnable) || ours(state).length > 0) return;
     serving = state.enabled ? await isServing(state, toxiproxy.apiUrl) : "refuses";
-    return serving !== "refuses" || !state.enabled;
+    whole = serving !== "refuses" || !state.enabled;
   };
-  const removeToxics = async (state: ProxyState | null): Promise<void> => {
+  const removeToxics = async (isEnabled: boolean): Promise<void> => {
     for (const toxic of state === null ? [] : ours(state))
-      await attempt(`DELETE toxic ${toxic.name}`, () =>
-        takeToxicAway(proxy, toxic, state?.enabled === true && mayEnable, call),
-      );
+      await attempt(`DELETE toxic ${toxic.name}`, () => takeToxicAway(proxy, toxic, isEnabled, call));
   };
-  const ladder: ((state: ProxyState | null) => Promise<void>)[] = [
-    async (state) => {
-      await removeToxics(state);
-      if (state?.enabled === false && mayEnable) await attempt("enabled=true", () => proxy.setEnabled(true, call));
+  const enable = (enabled: boolean): Promise<void> =>
+    attempt(`enabled=${enabled}`, () => proxy.setEnabled(enabled, call));
+  const ladder: (() => Promise<void>)[] = [
+    async () => {
+      await removeToxics(state?.enabled === true && mayEnable);
+      if (state?.enabled === false && mayEnable) await enable(true);
     },
     async () => {
       if (mayReset) await attempt("POST /reset", () => toxiproxy.reset(call));
     },
-    async (state) => {
+    async () => {
       // From here on it is disabled by us.
       mayEnable = true;
-      await attempt("enabled=false", () => proxy.setEnabled(false, call));
-      await removeToxics(state === null ? null : { ...state, enabled: false });
-      await attempt("enabled=true", () => proxy.setEnabled(true, call));
+      await enable(false);
+      await removeToxics(false);
+      await enable(true);
     },
     async () => {
       if (restart !== undefined) await attempt("restart of the server", restart);
@@ -119,22 +113,17 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   ];
   const isOver = (): boolean => gone || call.signal?.aborted === true;
 
-  let state = await read();
-  // One that shows whose it is may be enabled, whatever else is known of it.
-  if (state !== null && isDisabledByUs(state)) mayEnable = true;
-  let whole = await isWhole(state);
+  await look();
   for (let pass = 0; pass < PASSES && !isOver(); pass += 1) {
     for (const rung of ladder) {
       if (whole || isOver()) break;
-      await rung(state);
-      state = await read();
-      whole = await isWhole(state);
+      await rung();
+      await look();
     }
     if (!whole || toxiproxy.underWay() === 0) break;
     const late = AbortSignal.timeout(LATE_MS);
     await toxiproxy.settled(call.signal === undefined ? late : AbortSignal.any([call.signal, late]));
-    state = await read();
-    whole = await isWhole(state);
+    await look();
     if (toxiproxy.underWay() > 0) {
       whole = false;
       trouble.push(
@@ -144,12 +133,52 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     }
     if (whole) break;
   }
-  const disabledByOthers = state !== null && !state.enabled && !mayEnable && ours(state).length === 0;
-  if (state?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${state.listen}`);
-  if (state !== null && !whole && trouble.length === 0) {
-    const left = [...ours(state).map(({ name: toxic }) => toxic), ...(state.enabled ? [] : ["disabled"])];
+  const last = state as ProxyState | null;
+  const disabledByOthers = last !== null && !last.enabled && !mayEnable && ours(last).length === 0;
+  if (last?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${last.listen}`);
+  if (last !== null && !whole && trouble.length === 0) {
+    const left = [...ours(last).map((toxic) => toxic.name), ...(last.enabled ? [] : ["disabled"])];
     trouble.push(`every step was answered, and it still is as it was: ${left.join(", ")}`);
   }
   if (disabledByOthers) trouble.push("somebody else disabled it, so it stays disabled");
-  return { proxy: name, healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
+  return { healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
 };
+
+/** One proxy, on a server that others may use: what is not ours stays as it is. Throws a sentence unless it serves. */
+const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {
+  const toxiproxy = openToxiproxy(undo.api_url, { signal, callMs });
+  try {
+    const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
+    // Toxics live in the server's memory: with the server they are gone.
+    if (healing.gone) return "gone with its toxiproxy";
+    const did = healing.did.join(", ") || "nothing of ours was on it";
+    if (healing.disabledByOthers) return `${did}; somebody else disabled the proxy, so it stays disabled`;
+    if (!healing.healed) throw new Error(`proxy "${undo.proxy}" is not whole: ${healing.trouble.join("; ")}`);
+    if (healing.serving === "closes") {
+      throw new Error(`${did}; but proxy "${undo.proxy}" hangs up at once, because nobody answers at its upstream`);
+    }
+    return healing.did.length === 0 ? "it was whole" : did;
+  } finally {
+    await toxiproxy.close();
+  }
+};
+
+/** Read back, because a 200 alone changes nothing. Every plane is tried. */
+const change: TakeBack["change"] = async ({ planes }) => {
+  const troubles: string[] = [];
+  for (const { url, was } of planes) {
+    try {
+      await controlSend("PATCH", `${url}/deployment`, was);
+      const now = await controlGet<Record<string, unknown>>(`${url}/deployment`);
+      const differs = Object.keys(was).filter((field) => now[field] !== was[field]);
+      if (differs.length > 0) throw new Error(`${url}/deployment reads back another ${differs.join(", ")}`);
+    } catch (error) {
+      troubles.push((error as Error).message);
+    }
+  }
+  if (troubles.length > 0) throw new Error(troubles.join("; "));
+  return `put ${planes.flatMap(({ was }) => Object.keys(was)).join(", ")} back as before`;
+};
+
+/** Takes back what was done to proxies and control planes; handed to supervision/, which knows neither. */
+export const TAKE_BACK: TakeBack = { proxy, change };

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
-import { makeFault } from "./faults/catalogue.ts";
+import { makeFault } from "./link-faults.ts";
 import { watchLink } from "./link-watch.ts";
 
 const path = toxiproxyOrSkip();

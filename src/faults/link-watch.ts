@@ -1,22 +1,24 @@
 /**
- * A look at a proxied link whatever is spoken on it: seen once whole, then again while a fault is in. Redis and HTTP are
- * asked for something that they answer in full; of anything else it is compared what comes back on a question that it does
- * not understand. What looks the same before the fault proves nothing, and is not offered as a proof.
+ * Looks at a proxied link whatever is spoken on it: once while it is whole, then again while a fault is in. Redis and HTTP are
+ * asked for something that they answer in full; of anything else the reaction to a question that it does not understand is
+ * compared. A look that is the same before the fault proves nothing.
  */
-
 import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
-import type { Fault } from "./fault.ts";
+import type { LinkFault } from "./link-faults.ts";
 
 type LinkWatch = {
   speaks: "http" | "redis" | "something else";
   /** False where the link looks like that already when it is whole. */
-  canShow(fault: Fault): boolean;
+  canShow(fault: LinkFault): boolean;
   look(): Promise<LinkSeen>;
   /** Whether the link looks otherwise than whole, whatever was done to it. */
   isChanged(now: LinkSeen): boolean;
 };
 
-/** What a busy machine alone does not make of a look. */
+/** How much longer than its budget a caller of the link would wait: silence beyond it is the fault's. */
+export const PROBE_OVER_BUDGET_MS = 500;
+
+/** A busy machine alone does not make a look so much slower. */
 const SLOWER_TIMES = 5;
 const SLOWER_MS = 200;
 
@@ -25,19 +27,14 @@ const PINGS = 30;
 const PING = "*1\r\n$4\r\nPING\r\n";
 
 /** Answers with as many lines as it was pinged: `+PONG`, or an error for each where it wants a password. */
-const redisPings = (link: string, giveUpMs: number): LinkProbe => {
-  const { host, port } = httpProbe(link, "/", giveUpMs);
-  return {
-    host,
-    port,
-    giveUpMs,
-    request: PING.repeat(PINGS),
-    isComplete: (received) => {
-      const text = received.toString("latin1");
-      return /^[+-]/.test(text) && text.split("\r\n").length > PINGS;
-    },
-  };
-};
+const redisPings = (link: string, giveUpMs: number): LinkProbe => ({
+  ...httpProbe(link, "/", giveUpMs),
+  request: PING.repeat(PINGS),
+  isComplete: (received) => {
+    const text = received.toString("latin1");
+    return /^[+-]/.test(text) && text.split("\r\n").length > PINGS;
+  },
+});
 
 /** `null`: nobody listens there that can be reached from here. `link` is `host:port` of the proxy's listener. */
 export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWatch | null> => {

@@ -2,9 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
-import { makeFault } from "./faults/catalogue.ts";
-import { heal } from "./healing.ts";
-import { TAKE_BACK } from "./take-back.ts";
+import { heal, TAKE_BACK } from "./healing.ts";
+import { makeFault } from "./link-faults.ts";
 
 const path = toxiproxyOrSkip();
 

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
-import { makeFault } from "./faults/catalogue.ts";
+import { makeFault } from "./link-faults.ts";
 
 const path = toxiproxyOrSkip();
 /** A plain DELETE wedges the server within three of them. */

@@ -11,7 +11,7 @@ import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
-import { TAKE_BACK } from "./take-back.ts";
+import { TAKE_BACK } from "./healing.ts";
 import { createWatchdogLease, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
 
 const CALL_MS = 1_000;

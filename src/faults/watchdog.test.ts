@@ -10,7 +10,7 @@ import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
-import { makeFault } from "./faults/catalogue.ts";
+import { makeFault } from "./link-faults.ts";
 import { createWatchdogLease } from "./watchdog-lease.ts";
 import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
-import type { Disturbance } from "../faults/beside-load/disturbance.ts";
+import type { Fault } from "../faults/fault.ts";
 import { outcomesOf } from "../history/outcomes-of.fixture.ts";
 import type { RunDocument, StageSummary } from "../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
@@ -201,9 +201,9 @@ describe.concurrent("a run on a target file", () => {
     }));
 
   test.each([
-    ["process-fault", "api", "killed"],
-    ["service-change", "service", "rolling-deploy"],
-  ] as const)("takes a restart by our own %s %s.%s for ours, and says so", (kind, link, fault) =>
+    ["process", "api", "killed"],
+    ["operator", "service", "rolling-deploy"],
+  ] as const)("takes a restart by our own %s %s.%s for ours, and says so", (by, component, fault) =>
     withRig(async ({ folder, stub }) => {
       const restarts = join(folder, "restarts");
       const counting = createServer((_, res) => {
@@ -221,10 +221,13 @@ describe.concurrent("a run on a target file", () => {
             permits: { writes: false, quota_burn: false, chaos: true, load_max_rps: 200 },
             observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } },
             // Healing is tried once beforehand, and that may restart as well.
-            faults: { [`${link}.${fault}`]: { inject: ["printf x >> restarts"], heal: ["printf x >> restarts"] } },
+            faults: { [`${component}.${fault}`]: { inject: ["printf x >> restarts"], heal: ["printf x >> restarts"] } },
           }),
           stages: () => [
-            { ...(stage as LoadStage), disturbance: { kind, link, fault, name: "ours", holdMs: 200 } as Disturbance },
+            {
+              ...(stage as LoadStage),
+              disturbance: { kind: "faults", name: "ours", faults: [{ by, component, fault } as Fault], holdMs: 200 },
+            },
           ],
         });
         expect(readFileSync(restarts, "utf8").length).toBeGreaterThan(0);
@@ -244,7 +247,12 @@ describe.concurrent("a run on a target file", () => {
       const broken = (fault: string): LoadStage => ({
         ...stage,
         name: fault,
-        disturbance: { kind: "process-fault", link: "limiter", fault, name: fault, holdMs: 200 } as Disturbance,
+        disturbance: {
+          kind: "faults",
+          name: fault,
+          faults: [{ by: "process", component: "limiter", fault } as Fault],
+          holdMs: 200,
+        },
       });
       const commands = (fault: string) => ({ inject: [`touch in-${fault}`], heal: [`test ! -e in-${fault}`] });
       const document = await playQuietly({

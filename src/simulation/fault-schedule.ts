@@ -2,14 +2,14 @@
  * A schedule of faults beside a load, as data: which links, which faults, when, how long, overlapping, under which load.
  * Drawn from a seed, so that number n of a seed is the same schedule wherever it is played.
  */
-import { FAULT_NAMES } from "../faults/faults/catalogue.ts";
+import { LINK_FAULTS } from "../faults/link-faults.ts";
 import { pick, saltOf, uniform, whole } from "../workload/random.ts";
 
 export type ExploredLink = "limiter" | "keys";
 
 export type FaultEvent = {
   link: ExploredLink;
-  /** A name of faults/faults/catalogue.ts. */
+  /** A name of faults/link-faults.ts. */
   fault: string;
   /** From the first arrival of the load. */
   atMs: number;
@@ -69,7 +69,7 @@ const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw
     const share = uniform(seed, n, own("length")) ** 2;
     const event: FaultEvent = {
       link: pick(seed, n, own("link"), links),
-      fault: pick(seed, n, own("fault"), FAULT_NAMES),
+      fault: pick(seed, n, own("fault"), LINK_FAULTS),
       atMs: least + whole(seed, n, own("begin"), most - least),
       forMs: Math.round(LASTS_MS.least + share * (LASTS_MS.most - LASTS_MS.least)),
     };

@@ -1,7 +1,7 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
 
 import { routeOf } from "../contract/routes.ts";
-import { FAULT_NAMES } from "../faults/faults/catalogue.ts";
+import { LINK_FAULTS } from "../faults/link-faults.ts";
 import type { Claim } from "../history/run-document.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
@@ -92,7 +92,7 @@ export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | n
     schedule.ratePerS > 0 &&
     schedule.events.every(
       ({ link, fault, atMs, forMs }) =>
-        (link === "limiter" || link === "keys") && FAULT_NAMES.includes(fault) && atMs >= 0 && forMs > 0,
+        (link === "limiter" || link === "keys") && LINK_FAULTS.includes(fault) && atMs >= 0 && forMs > 0,
     );
   if (!isWhole) {
     throw new CrashFileError(

@@ -1,7 +1,7 @@
 /** The whole platform in virtual time, in its thread: the faults do what they are called, and planted mutants are found. */
 import { afterAll, describe, expect, test } from "vitest";
-import { EXPERIMENTS } from "../faults/experiments/catalogue.ts";
-import { REFUSAL_OF } from "../faults/experiments/experiment-entry.ts";
+import { EXPERIMENTS } from "../faults/experiments.ts";
+import { REFUSAL_OF } from "../faults/fault.ts";
 import { drawSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, searchSchedules } from "./search-schedules.ts";
 import { startVirtualPlayer } from "./virtual-player.ts";
@@ -11,10 +11,10 @@ describe("the healthy platform", { timeout: 60_000 }, () => {
   afterAll(player.close);
 
   /** Those with one broken link behind the API: processes and stores are none in virtual time. */
-  const onLinks = [...EXPERIMENTS.values()].flatMap(({ name, breaks, refuses, pastTheCap }) => {
-    const [{ by, link, fault }] = breaks;
-    const isOne = breaks.length === 1 && by === "link" && link !== "edge" && pastTheCap !== true;
-    return isOne ? [{ name, link, fault, refuses }] : [];
+  const onLinks = [...EXPERIMENTS.values()].flatMap(({ name, faults, refuses, pastTheCap }) => {
+    const [{ by, component: link, fault }] = faults;
+    if (faults.length > 1 || by !== "link" || link === "edge" || pastTheCap) return [];
+    return [{ name, link, fault, refuses }];
   });
 
   test.each(onLinks)("$name: refuses as the experiment says, and every invariant holds", async (one) => {

@@ -5,7 +5,7 @@ import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
-import { makeFault } from "../faults/faults/catalogue.ts";
+import { makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";

@@ -8,7 +8,7 @@ import { moveClock } from "../deployments/deployment-clock.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
 import { stageTenants } from "../deployments/stage-tenants.ts";
-import { breaksEdge, movesClock } from "../faults/beside-load/disturbance.ts";
+import { consequencesOf } from "../faults/disturbance.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 const isOurs = (deployment: Deployment): deployment is Deployment & { own: OwnParts } => deployment.own !== undefined;
@@ -17,7 +17,7 @@ const asNeeded = async (plan: LoadStage, deployment: Deployment & { own: OwnPart
   const asItIs: Replicated = { deployment, close: async () => undefined };
   if (plan.replicas !== undefined && plan.replicas > 1) return withReplicas(deployment, plan.replicas);
   const edge = deployment.faults?.links.edge;
-  if (edge === undefined || !breaksEdge(plan.disturbance)) return asItIs;
+  if (edge === undefined || !consequencesOf(plan.disturbance).breaksEdge) return asItIs;
   const { target } = deployment;
   return {
     ...asItIs,
@@ -32,7 +32,7 @@ export const deploymentFor = async (plan: LoadStage, deployment: Deployment): Pr
   const opened = await asNeeded(plan, { ...deployment, target });
   const close = async (): Promise<void> => {
     await opened.close();
-    if (movesClock(plan.disturbance)) await moveClock(deployment.target, 0);
+    if (consequencesOf(plan.disturbance).movesClock) await moveClock(deployment.target, 0);
   };
   return { ...opened, close };
 };

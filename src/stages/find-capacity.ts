@@ -6,7 +6,7 @@
 import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
-import { waysOf } from "../faults/beside-load/ways.ts";
+import { capabilitiesOf } from "../faults/capabilities.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";
@@ -24,7 +24,7 @@ export const findCapacity = async (context: RunContext, deployment: Deployment, 
   if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
   if (context.signal.aborted || stoppedBy(context) !== null) return;
   // What will be skipped needs no rate.
-  if (stageMissing(plan, waysOf(deployment)).length > 0) return;
+  if (stageMissing(plan, capabilitiesOf(deployment)).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
     kind: "load",

@@ -14,13 +14,12 @@ import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
 import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import { disturb } from "../faults/beside-load/disturb.ts";
-import { type Disturbance, type Disturbed, faultOf } from "../faults/beside-load/disturbance.ts";
-import { broughtAboutBy, watchBesideFault } from "../faults/beside-load/errors-beside-a-fault.ts";
-import { faultRecords } from "../faults/beside-load/fault-beside-load.ts";
-import { faultFacts } from "../faults/beside-load/fault-facts.ts";
-import { createRecentCalls } from "../faults/beside-load/recent-calls.ts";
-import { disturbanceMissing, type Ways, waysOf } from "../faults/beside-load/ways.ts";
+import { capabilitiesOf, disturbanceMissing, type FaultCapabilities } from "../faults/capabilities.ts";
+import { disturb, faultRecords } from "../faults/disturb.ts";
+import { consequencesOf, type Disturbance, type Disturbed } from "../faults/disturbance.ts";
+import { watchBesideFault } from "../faults/errors-beside-a-fault.ts";
+import { faultFacts } from "../faults/pace.ts";
+import { createRecentCalls } from "../faults/seen-by-callers.ts";
 import { FaultStates } from "../history/fault-states.ts";
 import type { FaultLine, Line, MarkLine } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
@@ -74,10 +73,14 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
   });
 
 /** What the deployment lacks for the stage, by name. */
-export const stageMissing = (plan: LoadStage, ways: Ways, view: TargetView = viewOf(ways.target)): string[] => [
+export const stageMissing = (
+  plan: LoadStage,
+  can: FaultCapabilities,
+  view: TargetView = viewOf(can.target),
+): string[] => [
   ...storyOfPlan(plan).missing(view),
-  ...disturbanceMissing(plan.disturbance, ways),
-  ...capMissing(plan, ways.target),
+  ...disturbanceMissing(plan.disturbance, can),
+  ...capMissing(plan, can.target),
 ];
 
 const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
@@ -114,11 +117,10 @@ const play = async (
   };
   const ratePerS = profilePeakPerS(job.profile);
   const { recovery_deadline_ms: recoveryMs } = faultFacts(disturbance, ratePerS, deployment.target.limits);
-  const fault = faultOf(disturbance);
   const errors =
     recoveryMs === undefined
       ? undefined
-      : watchBesideFault(deployment.budget, recoveryMs, fault === null ? undefined : broughtAboutBy(fault));
+      : watchBesideFault(deployment.budget, recoveryMs, consequencesOf(disturbance).mayCause);
   let disturbed: Disturbed = { problems: [], notes: [] };
   let seenAtDisturbance: Observed | undefined;
   const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
@@ -248,7 +250,7 @@ export const playLoadStage = async (
   const view = viewWith(deployment, readings);
   const refusal = closedLoopRefusal(plan, target);
   if (refusal !== null) throw new Error(refusal);
-  const lacking = stageMissing(plan, waysOf(deployment), view);
+  const lacking = stageMissing(plan, capabilitiesOf(deployment), view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = plannedFor(plan, deployment, view);

@@ -3,7 +3,7 @@
 import { type EmbeddedWish, plannedEmbedded } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { plannedTenants } from "../deployments/stage-tenants.ts";
-import type { Ways } from "../faults/beside-load/ways.ts";
+import type { FaultCapabilities } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
 import { stageMissing } from "./load-stage.ts";
 import { readTarget } from "./prepare-target.ts";
@@ -59,7 +59,7 @@ export const planStages = async ({
   const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
   const without = embedded ? null : faultsMissing(target);
-  const ways: Ways = {
+  const can: FaultCapabilities = {
     target,
     isProxied: (link) => without === null && (embedded || target.toxiproxy?.proxies?.[link] !== undefined),
     proxyMissing: without ?? "",
@@ -70,7 +70,7 @@ export const planStages = async ({
     return planOfStage(
       plan,
       { target, embedded },
-      stageMissing(plan, embedded ? { ...ways, target: plannedTenants(plan.tenants, target) } : ways),
+      stageMissing(plan, embedded ? { ...can, target: plannedTenants(plan.tenants, target) } : can),
     );
   });
   return {

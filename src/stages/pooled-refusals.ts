@@ -3,7 +3,7 @@
  * too few calls for a 99th percentile: within the dependency's budget and 50 ms. Time is the machine's as well, so it is a
  * *should*, and what a disturbed machine refused is left out; that nobody hangs is the `must` of `refuses-in-time`.
  */
-import { REFUSAL_OF } from "../faults/experiments/experiment-entry.ts";
+import { REFUSAL_OF } from "../faults/fault.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";

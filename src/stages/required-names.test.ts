@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EXPERIMENTS } from "../faults/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../faults/experiments.ts";
 import { misspeltRequired } from "./required-names.ts";
 
 const said = (name: string): string[] => misspeltRequired({ required: [name] });

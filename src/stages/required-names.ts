@@ -1,7 +1,7 @@
 /** Names of `required` that look like misspelt ones: without a word, such a run would end inconclusive only when it is over. */
 
 import { nearest } from "../contract/nearest.ts";
-import { EXPERIMENTS } from "../faults/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../faults/experiments.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
 import type { Target } from "../target/target.ts";

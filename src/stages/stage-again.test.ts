@@ -8,7 +8,12 @@ import type { StageOutcome } from "../history/stage-outcome.ts";
 import { stageAgain } from "./stage-again.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
-const fault = { kind: "link-fault", name: "x", link: "limiter", fault: "reset", holdMs: 3_000 } as const;
+const fault = {
+  kind: "faults",
+  name: "x",
+  faults: [{ by: "link", component: "limiter", fault: "reset" }],
+  holdMs: 3_000,
+} as const;
 const plan: LoadStage = {
   kind: "load",
   name: "x",

@@ -4,7 +4,7 @@
  * decided is never played again. What becomes of the claims: history/played-again.ts.
  */
 
-import { isDrawn, movesClock } from "../faults/beside-load/disturbance.ts";
+import { consequencesOf } from "../faults/disturbance.ts";
 import { isUndecided, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
@@ -21,11 +21,11 @@ const wasDisturbed = (host: StageHost | undefined): boolean => host !== undefine
 
 /** It uses up what it is about: units that are the last of their organizations, or the beginning of a month. */
 const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
-  tenants === "last-units" || story === "last-units" || movesClock(disturbance);
+  tenants === "last-units" || story === "last-units" || consequencesOf(disturbance).movesClock;
 
 /** The stage to play once more; `null` where it is decided, or where the machine is not the reason that anybody saw. */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
-  if (plan.kind !== "load" || plan.disturbance === undefined || isDrawn(plan.disturbance)) return null;
+  if (plan.kind !== "load" || plan.disturbance === undefined || consequencesOf(plan.disturbance).isDrawn) return null;
   const { claims, facts, isLeftBroken } = outcome;
   if (happensOnce(plan) || !claims.some(isUndecided) || claims.some(isBroken) || isLeftBroken) return null;
   return wasDisturbed(facts.host) ? { ...plan, name: secondOf(plan.name) } : null;

@@ -3,7 +3,7 @@
  * judge it, what it must reach.
  */
 
-import { type Disturbance, isDrawn } from "../faults/beside-load/disturbance.ts";
+import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
 import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
 import type { Target } from "../target/target.ts";
@@ -79,7 +79,7 @@ export const driverOf = (plan: StagePlan): string => (plan.kind === "verify" ? "
 
 /** Whether the stage is made for nothing of what its judges are about, so that what does not come about is no doubt. */
 export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): boolean =>
-  reaches === undefined || objectives === true || isDrawn(disturbance);
+  reaches === undefined || objectives === true || consequencesOf(disturbance).isDrawn;
 
 /** Which invariants judge what kind of stage. A stage is judged only by what it can reach. */
 export const EVERYWHERE = [

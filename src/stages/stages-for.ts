@@ -1,7 +1,7 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
 
 import { plannedTenants } from "../deployments/stage-tenants.ts";
-import type { Disturbance } from "../faults/beside-load/disturbance.ts";
+import type { Disturbance } from "../faults/disturbance.ts";
 import type { Target } from "../target/target.ts";
 import type { Intent } from "../target/target-guard.ts";
 import { chosenRules } from "../verify/catalogue.ts";

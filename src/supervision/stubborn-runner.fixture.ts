@@ -2,7 +2,7 @@
  * For tests: a runner that starts stubborn children and a fault, says what it made in one line of JSON, and then waits
  * to be killed. Run as `node stubborn-runner.fixture.ts JOURNAL [TOXIPROXY_API PROXY]`.
  */
-import { makeFault } from "../faults/faults/catalogue.ts";
+import { makeFault } from "../faults/link-faults.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { Journal } from "./journal.ts";

@@ -12,7 +12,7 @@ import { pause } from "./waiting.ts";
 
 type CallLimits = { signal: AbortSignal; callMs: number };
 
-/** What knows proxies and control planes, handed in (faults/take-back.ts); each returns what it did. */
+/** What knows proxies and control planes, handed in (faults/healing.ts); each returns what it did. */
 export type TakeBack = {
   proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
   change(undo: ChangeUndo, limits: CallLimits): Promise<string>;

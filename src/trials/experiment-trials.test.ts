@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EXPERIMENTS } from "../faults/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../faults/experiments.ts";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";

@@ -1,8 +1,8 @@
 /**
- * A fault of one link beside the calls of a small stage, one of `faults/faults/catalogue.ts` by name and by what it looks like: asked
+ * A fault of one link beside the calls of a small stage, one of `faults/link-faults.ts` by name and by what it looks like: asked
  * for, seen to bite, healed. So `limiter-refused` is the same here as in a suite, though no proxy stands on the link.
  */
-import { makeFault } from "../faults/faults/catalogue.ts";
+import { makeFault } from "../faults/link-faults.ts";
 import type { FaultLine } from "../history/line.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";

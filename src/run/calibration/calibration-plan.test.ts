@@ -64,10 +64,9 @@ describe("what is calibrated", () => {
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {
     const disturbance: LoadStage["disturbance"] = {
-      kind: "link-fault",
+      kind: "faults",
       name: "limiter-refused",
-      link: "limiter",
-      fault: "refused",
+      faults: [{ by: "link", component: "limiter", fault: "refused" }],
       holdMs: 100,
     };
     const broken = stage("broken", { story: "broken-dependency", disturbance, judges: ["fails-closed"] });

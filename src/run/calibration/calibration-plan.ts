@@ -1,8 +1,8 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
 
 import type { Deployment } from "../../deployments/deployment.ts";
-import { breaks } from "../../faults/beside-load/disturbance.ts";
-import { waysOf } from "../../faults/beside-load/ways.ts";
+import { capabilitiesOf } from "../../faults/capabilities.ts";
+import { consequencesOf } from "../../faults/disturbance.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { plannedFor, stageMissing } from "../../stages/load-stage.ts";
 import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
@@ -21,7 +21,7 @@ const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ?
 
 /** What is broken shows what is decided then, and how long that takes is not asked. */
 const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
-  !breaks(disturbance) || objectives === true || judges.some((id) => TIMED.has(id));
+  !consequencesOf(disturbance).breaks || objectives === true || judges.some((id) => TIMED.has(id));
 
 export type Ceiling = {
   mode: "a line each" | "folded";
@@ -60,7 +60,7 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
   const peaks = new Map<DriverName, number>();
   for (const plan of plans) {
     if (plan.kind !== "load" || plan.driver === "autocannon") continue;
-    if (!isAboutTime(plan) || stageMissing(plan, waysOf(deployment)).length > 0) continue;
+    if (!isAboutTime(plan) || stageMissing(plan, capabilitiesOf(deployment)).length > 0) continue;
     const planned = plannedFor(plan, deployment);
     const peak =
       planned === null

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../../faults/experiments.ts";
 import type { Target } from "../../target/target.ts";
 import { chosenExperiments } from "./chosen.ts";
 
@@ -15,7 +15,9 @@ const toxiproxy = { api_url: "http://127.0.0.1:1", proxies: { limiter: "l" } };
 test("without names it is all that the deployment can have", () => {
   const all = [...EXPERIMENTS.values()];
   expect(names(null)).toEqual(all.filter(({ store }) => store !== "redis").map(({ name }) => name));
-  const onItsLink = all.filter(({ breaks }) => breaks.every(({ by, link }) => by === "link" && link === "limiter"));
+  const onItsLink = all.filter(({ faults }) =>
+    faults.every(({ by, component }) => by === "link" && component === "limiter"),
+  );
   const caps = { global_in_flight: 10 };
   expect(names({ toxiproxy, limits: caps })).toEqual(onItsLink.map(({ name }) => name));
   expect(names({ toxiproxy })).toEqual(onItsLink.flatMap(({ name, pastTheCap }) => (pastTheCap ? [] : name)));

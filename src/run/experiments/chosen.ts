@@ -1,8 +1,8 @@
 /** Which experiments a command plays: those that were named, or all that the deployment can have. */
 
 import { noSuch } from "../../contract/nearest.ts";
-import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
-import type { Breakage, BrokenPart, ExperimentEntry } from "../../faults/experiments/experiment-entry.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
+import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import type { Target } from "../../target/target.ts";
 import { UsageError } from "../exit-codes.ts";
 
@@ -13,20 +13,20 @@ const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
 const OF_SCENARIOS = "service";
 
 /** The experiments that a target file's own commands bring about; those of the catalogue keep what must hold of them. */
-const byCommands = ({ faults = {} }: Target): ExperimentEntry[] =>
+const byCommands = ({ faults = {} }: Target): Experiment[] =>
   Object.keys(faults).flatMap((key) => {
-    const [, link, fault] = KEY.exec(key) ?? [];
-    if (link === undefined || fault === undefined) {
+    const [, component, fault] = KEY.exec(key) ?? [];
+    if (component === undefined || fault === undefined) {
       throw new UsageError(
         `faults of the target file: expected names such as "limiter.refused" (limiter, keys, api, edge or service, a dot, a fault in small letters), but got "${key}"`,
       );
     }
-    if (link === OF_SCENARIOS) return [];
-    const known = EXPERIMENTS.get(`${link}-${fault}`);
+    if (component === OF_SCENARIOS) return [];
+    const known = EXPERIMENTS.get(`${component}-${fault}`);
     return (
       known ?? {
-        name: `${link}-${fault}`,
-        breaks: [{ by: "command", link: link as BrokenPart, fault }],
+        name: `${component}-${fault}`,
+        faults: [{ by: "commands", component: component as Component, fault }],
         refuses: "some",
         holds: "what is refused because of it is refused as the contract says, and what is admitted is charged once",
       }
@@ -34,19 +34,19 @@ const byCommands = ({ faults = {} }: Target): ExperimentEntry[] =>
   });
 
 /** All of the catalogue, and what the target file adds. */
-export const experimentsFor = (target: Target | null): ReadonlyMap<string, ExperimentEntry> =>
+export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
 /** Those that the deployment has a proxy or a command for; the embedded one (`null`) has all that its store can have. */
-const possible = (target: Target | null, limiter: "sqlite" | "redis"): ExperimentEntry[] => {
+const possible = (target: Target | null, limiter: "sqlite" | "redis"): Experiment[] => {
   const all = [...experimentsFor(target).values()];
   if (target === null) return all.filter(({ store = limiter }) => store === limiter);
   const { toxiproxy, faults = {}, limits } = target;
-  const canBreak = ({ by, link, fault }: Breakage): boolean =>
-    `${link}.${fault}` in faults || (by === "link" && toxiproxy?.proxies?.[link] !== undefined);
+  const canBreak = (fault: Fault): boolean =>
+    faultKey(fault) in faults || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
   return all.filter(
-    ({ breaks, pastTheCap }) =>
-      breaks.every(canBreak) && (pastTheCap !== true || limits?.global_in_flight !== undefined),
+    (experiment) =>
+      experiment.faults.every(canBreak) && (experiment.pastTheCap !== true || limits?.global_in_flight !== undefined),
   );
 };
 
@@ -56,7 +56,7 @@ export const chosenExperiments = (
   names: readonly string[],
   short: boolean,
   limiter: "sqlite" | "redis" = "sqlite",
-): readonly ExperimentEntry[] => {
+): readonly Experiment[] => {
   const known = experimentsFor(target);
   const unknown = names.find((name) => !known.has(name));
   if (unknown !== undefined) {
@@ -65,7 +65,7 @@ export const chosenExperiments = (
     );
   }
   if (names.length > 0) {
-    const chosen = [...new Set(names)].map((name) => known.get(name) as ExperimentEntry);
+    const chosen = [...new Set(names)].map((name) => known.get(name) as Experiment);
     const wrong = target === null && chosen.find(({ store = limiter }) => store !== limiter);
     if (wrong) {
       throw new UsageError(`${wrong.name} needs a limiter in ${wrong.store}: expected --limiter ${wrong.store}`);

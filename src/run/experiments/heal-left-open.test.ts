@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { makeFault } from "../../faults/faults/catalogue.ts";
+import { makeFault } from "../../faults/link-faults.ts";
 import { Journal } from "../../supervision/journal.ts";
 import { RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";

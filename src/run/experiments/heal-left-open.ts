@@ -4,8 +4,7 @@
  * fault of ours is found that no journal knows of, by the name of its toxic.
  */
 import { dirname } from "node:path";
-import { hasOurToxics, heal, isDisabledByUs } from "../../faults/healing.ts";
-import { TAKE_BACK } from "../../faults/take-back.ts";
+import { hasOurToxics, heal, isDisabledByUs, TAKE_BACK } from "../../faults/healing.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { type Effect, notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";

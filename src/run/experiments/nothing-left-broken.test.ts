@@ -4,7 +4,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeFault } from "../../faults/faults/catalogue.ts";
+import { makeFault } from "../../faults/link-faults.ts";
 import { Journal } from "../../supervision/journal.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";

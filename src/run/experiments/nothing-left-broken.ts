@@ -4,8 +4,8 @@
  * brought about) counts as left until it has been healed.
  */
 import { dirname } from "node:path";
-import { TOXIC_PREFIX } from "../../faults/fault.ts";
 import { hasOurToxics } from "../../faults/healing.ts";
+import { isOurToxic } from "../../faults/link-faults.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
@@ -70,7 +70,7 @@ export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<s
   const left = leftOpenUnder(reports).flatMap((open) => leftBy(open, suspect, states));
   if (left.length === 0) {
     for (const { name, toxics } of states) {
-      const ours = toxics.filter((toxic) => toxic.name.startsWith(TOXIC_PREFIX)).map((toxic) => `"${toxic.name}"`);
+      const ours = toxics.filter(isOurToxic).map((toxic) => `"${toxic.name}"`);
       if (ours.length === 0) continue;
       left.push({
         what: `the proxy "${name}" has ${ours.join(", ")}: by its name a floodgate put it there`,

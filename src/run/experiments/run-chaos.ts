@@ -61,7 +61,7 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   if (request.healFirst === true) await healBeforehand(request.reports, [prepared], request.events.warning);
   await requireWholeProxies(
     prepared,
-    new Set(chosen.flatMap(({ breaks }) => breaks.map(({ link }) => link))),
+    new Set(chosen.flatMap(({ faults }) => faults.map(({ component }) => component))),
     request.reports,
   );
   return prepared;

@@ -1,7 +1,7 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
 
 import type { RunContext } from "../../deployments/run-context.ts";
-import { faultRecords } from "../../faults/beside-load/fault-beside-load.ts";
+import { faultRecords } from "../../faults/disturb.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";

@@ -3,7 +3,8 @@
  * Each really happens to the embedded deployment; to anybody else's by the commands of its target file.
  */
 
-import type { ServiceChange } from "../../faults/beside-load/disturbance.ts";
+import type { Faults } from "../../faults/disturbance.ts";
+import type { Fault } from "../../faults/fault.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
 import { EVERYWHERE, loadStage, STREAMS } from "../../stages/stage-plan.ts";
 
@@ -16,20 +17,14 @@ const REPLICAS = 2;
 /** Where nobody is meant to be refused, those who judge refusals have nothing to see. */
 const CALM = ["first-failing-check-decides", "counts-agree"];
 
-const change = (name: string, fault: ServiceChange["fault"], holdMs: number): ServiceChange => ({
-  kind: "service-change",
-  name,
-  link: "service",
-  fault,
-  holdMs,
-});
+const one = (name: string, holdMs: number, fault: Fault): Faults => ({ kind: "faults", name, faults: [fault], holdMs });
 
 /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
 export const brownout = (): LoadStage =>
   loadStage({
     name: "brownout",
     durationS: AT_MOST_S,
-    disturbance: change("brownout", "slowed", HOLD_MS),
+    disturbance: one("brownout", HOLD_MS, { by: "operator", component: "service", fault: "slowed" }),
     judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
     reaches: ["200", "429 b2b_overloaded"],
   });
@@ -40,14 +35,12 @@ export const replicaLost = (): LoadStage =>
     name: "replica-lost",
     replicas: REPLICAS,
     durationS: AT_MOST_S,
-    disturbance: {
-      kind: "process-fault",
-      name: "replica-lost",
-      link: "api",
+    disturbance: one("replica-lost", HOLD_MS, {
+      by: "process",
+      component: "api",
       fault: "killed",
-      holdMs: HOLD_MS,
       replica: REPLICAS - 1,
-    },
+    }),
     judges: [...CALM, "recovers", "slots-are-given-back"],
     reaches: ["200"],
   });
@@ -58,7 +51,7 @@ export const rollingDeploy = (): LoadStage =>
     name: "rolling-deploy",
     replicas: REPLICAS,
     durationS: AT_MOST_S,
-    disturbance: change("rolling-deploy", "rolling-deploy", 0),
+    disturbance: one("rolling-deploy", 0, { by: "operator", component: "service", fault: "rolling-deploy" }),
     judges: [...CALM, ...STREAMS],
     reaches: ["200"],
   });
@@ -68,13 +61,7 @@ export const coldStart = (): LoadStage =>
   loadStage({
     name: "cold-start-under-load",
     durationS: RAMP_S,
-    disturbance: {
-      kind: "process-fault",
-      name: "cold-start-under-load",
-      link: "api",
-      fault: "restarted",
-      holdMs: 500,
-    },
+    disturbance: one("cold-start-under-load", 500, { by: "process", component: "api", fault: "restarted" }),
     judges: [...CALM, "recovers", "slots-are-given-back"],
     reaches: ["200"],
   });

@@ -1,13 +1,7 @@
 /** An experiment of the catalogue as a stage: which load beside it, who judges, what has to be seen. */
 
-import type { Fault, LinkFault, OneFault } from "../../faults/beside-load/disturbance.ts";
-import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
-import {
-  type Breakage,
-  type BrokenPart,
-  type ExperimentEntry,
-  REFUSAL_OF,
-} from "../../faults/experiments/experiment-entry.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
+import { type Component, REFUSAL_OF } from "../../faults/fault.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
 import type { LoadStage, SuiteFor } from "../../stages/stage-plan.ts";
@@ -30,13 +24,13 @@ const TIMES_CAP = 1.7;
 const HOLD_MS = 3_000;
 
 /** The part that decides how long a call waits. */
-const slowest = ({ breaks }: ExperimentEntry): Exclude<BrokenPart, "service"> => {
-  const [first = "limiter"] = breaks.flatMap(({ link }) => (link === "service" ? [] : [link]));
-  return breaks.some(({ link }) => link === "keys") ? "keys" : first;
+const slowest = ({ faults }: Experiment): Exclude<Component, "service"> => {
+  const [first = "limiter"] = faults.flatMap(({ component }) => (component === "service" ? [] : [component]));
+  return faults.some(({ component }) => component === "keys") ? "keys" : first;
 };
 
 /** Calls per second; `undefined`: what the story gives fits. */
-const rateBeside = (entry: ExperimentEntry, { target, embedded }: SuiteFor): number | undefined => {
+const rateBeside = (entry: Experiment, { target, embedded }: SuiteFor): number | undefined => {
   const link = slowest(entry);
   const isPast = entry.pastTheCap === true;
   if (embedded && entry.load === "few-keys") return RATE_FEW_KEYS_PER_S;
@@ -56,7 +50,7 @@ const rateBeside = (entry: ExperimentEntry, { target, embedded }: SuiteFor): num
 };
 
 /** A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides. */
-const reachesOf = (entry: ExperimentEntry, embedded: boolean): string[] => {
+const reachesOf = (entry: Experiment, embedded: boolean): string[] => {
   const link = slowest(entry);
   const shed = entry.pastTheCap === true ? ["429 b2b_overloaded"] : [];
   const isRefused = entry.refuses === "all" || (entry.refuses === "some" && embedded);
@@ -65,8 +59,8 @@ const reachesOf = (entry: ExperimentEntry, embedded: boolean): string[] => {
 };
 
 /** Callers' own connections, as opposed to those behind the API. */
-const breaksConnections = ({ breaks }: ExperimentEntry): boolean =>
-  breaks.some(({ link }) => link === "edge" || link === "api");
+const breaksConnections = ({ faults }: Experiment): boolean =>
+  faults.some(({ component }) => component === "edge" || component === "api");
 
 const ALWAYS = [
   "recovers",
@@ -77,10 +71,10 @@ const ALWAYS = [
   "nothing-is-left-open",
 ];
 
-const judgesOf = (entry: ExperimentEntry): string[] => {
+const judgesOf = (entry: Experiment): string[] => {
   // Without an API nobody can be refused for want of a dependency.
   const isOfDependency =
-    entry.breaks.some(({ link }) => link === "limiter" || link === "keys") && !breaksConnections(entry);
+    entry.faults.some(({ component }) => component === "limiter" || component === "keys") && !breaksConnections(entry);
   const hasStreams = breaksConnections(entry) || entry.load === "streams";
   return [
     ...ALWAYS,
@@ -94,38 +88,13 @@ const judgesOf = (entry: ExperimentEntry): string[] => {
   ];
 };
 
-const faultOf = (breakage: Breakage, name: string, holdMs: number): OneFault => {
-  switch (breakage.by) {
-    case "link":
-      return { kind: "link-fault", name, link: breakage.link, fault: breakage.fault, holdMs };
-    case "process":
-      return { kind: "process-fault", name, link: breakage.link, fault: breakage.fault, holdMs };
-    case "store":
-      return { kind: "store-error", name, link: breakage.link, fault: breakage.fault, holdMs };
-    case "clock":
-      return { kind: "service-change", name, link: "service", fault: breakage.fault, holdMs };
-    case "command": {
-      const link = breakage.link as LinkFault["link"];
-      return { kind: "link-fault", name, link, fault: breakage.fault, holdMs, onlyByCommand: true };
-    }
-  }
-};
-
-const disturbanceOf = ({ name, breaks, healsInOrder }: ExperimentEntry, holdMs: number): Fault => {
-  const parts = breaks.map((breakage) => faultOf(breakage, name, holdMs));
-  const [only, second] = parts;
-  return only !== undefined && second === undefined
-    ? only
-    : { kind: "faults-at-once", name, parts, holdMs, ...(healsInOrder === true ? { healsInOrder } : {}) };
-};
-
 /** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
 const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
 /** Something that is broken and mended under load. */
-export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs = HOLD_MS): LoadStage => {
+export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOLD_MS): LoadStage => {
   const ratePerS = rateBeside(entry, given);
-  const { load, meets = [] } = entry;
+  const { name, faults, healsInOrder, load, meets = [] } = entry;
   // Where connections break, streams are to be open on them.
   const story =
     load === "last-units"
@@ -135,7 +104,7 @@ export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs 
         : "broken-dependency";
   return {
     kind: "load",
-    name: entry.name,
+    name,
     driver: "open-loop",
     story,
     durationS: 60,
@@ -145,7 +114,7 @@ export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs 
     ...(load === "few-keys" ? { tenants: "few" as const } : {}),
     ...(load === "last-units" ? { tenants: "last-units" as const } : {}),
     meets: given.embedded ? meets : meets.filter((state) => SEEN_ANYWHERE.includes(state)),
-    disturbance: disturbanceOf(entry, holdMs),
+    disturbance: { kind: "faults", name, faults, holdMs, healsInOrder },
     reaches: reachesOf(entry, given.embedded),
   };
 };

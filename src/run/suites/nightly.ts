@@ -1,7 +1,6 @@
 /** What CI runs every night: all rules, an ordinary day, five minutes of the soak, every overload, and everything that can be broken. */
 
-import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
-import type { ExperimentEntry } from "../../faults/experiments/experiment-entry.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import type { LoadStage, StagePlan, SuiteFor } from "../../stages/stage-plan.ts";
 import { brownout, coldStart, replicaLost, rollingDeploy } from "./disturbed.ts";
 import { experimentStage } from "./experiment-stage.ts";
@@ -19,7 +18,7 @@ import { soakMix } from "./soak.ts";
 import type { Suite } from "./suite.ts";
 
 /** The embedded deployment has one store; of anybody else's it is not known, and what cannot be played is skipped by name. */
-const experimentsHere = ({ embedded, limiter = "sqlite" }: SuiteFor): ExperimentEntry[] =>
+const experimentsHere = ({ embedded, limiter = "sqlite" }: SuiteFor): Experiment[] =>
   [...EXPERIMENTS.values()].filter(({ store = limiter }) => !embedded || store === limiter);
 
 /** Half of them by k6: a disturbance is beside any driver. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { OUTCOMES } from "../../contract/refusals.ts";
 import { plannedEmbedded } from "../../deployments/embedded-deployment.ts";
-import { FAULT_NAMES } from "../../faults/faults/catalogue.ts";
+import { LINK_FAULTS } from "../../faults/link-faults.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { isIncidental, shortened } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -20,7 +20,8 @@ test.each(plans)("%s: stage $name names only what there is", (_suite, plan) => {
   const outcomes = ["200", "200 error", "indeterminate", ...OUTCOMES];
   expect((plan.reaches ?? []).filter((outcome) => !outcomes.includes(outcome))).toEqual([]);
   const { disturbance } = plan;
-  if (disturbance?.kind === "link-fault") expect(FAULT_NAMES).toContain(disturbance.fault);
+  const faults = disturbance?.kind === "faults" ? disturbance.faults : [];
+  for (const { by, fault } of faults) if (by === "link") expect(LINK_FAULTS).toContain(fault);
 });
 
 test("names of stages are unique: claims and files are called by them", () => {
@@ -49,7 +50,9 @@ test("what drawn faults do not bring about is no doubt in a soak; an experiment 
   const soak = stagesOf("soak");
   expect(soak.length).toBeGreaterThan(0);
   expect(soak.filter((plan) => !isIncidental(plan))).toEqual([]);
-  const experiments = stagesOf("nightly").filter(({ disturbance }) => disturbance?.kind === "link-fault");
+  const experiments = stagesOf("nightly").filter(
+    ({ disturbance }) => disturbance?.kind === "faults" && disturbance.faults.every(({ by }) => by === "link"),
+  );
   expect(experiments.length).toBeGreaterThan(0);
   expect(experiments.filter(isIncidental)).toEqual([]);
 });

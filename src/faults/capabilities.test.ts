@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { rollingDeploy } from "../run/suites/disturbed.ts";
+import { experimentNamed } from "../run/suites/experiment-stage.ts";
+import type { Target } from "../target/target.ts";
+import { disturbanceMissing, type FaultCapabilities } from "./capabilities.ts";
+import type { Disturbance } from "./disturbance.ts";
+
+const target: Target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", permits: { chaos: true } };
+const theirs = (more: Partial<Target> = {}): FaultCapabilities => ({
+  target: { ...target, ...more },
+  isProxied: (link) => link === "limiter",
+  proxyMissing: "",
+  ownStore: null,
+});
+const given = { target, embedded: false };
+const missing = (name: string, can: FaultCapabilities): string[] =>
+  disturbanceMissing(experimentNamed(given, name).disturbance, can);
+
+test("what is not ours is broken by its proxies and its commands alone, and what is missing has a name", () => {
+  expect(missing("limiter-refused", theirs())).toEqual([]);
+  expect(missing("keys-refused", theirs())).toEqual(["`toxiproxy.proxies.keys`"]);
+  expect(missing("api-killed", theirs()).join()).toContain('`faults["api.killed"]`');
+  expect(missing("limiter-oom", theirs()).join()).toContain('`faults["limiter.oom"]`');
+  expect(disturbanceMissing(rollingDeploy().disturbance, theirs()).join()).toContain("service.rolling-deploy");
+});
+
+test("commands stand for everything, where faults are permitted", () => {
+  const commands = { inject: ["true"], heal: ["true"] };
+  const faults = { "api.killed": commands, "keys.refused": commands, "service.rolling-deploy": commands };
+  for (const name of ["api-killed", "keys-refused", "both-refused"])
+    expect(missing(name, theirs({ faults }))).toEqual([]);
+  expect(disturbanceMissing(rollingDeploy().disturbance, theirs({ faults }))).toEqual([]);
+  expect(missing("api-killed", theirs({ faults, permits: {} }))).toHaveLength(1);
+});
+
+test("an operator's change needs the permit for faults, and somebody beside it who puts it back", () => {
+  const changes: Disturbance = { kind: "operator-changes", changes: [{ patch: { sessions: "disabled" }, holdMs: 0 }] };
+  const on = (url: string, permits: Target["permits"] = { chaos: true }) =>
+    disturbanceMissing(changes, theirs({ control: { api: [url] }, permits }));
+  expect(on("http://127.0.0.1:1")).toEqual([]);
+  expect(on("http://127.0.0.1:1", { writes: true }).join()).toContain("`permits.chaos`");
+  expect(on("http://staging.example:1").join()).toContain("cut off");
+  expect(disturbanceMissing(changes, theirs()).join()).toContain("`control.api`");
+});
+
+test("of what this run started nothing is missing", () => {
+  const ours: FaultCapabilities = { ...theirs(), isProxied: () => true, ownStore: "sqlite" };
+  for (const name of ["api-killed", "both-killed", "edge-reset", "limiter-locked"])
+    expect(missing(name, ours)).toEqual([]);
+});

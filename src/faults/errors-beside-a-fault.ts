@@ -1,0 +1,53 @@
+/**
+ * `stop_when` in a stage with a fault. The refusals that the fault brings about are no errors while it is in and until the
+ * deadline of recovery; before and after that they are. The driver's process does not know when that is, so it lets them
+ * pass, and they are counted here, on lines as they come.
+ */
+
+import { isError } from "../contract/refusals.ts";
+import type { CallLine, FaultLine } from "../history/line.ts";
+import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/budget.ts";
+import { outcomesOf } from "./fault.ts";
+
+type ErrorsBesideAFault = {
+  /** For the driver: spends from the same budget. */
+  budget: BudgetGuard;
+  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
+  fault(line: Pick<FaultLine, "phase" | "at_us">): void;
+  /** Fires when there were too many errors; the budget says so then. */
+  signal: AbortSignal;
+};
+
+export const watchBesideFault = (
+  budget: BudgetGuard,
+  recoveryMs: number,
+  /** Beginnings of the outcomes that the fault may cause. */
+  tolerated: readonly string[] = outcomesOf([]),
+): ErrorsBesideAFault => {
+  const watch = createErrorWatch(budget.stated.stopErrorRate);
+  const tooMany = new AbortController();
+  let fromUs = Number.POSITIVE_INFINITY;
+  let untilUs = Number.POSITIVE_INFINITY;
+  return {
+    budget: {
+      ...budget,
+      left: () => ({ ...budget.left(), tolerated }),
+      get stopped() {
+        return budget.stopped;
+      },
+    },
+    call: (line) => {
+      const { sent_us: sentUs, done_us: doneUs, outcome } = line;
+      const isDuring = doneUs >= fromUs && sentUs <= untilUs;
+      const reason = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
+      if (reason === null || tooMany.signal.aborted) return;
+      budget.absorb(NOTHING_SPENT, reason);
+      tooMany.abort();
+    },
+    fault: ({ phase, at_us: atUs }) => {
+      if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
+      if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
+    },
+    signal: tooMany.signal,
+  };
+};

@@ -1,0 +1,143 @@
+/**
+ * Every experiment, as a table: what is broken, whether calls that need it are refused because of it, what must hold meanwhile,
+ * and what the experiment has to meet, or it has proved nothing. Add, do not shrink.
+ */
+import type { FaultState } from "../history/states-reached.ts";
+import type { Fault } from "./fault.ts";
+
+export type Experiment = {
+  /** The name of its stage, too. */
+  name: string;
+  /** More than one: at once. */
+  faults: readonly [Fault, ...Fault[]];
+  /** All of those calls, some (a deployment that tries again may hide it), or none. */
+  refuses: "all" | "some" | "none";
+  holds: string;
+  meets?: readonly FaultState[];
+  /**
+   * In place of reads and metered calls of many organizations: those beside streams, beside mints of organizations with one
+   * map load left, or of three organizations alone, whose calls meet on one key.
+   */
+  load?: "streams" | "last-units" | "few-keys";
+  /** Healed in the order of injection, and not in the other. */
+  healsInOrder?: true;
+  /** The load goes beyond what the in-flight cap holds while the dependency is silent, so that calls are shed as well. */
+  pastTheCap?: true;
+  /** Only where the limiter keeps its counts in this. */
+  store?: "sqlite" | "redis";
+};
+
+/** What must hold of every experiment, beside its own sentence. */
+export const HOLDS_ALWAYS: readonly string[] = [
+  "no call is admitted that the broken dependency had to decide, and no valid key is answered 401",
+  "what was refused is not charged, and what was admitted is charged once",
+  "after the heal calls are admitted as before, by the deadline of recovery",
+];
+
+type More = Partial<Omit<Experiment, "faults" | "refuses" | "holds" | "pastTheCap">>;
+type Row = readonly [faults: Experiment["faults"] | Fault, refuses: Experiment["refuses"], holds: string, more?: More];
+
+const link = (component: "limiter" | "keys" | "edge", fault: string): Fault => ({ by: "link", component, fault });
+type Process = Extract<Fault, { by: "process" }>;
+const process = (component: Process["component"], fault: Process["fault"]): Fault => ({
+  by: "process",
+  component,
+  fault,
+});
+const store = (fault: Extract<Fault, { by: "store" }>["fault"]): Fault => ({
+  by: "store",
+  component: "limiter",
+  fault,
+});
+
+const REPLY_LOST = link("limiter", "reply-lost");
+const COLD: More = { meets: ["cold-keys"] };
+const REFUND: More = { meets: ["refund-under-way"] };
+const OPEN: More = { meets: ["streams-open"] };
+const REDIS: More = { store: "redis" };
+const SQLITE: More = { store: "sqlite" };
+
+// biome-ignore format: an experiment on a line
+const ROWS: readonly Row[] = [
+  // The way from the API to the limiter.
+  [link("limiter", "refused"), "all", "every call that needs the limiter is refused with 429 limiter_unavailable"],
+  [link("limiter", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 429 limiter_unavailable"],
+  [link("limiter", "request-lost"), "all", "silence ends at the limiter's budget with 429 limiter_unavailable; nothing was charged"],
+  [REPLY_LOST, "all", "silence ends at the limiter's budget with 429 limiter_unavailable; what the limiter charged is given back", REFUND],
+  [link("limiter", "reset"), "all", "a connection that is reset is no answer: 429 limiter_unavailable; what the limiter charged is given back"],
+  [link("limiter", "slow-within-budget"), "none", "an answer inside the budget is an answer: nothing is refused because of it"],
+  [link("limiter", "slow-beyond-budget"), "all", "an answer beyond the budget is none: 429 limiter_unavailable; what the limiter charged is given back", REFUND],
+  [link("limiter", "truncated-reply"), "some", "an answer that is cut short is none: 429 limiter_unavailable; what the limiter charged is given back"],
+  [link("limiter", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 429 limiter_unavailable"],
+  [link("limiter", "flapping"), "some", "calls are decided while the link is up and refused with 429 limiter_unavailable while it is down"],
+  // The way from the API to the key service. Records may serve on from a cache for the revocation budget.
+  [link("keys", "refused"), "all", "once the cached record is too old a call is refused with 503, and never with 401", COLD],
+  [link("keys", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 503", COLD],
+  [link("keys", "request-lost"), "all", "silence ends at the key service's budget with 503", COLD],
+  [link("keys", "reply-lost"), "all", "silence ends at the key service's budget with 503", COLD],
+  [link("keys", "reset"), "all", "a connection that is reset is no answer: 503, and not an unknown key", COLD],
+  [link("keys", "slow-within-budget"), "none", "an answer inside the budget is an answer: nothing is refused, and calls by one key share one look-up", { load: "few-keys" }],
+  [link("keys", "slow-beyond-budget"), "all", "an answer beyond the budget is none: 503", COLD],
+  [link("keys", "truncated-reply"), "some", "an answer that is cut short is none: 503, and not an unknown key"],
+  [link("keys", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 503"],
+  [link("keys", "flapping"), "some", "calls are decided while the link is up or a record is fresh, and refused with 503 otherwise"],
+  // Processes, brought back on the same ports and stores. One that is killed takes with it what is under way, so streams are to be open.
+  [process("limiter", "killed"), "all", "429 limiter_unavailable while it is gone; what it had charged before is in the ledger", { ...OPEN, load: "streams" }],
+  [process("limiter", "stopped"), "all", "silence ends at the limiter's budget; what it charges when it wakes is given back", { meets: [] }],
+  [process("limiter", "restarted"), "all", "it finishes what it had begun; 429 limiter_unavailable while it is gone", { meets: [] }],
+  [process("keys", "killed"), "all", "once the cached record is too old a call is refused with 503, and never with 401", { meets: ["cold-keys", "streams-open"], load: "streams" }],
+  [process("keys", "stopped"), "all", "silence ends at the key service's budget with 503", COLD],
+  [process("keys", "restarted"), "all", "503 while it is gone; no key is forgotten", COLD],
+  [process("api", "killed"), "none", "calls in flight get no answer; what was answered before is charged exactly", OPEN],
+  [process("api", "stopped"), "none", "calls wait, and are answered when it goes on: it does not accuse its dependencies", OPEN],
+  [process("api", "restarted"), "none", "calls in flight are answered to their end; refunds are confirmed before it is gone", OPEN],
+  // The limiter's store answers with errors, or not in time, while every process and every link is well.
+  [store("oom"), "all", "Redis takes no more writes: 429 limiter_unavailable, and nothing is charged by half", REDIS],
+  [store("readonly"), "all", "Redis became a replica: 429 limiter_unavailable until it is a master again", REDIS],
+  [store("loading"), "all", "Redis reads its files after a kill: 429 limiter_unavailable; nothing charged is lost", REDIS],
+  [store("noscript"), "none", "Redis forgets the scripts, over and over: they are loaded again, and charge once", REDIS],
+  [store("aof-slow"), "all", "writes wait as behind a slow disk: refused at the limiter's budget, and given back", REDIS],
+  [store("locked"), "some", "somebody else holds the file: what cannot be charged in time is refused", SQLITE],
+  [store("disk-full"), "some", "no file can be written: what cannot be charged is refused, and is not charged later", SQLITE],
+  // Both dependencies at once.
+  [[link("limiter", "refused"), link("keys", "refused")], "all", "the key service is asked first: 503 once the cached record is too old, 429 limiter_unavailable before", { name: "both-refused" }],
+  [[process("limiter", "killed"), process("keys", "killed")], "all", "as with broken links; both come back with what they had stored", { name: "both-killed" }],
+  // Between callers and the API. Callers see broken answers; what must be well is what the API makes of it.
+  [link("edge", "truncated-reply"), "none", "a slot is given back when the connection ends in mid-stream", { ...OPEN, name: "client-cut-mid-stream" }],
+  [link("edge", "trickle"), "none", "an answer that is read in crumbs holds its own slot and nobody else's", { ...OPEN, name: "slow-client" }],
+  [link("edge", "reset"), "none", "a call whose connection is reset is charged at most once, and its slot is given back", OPEN],
+  // At the moments at which one call too many, or one refund too few, costs somebody money.
+  [REPLY_LOST, "all", "a mint that takes the last map load and hears nothing is refused, and one mint has it afterwards",
+    { name: "last-unit-reply-lost", load: "last-units", meets: ["last-unit", "refund-under-way"] }],
+  [[{ by: "operator", component: "service", fault: "new-month" }, REPLY_LOST], "all", "what was charged before a month's edge is given back to that month, and the new one begins with nothing used",
+    { name: "month-edge-reply-lost", load: "last-units", meets: ["month-edge", "refund-under-way"] }],
+  // The API ends when its refunds are confirmed, which takes a limiter.
+  [[process("limiter", "stopped"), process("api", "restarted-unsettled")], "some", "told to end while the limiter is silent, the API stays until its refunds are confirmed",
+    { name: "api-restarted-unsettled", load: "streams", meets: ["refund-under-way"], healsInOrder: true }],
+];
+
+/** Once more under a load that fills the in-flight cap while the dependency is silent: shedding and refunds at once. */
+export const PAST_THE_CAP: readonly string[] = [
+  ...["limiter-reply-lost", "limiter-slow-beyond-budget", "limiter-stopped"],
+  ...["keys-request-lost", "keys-stopped"],
+];
+
+const BELOW_THE_CAP = ROWS.map(([broken, refuses, holds, more]): Experiment => {
+  const faults: Experiment["faults"] = "by" in broken ? [broken] : broken;
+  const [{ component, fault }] = faults;
+  return { name: `${component}-${fault}`, faults, refuses, holds, ...more };
+});
+
+const beyondTheCap = ({ name, holds, meets = [], ...experiment }: Experiment): Experiment => ({
+  ...experiment,
+  name: `${name}-past-the-cap`,
+  holds: `${holds}; beyond the cap on calls in flight, 429 b2b_overloaded, and only there`,
+  meets: [...meets, "shedding"],
+  pastTheCap: true,
+});
+
+export const EXPERIMENTS: ReadonlyMap<string, Experiment> = new Map(
+  [...BELOW_THE_CAP, ...BELOW_THE_CAP.filter(({ name }) => PAST_THE_CAP.includes(name)).map(beyondTheCap)].map(
+    (experiment) => [experiment.name, experiment],
+  ),
+);

@@ -1,0 +1,107 @@
+/** Breaks and mends a component by the commands that the target file names for it (`faults`), healing tried once before. */
+import type { Deployment } from "../../deployments/deployment.ts";
+import { CommandFailedError, runShellCommand } from "../../supervision/shell-command.ts";
+import { targetName } from "../../target/target-urls.ts";
+import type { DisturbanceContext } from "../disturbance.ts";
+import { type Fault, faultKey } from "../fault.ts";
+import { linkBudgetMs } from "../link-faults.ts";
+import { PROBE_OVER_BUDGET_MS, watchLink } from "../link-watch.ts";
+import type { FaultInjector } from "./injector.ts";
+
+/** A command may have to wait for an orchestrator. */
+const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
+
+export type FaultCommands = {
+  inject: readonly string[];
+  heal: readonly string[];
+  /** Ends with 0 while the fault is in, with 1 while it is not. */
+  status?: string;
+};
+
+type ByCommands = Pick<FaultInjector, "inject" | "heal"> & {
+  /** `unknown`: there is no status command, or it could not look. */
+  status: (signal: AbortSignal) => Promise<"in" | "out" | "unknown">;
+};
+
+/** `onSpawn`: for supervision, since an inject command that outlives the runner could break what was healed already. */
+export const byCommands = (
+  { inject, heal, status }: FaultCommands,
+  { cwd, onSpawn }: { cwd: string; onSpawn(pid: number): () => void },
+): ByCommands => {
+  const run = async (commands: readonly string[], what: string, signal: AbortSignal): Promise<void> => {
+    for (const command of commands) {
+      let forget = (): void => undefined;
+      await runShellCommand(command, { what, cwd, signal, onSpawn: (pid) => (forget = onSpawn(pid)) }).finally(() =>
+        forget(),
+      );
+    }
+  };
+  const look: ByCommands["status"] = async (signal) => {
+    if (status === undefined) return "unknown";
+    try {
+      await run([status], "status command", signal);
+      return "in";
+    } catch (error) {
+      // Anything but 0 and 1 is a command that could not look.
+      return error instanceof CommandFailedError && error.code === 1 ? "out" : "unknown";
+    }
+  };
+  return {
+    status: look,
+    inject: async (signal) => {
+      if ((await look(signal)) === "in") {
+        throw new Error("by its status command the fault is in already; `floodgate chaos --heal` removes old faults");
+      }
+      await run(inject, "inject command", signal);
+    },
+    heal: async (signal) => {
+      await run(heal, "heal command", signal);
+      if ((await look(signal)) === "in") throw new Error("by its status command the fault is still in after healing");
+      return [`${heal.length} heal command(s)`];
+    },
+  };
+};
+
+/** The effect is seen through the named proxy where there is one that can be reached, else by the callers. */
+const effectOf = async (
+  { component }: Fault,
+  { faults, target }: Deployment,
+): Promise<Pick<FaultInjector, "shows" | "notes">> => {
+  const isLink = component === "limiter" || component === "keys" || component === "edge";
+  const way = isLink ? faults?.links[component] : undefined;
+  const watch =
+    isLink && way !== undefined
+      ? await watchLink(way.listen, linkBudgetMs(component, target.limits) + PROBE_OVER_BUDGET_MS)
+      : null;
+  if (watch === null) return { shows: null, notes: ["injected by commands: the effect is judged by the callers"] };
+  return {
+    shows: async () => watch.isChanged(await watch.look()),
+    notes: [`injected by commands: the effect is seen through the proxy "${way?.proxy}"`],
+  };
+};
+
+/** `null`: the target file has none. */
+export const commandInjector = async (
+  fault: Fault,
+  { context, deployment }: DisturbanceContext,
+): Promise<FaultInjector | null> => {
+  const key = faultKey(fault);
+  const commands = deployment.target.faults?.[key];
+  if (commands === undefined) return null;
+  const cwd = deployment.folder;
+  const onSpawn = (pid: number) => context.supervisor.adopt(`a command of faults.${key}`, pid);
+  const { inject, heal } = byCommands(commands, { cwd, onSpawn });
+  // That healing works is known before anything is broken.
+  await heal(AbortSignal.any([context.signal, AbortSignal.timeout(TIMES.healMs)])).catch((error: Error) => {
+    throw new Error(`faults.${key}: nothing was injected, because healing does not work beforehand: ${error.message}`);
+  });
+  const target = targetName(deployment.target, deployment.file);
+  return {
+    inject,
+    heal,
+    undo: { how: "command", fault: key, target, commands: [...commands.heal], cwd },
+    stream: "both",
+    ...TIMES,
+    ...(await effectOf(fault, deployment)),
+  };
+};

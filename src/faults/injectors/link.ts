@@ -1,0 +1,90 @@
+/** Puts a fault of the table on a proxied link by toxiproxy, looks at it through the link, and heals it. */
+import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
+import type { TargetName, Undo } from "../../supervision/undo.ts";
+import { targetName } from "../../target/target-urls.ts";
+import { httpProbe, observeLink } from "../../tools/link-probe.ts";
+import type { Fault } from "../fault.ts";
+import { heal } from "../healing.ts";
+import { type LinkFault, linkBudgetMs, makeFault } from "../link-faults.ts";
+import { PROBE_OVER_BUDGET_MS, watchLink } from "../link-watch.ts";
+import type { FaultInjector } from "./injector.ts";
+
+const TIMES = { injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
+
+type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
+
+/** `null` for a proxy of the embedded deployment, which is a process of the run. */
+export const undoTarget = ({ embedded, target, file }: Deployment): TargetName | null =>
+  embedded ? null : targetName(target, file);
+
+/** `target`: `null` where the proxy is the run's own and ends with it. */
+export const undoOf = (
+  { toxiproxy, proxy, fault }: Pick<BrokenLink, "toxiproxy" | "proxy" | "fault">,
+  target: TargetName | null,
+): Undo =>
+  target === null
+    ? { how: "nothing" }
+    : { how: "heal-proxy", api_url: toxiproxy.apiUrl, proxy, disables: fault.disables, target };
+
+export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal"> => {
+  const { toxiproxy, fault, mayReset, restart, proxy: name } = broken;
+  const proxy = toxiproxy.proxy(name);
+  return {
+    inject: async (signal) => {
+      const before = await proxy.read({ signal });
+      if (!before.enabled || before.toxics.length > 0)
+        throw new Error(`proxy "${name}" is not whole beforehand; \`floodgate chaos --heal\` removes old faults`);
+      await fault.put(proxy, { signal });
+    },
+    heal: async (signal) => {
+      const trouble = await fault.take(proxy, { signal }).then(
+        () => null,
+        (error: Error) => error.message,
+      );
+      const mayEnable = mayReset || fault.disables;
+      const healing = await heal(toxiproxy, name, { signal, mayReset, mayEnable, restart });
+      if (healing.healed) return trouble === null ? healing.did : [`take failed (${trouble})`, ...healing.did];
+      throw new Error(
+        `proxy "${name}" is not whole after ${["take", ...healing.did].join(", ")}: ${[trouble ?? [], healing.trouble].flat().join("; ")}`,
+      );
+    },
+  };
+};
+
+export const linkInjector = async (
+  { component, fault: name }: Extract<Fault, { by: "link" }>,
+  deployment: Deployment,
+  faults: FaultProxies,
+  { proxy, listen }: { proxy: string; listen: string },
+): Promise<FaultInjector> => {
+  const { limits } = deployment.target;
+  const budgetMs = linkBudgetMs(component, limits);
+  const giveUpMs = budgetMs + PROBE_OVER_BUDGET_MS;
+  const fault = makeFault(name, { budgetMs });
+  const broken = { ...faults, proxy, fault };
+  const notes: string[] = [];
+  if (component === "keys" && limits?.revocation_budget_ms === undefined) {
+    notes.push(
+      "`limits.revocation_budget_ms` is not stated: where records are cached for longer, the fault stays hidden",
+    );
+  }
+  let shows: FaultInjector["shows"] = async () =>
+    fault.shows(await observeLink(httpProbe(listen, "/health", giveUpMs)));
+  // HTTP is spoken on every link of ours but the one to a Redis.
+  if (!deployment.embedded || (component === "limiter" && deployment.own?.store.kind === "redis")) {
+    const watch = await watchLink(listen, giveUpMs);
+    const canShow = watch?.canShow(fault) === true;
+    shows = watch !== null && canShow ? async () => fault.shows(await watch.look()) : null;
+    if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by the callers`);
+    else if (!canShow)
+      notes.push(`the link (${watch.speaks}) looks so when whole: the effect is judged by the callers`);
+  }
+  return {
+    ...onLink(broken),
+    ...TIMES,
+    undo: undoOf(broken, undoTarget(deployment)),
+    stream: fault.stream,
+    shows,
+    notes,
+  };
+};

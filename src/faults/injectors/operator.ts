@@ -1,0 +1,101 @@
+/** What an operator does to a service that works: makes it slower, replaces its replicas, lets a new month begin. */
+import { controlSend } from "../../client/control-planes.ts";
+import { moveClock, offsetBeforeMonthMs } from "../../deployments/deployment-clock.ts";
+import type { OwnParts } from "../../deployments/own-parts.ts";
+import type { Target } from "../../target/target.ts";
+import type { DisturbanceContext } from "../disturbance.ts";
+import type { Fault } from "../fault.ts";
+import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
+
+const SLOWED_TIMES = 5;
+
+const slowed = ({ control }: Target): FaultInjector => {
+  const change = async (factor: number): Promise<void> => {
+    for (const api of control?.api ?? []) await controlSend("PATCH", `${api}/deployment`, { service_factor: factor });
+  };
+  return {
+    ...ENDS_WITH_US,
+    ...{ injectMs: 5_000, effectMs: 10_000, healMs: 10_000 },
+    inject: () => change(SLOWED_TIMES),
+    // The request for it proves nothing; callers have to see that calls take longer.
+    shows: null,
+    heal: async () => void (await change(1)),
+  };
+};
+
+const REPLICA_MS = 30_000;
+
+const replaced = ({ apis, front }: OwnParts): FaultInjector => {
+  const before = apis.map((part) => part.pid());
+  return {
+    ...ENDS_WITH_US,
+    ...{ injectMs: REPLICA_MS * apis.length, effectMs: 5_000, healMs: REPLICA_MS * apis.length },
+    inject: async (signal) => {
+      for (const [at, part] of apis.entries()) {
+        // Out of the balancer first, as a deploy does, so that only what it has begun is left to it.
+        await front?.send(front.upstreams.filter((_, other) => other !== at));
+        await part.endInOrder();
+        await part.bringBack(signal);
+        await front?.send(front.upstreams);
+      }
+    },
+    shows: async () => apis.every((part, at) => part.pid() !== before[at] && part.isRunning()),
+    heal: async (signal) => {
+      for (const part of apis) await part.bringBack(signal);
+      await front?.send(front.upstreams);
+      return undefined;
+    },
+  };
+};
+
+/** For the fault beside it to be injected, and for calls to meet it. */
+const EDGE_AHEAD_MS = 2_500;
+/** All parts are on this host, and read its clock in milliseconds. */
+const EDGE_DOUBT_US = 10_000;
+
+/** The clock is moved before the link to a limiter is broken that keeps it; the edge then comes by itself. */
+const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInjector => {
+  let edgeUs = Number.POSITIVE_INFINITY;
+  let offsetMs = 0;
+  let isMarked = false;
+  const hasPassed = (): boolean => {
+    const at_us = edgeUs + EDGE_DOUBT_US;
+    const isPast = context.nowUs() > at_us;
+    const mark = { type: "mark", stage, name: "new-month", at_us, detail: `clock_offset_ms ${offsetMs}` } as const;
+    if (isPast && !isMarked) onLine(mark);
+    isMarked ||= isPast;
+    return isPast;
+  };
+  return {
+    ...ENDS_WITH_US,
+    ...{ injectMs: 10_000, effectMs: 2 * EDGE_AHEAD_MS, healMs: 1_000 },
+    inject: async () => {
+      const nowMs = Date.now();
+      offsetMs = offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS);
+      await moveClock(target, offsetMs);
+      edgeUs = (nowMs + EDGE_AHEAD_MS) * 1_000 - context.epochUs;
+    },
+    shows: async () => hasPassed(),
+    // A month does not come back. The clock is put right when the stage is over.
+    heal: async () => {
+      hasPassed();
+      return undefined;
+    },
+  };
+};
+
+type Beside = Pick<DisturbanceContext, "context" | "stage" | "onLine">;
+
+export const operatorInjector = (
+  fault: Extract<Fault, { by: "operator" }>["fault"],
+  { target, own, beside }: { target: Target; own: OwnParts; beside: Beside },
+): FaultInjector => {
+  switch (fault) {
+    case "slowed":
+      return slowed(target);
+    case "rolling-deploy":
+      return replaced(own);
+    case "new-month":
+      return newMonth(target, beside);
+  }
+};

@@ -1,0 +1,70 @@
+/** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
+import { readGauges } from "../../client/control-planes.ts";
+import type { OwnParts } from "../../deployments/own-parts.ts";
+import type { Part } from "../../deployments/part.ts";
+import { waitUntil } from "../../supervision/waiting.ts";
+import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
+import type { Fault } from "../fault.ts";
+import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
+
+type ProcessFault = Extract<Fault, { by: "process" }>;
+
+const GIVE_UP_MS = 500;
+/** Refunds begin when the first call was given up; so many under way are a few more than that. */
+const UNSETTLED_MS = 5_000;
+const UNSETTLED = 5;
+const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
+
+const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
+  if (component !== "api") return own[component];
+  const part = own.apis[replica];
+  if (part === undefined) throw new NoWayError(`there is no replica ${replica + 1} of the API`);
+  return part;
+};
+
+/** Waits for refunds that a replica has begun and the limiter has not confirmed. `apis`: control planes of the replicas. */
+const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
+  const areUnderWay = async (): Promise<boolean> =>
+    (await readGauges(apis)).reduce((sum, { unsettled = 0 }) => sum + unsettled, 0) >= UNSETTLED;
+  const { met } = await waitUntil(areUnderWay, { forMs: UNSETTLED_MS, pollMs: 10, signal });
+  if (!met) throw new Error("no refund was under way, so there was nothing to end in the middle of");
+};
+
+type Way = {
+  inject(part: Part, apis: readonly string[], signal: AbortSignal): Promise<void>;
+  shows(seen: LinkSeen, part: Part): boolean;
+};
+
+const isGone: Way["shows"] = ({ ended }, part) => ended === "refused" && !part.isRunning();
+
+const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
+  killed: { inject: (part) => part.kill(), shows: isGone },
+  restarted: { inject: (part) => part.endInOrder(), shows: isGone },
+  "restarted-unsettled": {
+    inject: async (part, apis, signal) => {
+      await untilRefundsAreUnderWay(apis, signal);
+      part.askToEnd();
+    },
+    // It no longer listens; it is gone when its refunds are confirmed.
+    shows: ({ ended }) => ended === "refused",
+  },
+  stopped: {
+    inject: async (part) => part.stop(),
+    // The system takes the connection in its name; nobody answers on it.
+    shows: ({ ended, connected }) => ended === "silent" && connected,
+  },
+};
+
+/** `apis`: control planes of the replicas. */
+export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): FaultInjector => {
+  const part = partOf(own, fault);
+  const way = WAYS[fault.fault];
+  return {
+    ...ENDS_WITH_US,
+    ...TIMES,
+    undo: wakeUp(part),
+    inject: (signal) => way.inject(part, apis, signal),
+    shows: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
+    heal: async (signal) => void (await part.bringBack(signal)),
+  };
+};

@@ -1,0 +1,209 @@
+/**
+ * Errors of the store that the limiter keeps its counts in, brought about from outside the process that uses it. Redis counts
+ * each kind of error that it answers with, which proves that a call met one.
+ */
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import { promisify } from "node:util";
+import { Redis } from "ioredis";
+import type { OwnParts } from "../../deployments/own-parts.ts";
+import type { Part } from "../../deployments/part.ts";
+import type { RedisPart } from "../../deployments/redis-part.ts";
+import { pause } from "../../supervision/waiting.ts";
+import type { Fault } from "../fault.ts";
+import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
+
+type StoreFault = Extract<Fault, { by: "store" }>["fault"];
+
+const OF_REDIS = { ...ENDS_WITH_US, injectMs: 10_000, effectMs: 8_000, healMs: 25_000 };
+const OF_SQLITE = { ...ENDS_WITH_US, injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
+const CALL_MS = 3_000;
+const AGAIN_MS = 50;
+
+type Command = readonly [string, ...(string | number)[]];
+
+/** On a connection of its own, past every proxy. */
+const ask = async (url: string, ...commands: readonly Command[]): Promise<string[]> => {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    enableReadyCheck: false,
+    retryStrategy: () => null,
+    commandTimeout: CALL_MS,
+  });
+  redis.on("error", () => {});
+  try {
+    const said: string[] = [];
+    for (const [command, ...args] of commands) said.push(String(await redis.call(command, ...args)));
+    return said;
+  } finally {
+    redis.disconnect();
+  }
+};
+
+/** How often Redis has answered with this error since it was started. */
+const errorsOf = async (url: string, error: string): Promise<number> => {
+  const [said = ""] = await ask(url, ["INFO", "errorstats"]);
+  return Number(new RegExp(`errorstat_${error}:count=(\\d+)`).exec(said)?.[1] ?? 0);
+};
+
+/** Redis answers with the error under this setting, until it is taken back; one that has nothing to take back is set over and over. */
+const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
+  const over = new AbortController();
+  let before = 0;
+  let repeating: Promise<void> = Promise.resolve();
+  const repeat = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      await pause(AGAIN_MS, over.signal);
+      await ask(url, put);
+    }
+  };
+  return {
+    ...OF_REDIS,
+    inject: async () => {
+      before = await errorsOf(url, error);
+      await ask(url, put);
+      if (take !== undefined) return;
+      repeating = repeat();
+      repeating.catch(() => {});
+    },
+    shows: async () => (await errorsOf(url, error)) > before,
+    heal: async () => {
+      over.abort();
+      await repeating;
+      if (take !== undefined) await ask(url, take);
+    },
+  };
+};
+
+/** Longer than any experiment; it ends by itself should nobody take it back. */
+const PAUSE_MS = 60_000;
+const WRITE_MS = 300;
+
+/** Writes wait, as behind a disk that does not come back; reads are answered. */
+const redisPaused = (url: string): FaultInjector => ({
+  ...OF_REDIS,
+  inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
+  shows: async () => {
+    const wrote = ask(url, ["SET", "floodgate:written", 1]).then(
+      () => true,
+      () => false,
+    );
+    return (await Promise.race([wrote, pause(WRITE_MS).then(() => null)])) === null;
+  },
+  heal: async () => void (await ask(url, ["CLIENT", "UNPAUSE"])),
+});
+
+/** As many keys as it reads slowly, one by one, for longer than the fault is held. */
+const SLOW_KEYS = Array.from({ length: 400 }, (_, at) => `floodgate:filling:${at}`);
+const KEY_DELAY_US = 50_000;
+/** While Redis loads, it looks at its connections once in so many bytes; no smaller number is taken. */
+const LOOKS_AFTER_BYTES = 1024;
+const SLOW = [
+  ...["--key-load-delay", `${KEY_DELAY_US}`],
+  ...["--loading-process-events-interval-bytes", `${LOOKS_AFTER_BYTES}`],
+];
+
+/** Killed, and started again as one that has much to read: it listens, and answers LOADING. */
+const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
+  ...OF_REDIS,
+  undo: wakeUp(limiter),
+  inject: async (signal) => {
+    // Each value is larger than that and cannot be compressed, so that calls are answered after each key and not after forty.
+    const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
+    await ask(url, ...filling, ["BGREWRITEAOF"]);
+    const isRewriting = async (): Promise<boolean> =>
+      /aof_rewrite_(in_progress|scheduled):1/.test((await ask(url, ["INFO", "persistence"])).join());
+    while (await isRewriting()) await pause(AGAIN_MS, signal);
+    await limiter.kill();
+    nextArgs.push(...SLOW);
+    await limiter.startAgain(signal);
+  },
+  shows: async () => {
+    const said = await ask(url, ["GET", "floodgate:filling:0"]).catch((error: Error) => [error.message]);
+    return said.join().includes("LOADING");
+  },
+  heal: async (signal) => {
+    nextArgs.length = 0;
+    if (limiter.isRunning()) await limiter.kill();
+    await limiter.bringBack(signal);
+    await ask(url, ["DEL", ...SLOW_KEYS]);
+  },
+});
+
+const canWrite = (path: string): boolean => {
+  const db = new DatabaseSync(path, { timeout: 0 });
+  try {
+    db.exec("BEGIN IMMEDIATE; ROLLBACK");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    db.close();
+  }
+};
+
+/** Another connection begins to write and does not end. The lock is this process's and goes with it. */
+export const locked = (path: string): FaultInjector => {
+  let holder: DatabaseSync | null = null;
+  return {
+    ...OF_SQLITE,
+    inject: async () => {
+      holder = new DatabaseSync(path, { timeout: CALL_MS });
+      holder.exec("BEGIN EXCLUSIVE");
+    },
+    shows: async () => holder !== null && !canWrite(path),
+    heal: async () => {
+      if (holder?.isTransaction) holder.exec("ROLLBACK");
+      holder?.close();
+      holder = null;
+      return undefined;
+    },
+  };
+};
+
+/** The soft limit alone, which may be raised again. */
+const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> => {
+  await promisify(execFile)("prlimit", ["--pid", `${pid}`, `--fsize=${most}:`]).catch(
+    ({ code, message }: NodeJS.ErrnoException) => {
+      const missing = code === "ENOENT" ? "there is no prlimit here (util-linux, Linux only)" : message;
+      throw new Error(`a full disk cannot be played: ${missing}`);
+    },
+  );
+};
+
+/** The process may not write one byte more to a file: to it that is a disk that takes nothing. */
+export const diskFull = (limiter: Part): FaultInjector => ({
+  ...OF_SQLITE,
+  undo: wakeUp(limiter),
+  inject: () => limitFiles(limiter.pid(), "0"),
+  // A limit that stands does not prove that anything was to be written.
+  shows: null,
+  heal: async (signal) => {
+    if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
+    await limiter.bringBack(signal);
+    return undefined;
+  },
+});
+
+/** Throws where the store is another one. */
+export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): FaultInjector => {
+  if (store.kind === "redis") {
+    const { url } = store.redis;
+    switch (fault) {
+      case "oom":
+        return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
+      case "readonly":
+        // A master that is not there; what is stored stays.
+        return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
+      case "noscript":
+        return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);
+      case "aof-slow":
+        return redisPaused(url);
+      case "loading":
+        return redisLoading(store.redis, limiter);
+    }
+  } else if (fault === "locked") return locked(store.path);
+  else if (fault === "disk-full") return diskFull(limiter);
+  throw new NoWayError(`a limiter in ${store.kind} has no error "${fault}"`);
+};

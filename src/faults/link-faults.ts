@@ -1,0 +1,175 @@
+/**
+ * Every fault that a proxied link can have, as a table: the toxic or the disabled proxy that makes it, and what a client on the
+ * link then sees. The last keeps a green run honest: a fault that does not show has not been tested against.
+ */
+import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
+import { pause } from "../supervision/waiting.ts";
+import type { LinkSeen } from "../tools/link-probe.ts";
+import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
+import type { CallOptions } from "../tools/toxiproxy-transport.ts";
+import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
+
+/** `upstream`: the operation does not reach the dependency. `downstream`: it is done, and the reply is hit. */
+export type FaultStream = ToxicStream | "both";
+
+type Row = {
+  stream: FaultStream;
+  /** For people. `ms`: the size of the fault, as `sizeMs` has it. */
+  what: (ms: number, budgetMs: number) => string;
+  /** The time that sizes the fault, from the time that a caller gives the dependency on this link. */
+  sizeMs?: (budgetMs: number) => number;
+  /** Absent: the proxy is disabled. */
+  toxic?: (ms: number) => ToxicShape;
+  /** Up and down again for as long as the fault lasts. */
+  toggles?: true;
+  /** Whether what a client saw can only be explained by this fault. */
+  shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
+};
+
+/** Faster than a circuit breaker or a pool settles. */
+const TOGGLE_MS = 150;
+/** Inside the head of any HTTP answer; on a link with shorter replies the count runs on, and one of them is cut. */
+const CUT_AFTER_BYTES = 120;
+/** A tenth of the budget apart, such crumbs make an answer of 100 bytes last longer than the budget. */
+const CRUMB_BYTES = 8;
+
+const isRefused = ({ ended }: LinkSeen): boolean => ended === "refused";
+const isSilent = ({ connected, ended, bytes }: LinkSeen): boolean => connected && ended === "silent" && bytes === 0;
+const isCut = ({ ended }: LinkSeen): boolean => ended === "closed" || ended === "reset";
+const isLate: Row["shows"] = ({ connected, firstByteMs, ended, doneMs }, _ms, budgetMs) =>
+  connected && (firstByteMs === null ? ended === "silent" && doneMs > budgetMs : firstByteMs > budgetMs);
+const swallow = (): ToxicShape => ({ type: "timeout", attributes: { timeout: 0 } });
+const delay = (ms: number): ToxicShape => ({ type: "latency", attributes: { latency: ms, jitter: 0 } });
+const cutAfter = (bytes: number): ToxicShape => ({ type: "limit_data", attributes: { bytes } });
+const crumble = (ms: number): ToxicShape => ({
+  type: "slicer",
+  attributes: { average_size: CRUMB_BYTES, size_variation: 0, delay: ms * 1_000 },
+});
+
+// biome-ignore format: a fault on two lines
+const ROWS: Readonly<Record<string, Row>> = {
+  refused: { stream: "both", shows: isRefused,
+    what: () => "the link is down: open connections are closed and new ones refused" },
+  // A balancer with nothing behind it, which looks healthy to a connection pool.
+  "accepted-then-closed": { stream: "upstream", toxic: () => cutAfter(0), shows: (seen) => seen.connected && seen.bytes === 0 && isCut(seen),
+    what: () => "connections are accepted and closed when the request comes; nothing reaches the dependency" },
+  "request-lost": { stream: "upstream", toxic: swallow, shows: isSilent,
+    what: () => "requests vanish on their way: not done, and nothing comes back" },
+  "reply-lost": { stream: "downstream", toxic: swallow, shows: isSilent,
+    what: () => "replies vanish on their way: done, and nothing comes back" },
+  // Toxiproxy resets only connections opened while the toxic exists; others end in order. A delay would hold up the removal.
+  reset: { stream: "downstream", toxic: () => ({ type: "reset_peer", attributes: { timeout: 0 } }), shows: ({ connected, ended }) => connected && ended === "reset",
+    what: () => "connections are reset in place of the reply: done, and no answer" },
+  // Two fifths of the budget leave room for a busy host. A timer of the proxy may fire early against ours, never by a tenth.
+  "slow-within-budget": { stream: "downstream", sizeMs: (budgetMs) => Math.round(budgetMs * 0.4), toxic: delay, shows: ({ firstByteMs }, ms) => firstByteMs !== null && firstByteMs >= ms * 0.9,
+    what: (ms, budgetMs) => `replies come ${ms} ms late, inside the budget of ${budgetMs} ms` },
+  "slow-beyond-budget": { stream: "downstream", sizeMs: (budgetMs) => budgetMs * 4, toxic: delay, shows: isLate,
+    what: (ms, budgetMs) => `replies come ${ms} ms late, beyond the budget of ${budgetMs} ms` },
+  "truncated-reply": { stream: "downstream", toxic: () => cutAfter(CUT_AFTER_BYTES), shows: (seen) => seen.bytes > 0 && isCut(seen),
+    what: () => `connections end after ${CUT_AFTER_BYTES} bytes of reply: done, and the answer is cut short` },
+  // A caller whose timer starts again with every read waits for ever.
+  trickle: { stream: "downstream", sizeMs: (budgetMs) => Math.max(1, Math.round(budgetMs / 10)), toxic: crumble, shows: ({ pieces, doneMs }, ms) => pieces >= 3 && doneMs > ms * 2,
+    what: (ms) => `replies come in crumbs of up to ${CRUMB_BYTES} bytes, ${ms} ms apart` },
+  flapping: { stream: "both", toggles: true, shows: isRefused,
+    what: () => `the link goes down for ${TOGGLE_MS} ms and up for ${TOGGLE_MS} ms, over and over` },
+};
+
+export const LINK_FAULTS: readonly string[] = Object.keys(ROWS);
+
+/** Toxics of ours have this prefix, so that healing knows them from other people's. */
+const TOXIC_PREFIX = "floodgate-";
+
+export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);
+
+/** A disabled proxy does not show who disabled it; a toxic without effect does, also when this machine is gone. */
+const SIGN: ToxicShape & { stream: ToxicStream } = {
+  type: "latency",
+  stream: "downstream",
+  attributes: { latency: 0, jitter: 0 },
+};
+
+export type LinkFault = {
+  name: string;
+  stream: FaultStream;
+  what: string;
+  /** It, or taking it away, disables the proxy, so that healing has to enable it again. */
+  disables: boolean;
+  put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
+  take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
+  /** Whether what a client saw on the link can only be explained by this fault. */
+  shows: (seen: LinkSeen) => boolean;
+};
+
+/** Goes down and up until it is ended; resolves to what ended it before. The toggling ends with this process. */
+const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise<Error | null>) => {
+  const over = new AbortController();
+  const loop = async (): Promise<null> => {
+    for (let isUp = true; ; isUp = !isUp) {
+      await pause(TOGGLE_MS, over.signal);
+      if (over.signal.aborted) return null;
+      // The signal of whoever puts the fault in bounds that step alone.
+      await proxy.setEnabled(isUp, callMs === undefined ? {} : { callMs });
+    }
+  };
+  const ended = loop().catch((error: Error) => error);
+  return () => {
+    over.abort();
+    return ended;
+  };
+};
+
+/** The fault of that name. `budgetMs`: the time that a caller gives the dependency on this link. */
+export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): LinkFault => {
+  const row = Object.hasOwn(ROWS, name) ? ROWS[name] : undefined;
+  if (row === undefined) throw new Error(`there is no fault "${name}"; there are ${LINK_FAULTS.join(", ")}`);
+  const ms = row.sizeMs?.(budgetMs) ?? 0;
+  const shape = row.toxic?.(ms);
+  const toxic = { ...SIGN, ...shape, ...(row.stream !== "both" && { stream: row.stream }) };
+  const named = { ...toxic, name: `${TOXIC_PREFIX}${name}` } as Toxic;
+  let endToggling: (() => Promise<Error | null>) | undefined;
+  return {
+    name,
+    stream: row.stream,
+    what: row.what(ms, budgetMs),
+    disables: shape === undefined || disablesWhenRemoved(shape),
+    shows: (seen) => row.shows(seen, ms, budgetMs),
+    put: async (proxy, options) => {
+      await proxy.addToxic(named, options);
+      if (shape !== undefined) return;
+      await proxy.setEnabled(false, options);
+      if (row.toggles) endToggling = toggle(proxy, options?.callMs);
+    },
+    take: async (proxy, options) => {
+      if (shape !== undefined) {
+        const { enabled } = await proxy.read(options);
+        return takeToxicAway(proxy, named, enabled, options);
+      }
+      const stopped = (await endToggling?.()) ?? null;
+      // While the proxy is disabled there is no connection that the removal of a toxic could wait for.
+      await proxy.setEnabled(false, options);
+      await proxy.removeToxic(named.name, options);
+      await proxy.setEnabled(true, options);
+      if (stopped !== null) throw new Error(`flapping had stopped by itself: ${stopped.message}`);
+    },
+  };
+};
+
+const DISABLING: ReadonlySet<string> = new Set(
+  LINK_FAULTS.filter((name) => makeFault(name, { budgetMs: 1_000 }).disables),
+);
+
+/** Whether the fault of that name disables its proxy, or its removal does. */
+export const disablesProxy = (name: string): boolean => DISABLING.has(name);
+
+/** Whether the toxic stands for a proxy that we disabled. */
+export const isSignOfDisabling = ({ name }: { name: string }): boolean =>
+  isOurToxic({ name }) && DISABLING.has(name.slice(TOXIC_PREFIX.length));
+
+const BUDGET_MS = 1_000;
+/** Callers wait for as long as they like; what is slow is to be over within a stage all the same. */
+const EDGE_BUDGET_MS = 60;
+
+/** How long whoever is called through the link gives it. */
+export const linkBudgetMs = (link: "limiter" | "keys" | "edge", limits: Limits = {}): number =>
+  link === "edge" ? EDGE_BUDGET_MS : (dependencyBudgetMs(link, limits) ?? BUDGET_MS);

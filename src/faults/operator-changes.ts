@@ -1,0 +1,80 @@
+/**
+ * An operator who changes the deployment under load, through its control planes. What was set before is read first and written
+ * down, so that it can be put back whatever happens: at the end, when a change fails halfway, and after kill -9.
+ */
+import { controlGet, controlSend } from "../client/control-planes.ts";
+import { type ChangeUndo, stateOfPlane } from "../supervision/undo.ts";
+import { pause } from "../supervision/waiting.ts";
+import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "./disturbance.ts";
+import { TAKE_BACK } from "./healing.ts";
+import { undoTarget } from "./injectors/link.ts";
+
+const CALL_MS = 5_000;
+const RESTORE_MS = 30_000;
+
+/** A failure that is ordered ends by itself; everything else has to be put back. */
+const ENDS_BY_ITSELF = "fail_next";
+
+/** Of what will be changed, what can be put back. Throws where something cannot. */
+const stateBefore = async (apis: readonly string[], fields: readonly string[]): Promise<ChangeUndo["planes"]> => {
+  const planes = await Promise.all(
+    apis.map(async (url, at) => {
+      const now = stateOfPlane(await controlGet(`${url}/deployment`));
+      const was = Object.fromEntries(Object.entries(now).filter(([field]) => fields.includes(field)));
+      return { plane: "api" as const, at, was, url };
+    }),
+  ).catch((error: Error) => {
+    throw new Error(`nothing was changed, because what is set now cannot be read: ${error.message}`);
+  });
+  const unknown = fields.filter((field) => field !== ENDS_BY_ITSELF && planes.some(({ was }) => !(field in was)));
+  if (unknown.length === 0) return planes;
+  throw new Error(`nothing was changed, because GET /deployment does not show ${unknown.join(", ")}`);
+};
+
+export const changeDeployment = async (
+  { changes }: OperatorChanges,
+  { signal, deployment, context, stage, onLine }: DisturbanceContext,
+): Promise<Disturbed> => {
+  const apis = deployment.target.control?.api ?? [];
+  const mark = (name: string, detail: string): void =>
+    onLine({ type: "mark", stage, name, at_us: context.nowUs(), detail });
+  const fields = [...new Set(changes.flatMap(({ patch }) => Object.keys(patch)))];
+  const planes = await stateBefore(apis, fields);
+  const target = undoTarget(deployment);
+  const undo: ChangeUndo = { how: "deployment", planes, target: target ?? { base_url: "" } };
+  const id = context.journal.about({
+    kind: "fault",
+    name: `service.${fields.join("+")}`,
+    undo: target === null ? { how: "nothing" } : undo,
+  });
+  const restore = async (): Promise<void> =>
+    context.journal.undone(
+      id,
+      await TAKE_BACK.change(undo, { signal: AbortSignal.timeout(RESTORE_MS), callMs: CALL_MS }),
+    );
+  const forget = context.supervisor.registerUndo(`put back ${fields.join(", ")}`, restore);
+  const doubts: string[] = [];
+  let isLeftBroken = false;
+  try {
+    for (const { patch, holdMs } of changes) {
+      if (signal.aborted) break;
+      // Before it, so that every call which meets it comes later.
+      mark("operator-changed", Object.keys(patch).join(", "));
+      for (const api of apis) await controlSend("PATCH", `${api}/deployment`, patch);
+      context.journal.done(id);
+      await pause(holdMs, signal);
+    }
+  } catch (error) {
+    doubts.push(`the deployment could not be changed: ${(error as Error).message}`);
+  }
+  try {
+    await restore();
+    forget();
+  } catch (error) {
+    // Left registered and open in the journal: the end of the run and the watchdog try again.
+    doubts.push(`the change of the deployment could not be taken back: ${(error as Error).message}`);
+    isLeftBroken = true;
+  }
+  mark("operator-restored", "");
+  return { problems: doubts.map(inconclusive), notes: [], isLeftBroken };
+};
