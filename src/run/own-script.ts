@@ -10,7 +10,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
-import { runK6Script } from "../drivers/k6/own-script.ts";
+import { type K6Summary, measurementsOf, readSummary, runK6Script } from "../drivers/k6/own-script.ts";
 import {
   callsOf,
   crossedIn,
@@ -19,7 +19,7 @@ import {
   readAccount,
   type ScriptAccount,
 } from "../drivers/k6/script-account.ts";
-import { type K6Summary, measurementsOf, readSummary } from "../drivers/k6/script-summary.ts";
+import { claimOf } from "../history/claim.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
@@ -45,21 +45,18 @@ const notEnforced = ({ target }: Deployment): string[] => {
 };
 
 /** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
-const claimOf = (problems: readonly Problem[], account: ScriptAccount | null, replay: string): Claim => {
+const thresholdsClaim = (problems: readonly Problem[], account: ScriptAccount | null, replay: string): Claim => {
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
   const reasons = problems.map(({ reason }) => reason);
-  return {
+  return claimOf({
     id: `thresholds/${STAGE}`,
     stage: STAGE,
-    level: "must",
     verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
     reason: reasons.join("; ") || inWords(account as ScriptAccount),
     expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
     got: reasons[0] ?? "as expected",
-    spec: [],
-    evidence: [],
     replay,
-  };
+  });
 };
 
 /** What k6 said by its exit code, and what its account puts in doubt. */
@@ -103,7 +100,7 @@ const outcomeOf = (
     ...outcomesOf(account),
   },
   facts: bareFacts(STAGE),
-  claims: [claimOf(problems, account, replay)],
+  claims: [thresholdsClaim(problems, account, replay)],
   measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
   faults: [],
   notes: [],

@@ -5,6 +5,7 @@
 
 import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import type { Gauges } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
@@ -54,23 +55,16 @@ export const growthOf = (readings: Readings, replay: string): { claims: Claim[];
   for (const { name, unit, size, perHour } of WATCHED) {
     const all = readings.get(name) ?? [];
     const expected = `${name} grows by at most ${perHour} ${unit} an hour`;
-    const about: Omit<Claim, "verdict" | "reason" | "got"> = {
-      id: `growth/${name}`,
-      stage: STAGE,
-      level: "must",
-      spec: [],
-      evidence: [],
-      expected,
-      replay,
-    };
+    const claim = (verdict: Claim["verdict"], reason: string, got = reason): void =>
+      void claims.push(claimOf({ id: `growth/${name}`, stage: STAGE, verdict, reason, expected, got, replay }));
     if (all.length === 0) {
-      const reason = `skipped: \`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
-      claims.push({ ...about, verdict: "skipped", reason, got: "not judged" });
+      const lacking = `\`${name}\` among the gauges of control.api, or among observers.prometheus.queries`;
+      claim("skipped", `skipped: ${lacking}`, "not judged");
       continue;
     }
     const scaled = warm(all).map(({ atMs, value }) => ({ atMs, value: value / size }));
     const { verdict, reason, slope } = judgeGrowth(scaled, perHour, unit);
-    claims.push({ ...about, verdict, reason, got: reason });
+    claim(verdict, reason);
     if (slope === null) continue;
     const { slope: value, low, high, n } = slope;
     measurements.push({ name: `growth_${name}_per_hour`, stage: STAGE, value, unit, low, high, n });

@@ -2,6 +2,7 @@
 
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
+import { claimOf } from "../history/claim.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
@@ -10,15 +11,6 @@ import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Reach } from "../workload/story.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
-
-const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
-  id: `reached/${plan.name}`,
-  stage: plan.name,
-  level: "must",
-  spec: [],
-  evidence: [],
-  replay,
-});
 
 const isSeenIn =
   ({ by_outcome }: StageSummary) =>
@@ -67,25 +59,19 @@ export const reachedClaims = (
   const isSeen = isSeenIn(summary);
   const beyond = reach.beyond.filter(({ outcome }) => !isSeen(outcome));
   const expected = [...reach.all, ...(reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [])].join(", ");
+  const about = { id: `reached/${plan.name}`, stage: plan.name, got, replay };
   return [
-    {
-      ...claimOf(plan, replay),
+    claimOf({
+      ...about,
       verdict,
       reason: reasons.length === 0 ? "the stage reached what it is about" : reasons.join("; "),
       expected: `the driver plays the whole schedule and sees ${expected || "answers"}`,
-      got,
-    },
-    ...beyond.map(
-      ({ outcome, reason }): Claim => ({
-        ...claimOf(plan, replay),
-        id: `beyond/${plan.name}`,
-        level: "info",
-        verdict: "skipped",
-        got,
-        reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
-        expected: outcome,
-      }),
-    ),
+    }),
+    ...beyond.map(({ outcome, reason }) => {
+      const why = `skipped: ${outcome} is not reached on this target: ${reason}`;
+      const claim = { ...about, id: `beyond/${plan.name}`, level: "info" as const, expected: outcome };
+      return claimOf({ ...claim, verdict: "skipped", reason: why });
+    }),
   ];
 };
 
@@ -105,7 +91,7 @@ const unplayedStage = (
     calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
   },
   facts: statedFacts(plan.name, { target, exclusive: false }),
-  claims: [{ ...claimOf(plan, replay), ...why, got: "not played" }],
+  claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, replay, ...why, got: "not played" })],
   measurements: [],
   faults: [],
   notes: [],

@@ -1,5 +1,5 @@
 /** The server at the other end of the generators: it answers at once, so that they are what is measured. */
-import { startNullServer } from "../../drivers/open-loop/null-server.ts";
+import { startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import { serveParent } from "./child-side.ts";
 
 serveParent<null>(async () => {

@@ -10,8 +10,8 @@ import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
+import { startNullServer } from "./bare-server.ts";
 import type { OpenLoopJob } from "./job.ts";
-import { startNullServer } from "./null-server.ts";
 import { perform } from "./perform.ts";
 
 /** Below this rate a cold call has time enough before the next. */

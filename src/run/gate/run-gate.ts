@@ -20,7 +20,7 @@ import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
-import { doubt } from "../../history/claim.ts";
+import { claimOf, doubt } from "../../history/claim.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
@@ -79,12 +79,9 @@ export const gateSpends = (
 const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
   const all = dropped.length + pairs.length;
   const enough = isWhole && dropped.length * 3 <= all;
-  return {
+  return claimOf({
     id: "gate/pairs",
     stage: GATE_STAGE,
-    level: "must",
-    spec: [],
-    evidence: [],
     replay,
     verdict: enough ? "pass" : "inconclusive",
     reason: enough
@@ -92,7 +89,7 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
       : (dropped[0] ?? "stopped before the first comparison"),
     expected: "at least two pairs of three are played as planned",
     got: `${pairs.length} of ${all} pairs were compared`,
-  };
+  });
 };
 
 /** Nobody answered a single call: there is nothing to compare, and the user has to know first of all. */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { startNullServer } from "./null-server.ts";
+import { startNullServer } from "./bare-server.ts";
 
 test("answers each request once it is whole, and counts it", async () => {
   const server = await startNullServer(() => 7);
