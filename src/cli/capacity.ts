@@ -7,7 +7,7 @@ import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { choice } from "./options/values.ts";
+import { choice } from "./options/checks.ts";
 import { printNote, type Shown } from "./printing/output.ts";
 import { budgetLine, guardLines } from "./printing/show-plan.ts";
 

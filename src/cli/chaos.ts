@@ -1,7 +1,6 @@
 /** `floodgate chaos`: fault experiments and random schedules of faults, and what heals what was left broken. */
 import { dirname } from "node:path";
 import { Command } from "commander";
-import { MUTANTS } from "../mutants/catalogue.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/heal-left-open.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
@@ -15,11 +14,8 @@ import {
   type Limiter,
   limiterOption,
   REPORTS,
-  recorded,
-  recordingOptions,
 } from "./judging-command.ts";
-import { EMBEDDED_ALONE, type Exclusion, excluding } from "./options/exclusions.ts";
-import { seconds, whole } from "./options/values.ts";
+import { EMBEDDED_ALONE, type Exclusion, excluding, seconds } from "./options/checks.ts";
 import { printShown } from "./printing/output.ts";
 import { listExperiments } from "./printing/show-experiments.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
@@ -69,13 +65,14 @@ const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOption
   }
 };
 
-type ExploreOptions = { for?: number; real?: boolean; limiter: Limiter };
+export type ExploreOptions = { for?: number; real?: boolean; limiter: Limiter };
 type ChaosOptions = JudgingOptions &
   ExploreOptions & { short?: boolean; list?: boolean; watchdog?: boolean; explore?: boolean; listen: string };
 
 const EXPLORE_S = 600;
 
-const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
+/** Of `chaos --explore` and `dev explore`. */
+export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
   // Behind links in this process there is no Redis.
   if (limiter !== "redis" || real)
     return { forMs: forS * 1_000, links: real ? "real" : "virtual", limiter, mutant: null };
@@ -149,25 +146,3 @@ export const chaosCommand = (): Command =>
     ),
     chaos,
   );
-
-/** `dev explore`, with what only those who work on Floodgate need: a planted mutant, a number of schedules in place of a time. */
-export const devExploreCommand = (): Command =>
-  recordingOptions(
-    excluding(
-      new Command("explore")
-        .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
-        .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
-        .option("--schedules <n>", "end after so many", whole(1))
-        .option("--for <time>", "end after so long (default: 10m)", seconds)
-        .option("--real", "on real links: toxiproxy and the embedded deployment")
-        .addOption(limiterOption()),
-      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
-    ),
-  ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
-    const { mutant = null, schedules: most } = options;
-    if (mutant !== null && !MUTANTS.some(({ name }) => name === mutant)) {
-      throw new UsageError(`there is no mutant "${mutant}"; \`floodgate dev mutants --help\` says more`);
-    }
-    const wish = { ...exploreWish(options), mutant, most };
-    await recorded(command, (common) => runExplore({ ...common, ...wish }));
-  });

@@ -14,8 +14,7 @@ import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-
 import { type Finding, finding, worstOf } from "../verify/doctor/finding.ts";
 import { machineHere } from "../verify/doctor/machine.ts";
 import { toolsHere } from "../verify/doctor/tools-here.ts";
-import { checkPrecise, excluding } from "./options/exclusions.ts";
-import { I_OWN, once } from "./options/values.ts";
+import { checkPrecise, excluding, I_OWN, once } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";
 import { printShown } from "./printing/output.ts";
 

@@ -7,8 +7,7 @@ import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, excluding } from "./options/exclusions.ts";
-import { once, positive, whole } from "./options/values.ts";
+import { type Exclusion, excluding, once, positive, whole } from "./options/checks.ts";
 import { printJson, printNote, type Shown } from "./printing/output.ts";
 import { guardLines } from "./printing/show-plan.ts";
 

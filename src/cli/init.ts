@@ -14,7 +14,7 @@ import { type Probed, probeAddress } from "../verify/doctor/probe-address.ts";
 import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
-import { I_OWN, once } from "./options/values.ts";
+import { I_OWN, once } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";
 import { printResult } from "./printing/output.ts";
 

@@ -9,7 +9,7 @@ import { terminalText } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { choice, I_OWN, once, whole } from "./options/values.ts";
+import { choice, I_OWN, once, whole } from "./options/checks.ts";
 import { narrator } from "./printing/narrator.ts";
 import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
 

@@ -16,8 +16,7 @@ import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { type Judging, type JudgingOptions, judgingCommand } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
-import { checkPrecise, type Exclusion, excluding } from "./options/exclusions.ts";
-import { choice, positive, seconds, whole } from "./options/values.ts";
+import { checkPrecise, choice, type Exclusion, excluding, positive, seconds, whole } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
 

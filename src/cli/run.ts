@@ -6,7 +6,7 @@ import { UsageError } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { type JudgingOptions, judgingCommand, type Limiter, limiterOption } from "./judging-command.ts";
-import { EMBEDDED_ALONE, excluding } from "./options/exclusions.ts";
+import { EMBEDDED_ALONE, excluding } from "./options/checks.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
 
 type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };

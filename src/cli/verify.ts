@@ -8,21 +8,17 @@ import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { positive } from "./options/values.ts";
+import { positive } from "./options/checks.ts";
 import { printShown, type Shown } from "./printing/output.ts";
 import { guardLines } from "./printing/show-plan.ts";
 
-type VerifyOptions = JudgingOptions & {
-  only?: string[];
-  skip?: string[];
-  list?: boolean;
-  rate?: number;
-  keepAnswers?: boolean;
-  requireAll?: boolean;
-  allowWrites?: boolean;
-  allowQuotaBurn?: boolean;
-  allowLoad?: boolean;
-};
+type VerifyOptions = JudgingOptions &
+  Partial<Omit<VerifyWishes, "ratePerS">> & {
+    list?: boolean;
+    rate?: number;
+    keepAnswers?: boolean;
+    requireAll?: boolean;
+  };
 
 const listed = (): Shown => ({
   document: RULES.map(({ id, level, spec, title, phase, needs }) => ({ id, level, spec, title, phase, needs })),

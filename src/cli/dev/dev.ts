@@ -2,12 +2,15 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
+import { noSuch } from "../../contract/nearest.ts";
 import type { Series } from "../../history/series.ts";
 import { MUTANTS } from "../../mutants/catalogue.ts";
+import type { Mutant } from "../../mutants/mutant.ts";
 import { HEALTHY } from "../../platform/parts.ts";
 import { pictureOf, THEMES } from "../../report/picture.ts";
 import { EXIT, UsageError } from "../../run/exit-codes.ts";
 import { replayScheduleCrash } from "../../run/exploration/replay-schedule.ts";
+import { runExplore } from "../../run/exploration/run-explore.ts";
 import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";
 import { GuardError } from "../../stages/prepare-target.ts";
@@ -18,10 +21,10 @@ import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
 import { buildTools } from "../../tools/find-tool.ts";
 import { readCrash, replayCrash } from "../../verify/replay.ts";
-import { devExploreCommand } from "../chaos.ts";
-import { REPORTS } from "../judging-command.ts";
+import { type ExploreOptions, exploreWish } from "../chaos.ts";
+import { limiterOption, REPORTS, recorded, recordingOptions } from "../judging-command.ts";
+import { excluding, I_OWN, seconds, whole } from "../options/checks.ts";
 import { addServeOptions, type ServeOptions } from "../options/serve-options.ts";
-import { I_OWN } from "../options/values.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";
 import { serve } from "../serve.ts";
@@ -35,16 +38,37 @@ const toolsCommand = (): Command =>
       printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
     });
 
+const mutantCalled = (name: string): Mutant => {
+  const known = MUTANTS.map((mutant) => mutant.name);
+  const mutant = MUTANTS.find((one) => one.name === name);
+  if (mutant !== undefined) return mutant;
+  throw new UsageError(noSuch("mutant", name, known, "`floodgate dev mutants --list` shows them all"));
+};
+
 /** For judges that meet a mutant only as processes. */
 const serveCommand = (): Command =>
   addServeOptions(
     new Command("serve")
       .description("`serve` with a mutant planted")
       .requiredOption("--mutant <name>", "the behaviour that is spoilt"),
-  ).action((options: ServeOptions & { mutant: string }) => {
-    const mutant = MUTANTS.find(({ name }) => name === options.mutant);
-    if (mutant === undefined) throw new UsageError(`there is no mutant "${options.mutant}"`);
-    return serve(options, mutant.spoil(HEALTHY));
+  ).action((options: ServeOptions & { mutant: string }) => serve(options, mutantCalled(options.mutant).spoil(HEALTHY)));
+
+const exploreCommand = (): Command =>
+  recordingOptions(
+    excluding(
+      new Command("explore")
+        .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
+        .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
+        .option("--schedules <n>", "end after so many", whole(1))
+        .option("--for <time>", "end after so long (default: 10m)", seconds)
+        .option("--real", "on real links: toxiproxy and the embedded deployment")
+        .addOption(limiterOption()),
+      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
+    ),
+  ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
+    const mutant = options.mutant === undefined ? null : mutantCalled(options.mutant).name;
+    const wish = { ...exploreWish(options), mutant, most: options.schedules };
+    await recorded(command, (common) => runExplore({ ...common, ...wish }));
   });
 
 const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
@@ -108,7 +132,7 @@ const pictureCommand = (): Command =>
 
 export const devCommand = (): Command => {
   const dev = new Command("dev").description("for those who work on Floodgate");
-  const make = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, devExploreCommand];
+  const make = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
   for (const command of make) dev.addCommand(command());
   return dev;
 };

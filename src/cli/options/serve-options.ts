@@ -4,8 +4,7 @@ import type { InferenceOptions } from "../../platform/inference.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
-import { excluding } from "./exclusions.ts";
-import { choice, notNegative, positive, upTo, whole } from "./values.ts";
+import { choice, excluding, notNegative, positive, upTo, whole } from "./checks.ts";
 
 type Change = InferenceOptions["changes"][number];
 

@@ -1,0 +1,106 @@
+/** What is checked of options before a command does anything: each value, and which of them go together. */
+
+import { availableParallelism } from "node:os";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { AddressError, canonicalHost } from "../../contract/address.ts";
+import { UsageError } from "../../run/exit-codes.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
+
+/** `15s`, `2m`, `500ms`, or seconds alone. */
+export const seconds = (text: string): number => {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
+  const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);
+  if (value > 0) return value;
+  throw new InvalidArgumentError(`expected a length such as 15s or 2m, got "${text}".`);
+};
+
+export const whole =
+  (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`expected a whole number from ${least} to ${most}, got "${text}".`);
+  };
+
+export const positive = (text: string): number => {
+  const value = Number(text);
+  if (text.trim() !== "" && Number.isFinite(value) && value > 0) return value;
+  throw new InvalidArgumentError(`expected a number above 0, got "${text}".`);
+};
+
+export const notNegative = (text: string): number => (text === "0" ? 0 : positive(text));
+
+export const upTo =
+  (parse: (text: string) => number, most: number) =>
+  (text: string): number => {
+    const value = parse(text);
+    if (value <= most) return value;
+    throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
+  };
+
+/** For an option that names a deployment: commander itself would take the last of two values without a word. */
+export const once = (value: string, before: string | undefined): string => {
+  if (before === undefined) return value;
+  throw new InvalidArgumentError(`it was given already, as ${before}; give it once.`);
+};
+
+const ownedHost = (text: string, before: string[] = []): string[] => {
+  try {
+    return [...before, canonicalHost(text)];
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    throw new InvalidArgumentError(`${error.message}, such as maps.example.`);
+  }
+};
+
+/** `--i-own HOST…`, each host in the form that the safety guard compares; the arguments of commander's `option`. */
+export const I_OWN = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost] as const;
+
+/** An option that takes one of some words. */
+export const choice = (flags: string, about: string, words: readonly string[], or?: string): Option =>
+  new Option(flags, about).choices(words).default(or);
+
+/**
+ * `[options, not with, sentence]`, where several stand with blanks between: none of the first goes with any of the second. `!option`
+ * means that it is absent, `a|b` one or the other, `option=value` that it has this value. `$given` in the sentence names those of the first that were given.
+ */
+export type Exclusion = readonly [options: string, notWith: string, sentence: string];
+
+const isGiven = (command: Command, what: string): boolean => {
+  if (what.startsWith("!")) return !isGiven(command, what.slice(1));
+  if (what.includes("|")) return what.split("|").some((one) => isGiven(command, one));
+  const [name, wanted] = what.split("=");
+  const option = command.options.find(({ long }) => long === `--${name}`);
+  if (option === undefined) throw new Error(`${command.name()} has no option --${name}`);
+  const value: unknown = command.getOptionValue(option.attributeName());
+  if (wanted !== undefined) return value === wanted;
+  const isTyped = command.getOptionValueSource(option.attributeName()) !== "default";
+  return value !== undefined && isTyped && !(typeof value === "string" && value.trim() === "");
+};
+
+export const excluding = (command: Command, rows: readonly Exclusion[]): Command =>
+  command.hook("preAction", () => {
+    for (const [options, notWith, sentence] of rows) {
+      const given = options.split(" ").filter((name) => isGiven(command, name));
+      if (given.length === 0 || !notWith.split(" ").some((name) => isGiven(command, name))) continue;
+      throw new UsageError(sentence.replace("$given", given.map((name) => `--${name.split("=")[0]}`).join(", ")));
+    }
+  });
+
+/** Of the commands that have `--limiter`. */
+export const EMBEDDED_ALONE: Exclusion = [
+  "limiter=redis",
+  "target",
+  "expected either --target or --limiter redis: it is the embedded deployment that is started with it",
+];
+
+/** What `--precise` needs: a driver that can wait awake, and a core that nobody else needs for each of its processes. */
+export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {
+  if (driver !== "open-loop") {
+    throw new UsageError(`only the open-loop driver has --precise, and this is ${driver}; expected --driver open-loop`);
+  }
+  if (segments < cores) return;
+  throw new UsageError(
+    `--precise takes a whole core for each process: expected ${segments + 1} cores or more, got ${cores}; leave it out`,
+  );
+};
