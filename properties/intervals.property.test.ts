@@ -1,6 +1,6 @@
 /**
  * The intervals of measurements hold what they promise: over many simulated runs whose truth is known, some 95 in 100 hold
- * it, also where one call hangs together with the next. And the plain order statistics, which take calls for independent, do
+ * it, also where calls are correlated. And the plain order statistics, which take calls for independent, do
  * not: without that the test would show nothing.
  */
 import fc from "fast-check";

@@ -10,7 +10,7 @@ import type { StateTimes } from "./states-reached.ts";
 type Span = { fromUs: number; toUs: number };
 
 const HARD_STOP_FACTOR = 5;
-/** Decided without a key record, or by nobody knows what. */
+/** Decided without a key record, or not known by what. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
 const OFFSET = /^clock_offset_ms (\d+)$/;
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);

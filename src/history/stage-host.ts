@@ -26,7 +26,7 @@ export type HostFacts = {
 export type StageHost = {
   host: HostFacts | null;
   cores: number;
-  /** Cores that the deployment used, where it was started here, and those that nobody of this run used. */
+  /** Cores that the deployment used, where it was started here, and those that other programs used. */
   target_cores: number | null;
   other_cores: number | null;
   /** Calls of the stage, and how late they left against the schedule: `[share of calls, ms]`, the shares ascending. */

@@ -38,7 +38,7 @@ export const durationsOfCall = (
   // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
   record("lag", startedUs - dueUs, dueUs);
   const kind = classOf(outcome);
-  // `edge` answers were written by something before the API and say nothing about it.
+  // `edge` answers were written by something before the API.
   if (kind === "refused" && !outcome.startsWith("edge")) {
     record("refusal", doneUs - dueUs, dueUs);
     record("refusal_from_sent", doneUs - sentUs, dueUs);

@@ -44,7 +44,7 @@ const THROTTLED = 0.01;
  * are a tenth of the calls that decide a claim they move it.
  */
 const OF_TAIL = 0.1;
-/** What a dependency is given where nobody states it: the limiter's, the shorter of the two. */
+/** The default budget of a dependency: the limiter's, the shorter of the two. */
 const LIMITER_BUDGET_MS = 250;
 /** Beyond this the kernel searches long for a free port, and the next burst meets the limit. */
 const NEARLY_USED_UP = 0.8;

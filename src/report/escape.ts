@@ -28,7 +28,7 @@ export const escapeHtml = (text: string): string => clean(text).replace(/[&<>"']
 /** As `escapeHtml`; line breaks survive in attributes too, where XML would make spaces of them. */
 export const escapeXml = (text: string): string => escapeHtml(text).replaceAll("\n", "&#10;").replaceAll("\t", "&#9;");
 
-/** For running text and table cells of GitHub-flavoured Markdown: no markup, no HTML, no new cell or line, no link, nobody called. */
+/** For running text and table cells of GitHub-flavoured Markdown: no markup, HTML, new cell, new line, link or mention. */
 export const escapeMarkdown = (text: string): string =>
   oneLine(text)
     .replace(/[\\`*[\]|~#!]/g, "\\$&")

@@ -47,7 +47,7 @@ test("a percentile without an interval says what it lacks, and nothing else has 
     n,
   });
   expect(whyNoInterval(measured("latency_ms_p99", 367))).toBe("too few: it takes 368");
-  expect(whyNoInterval(measured("latency_ms_p50", 1_000))).toBe("too few: one hangs together with the next");
+  expect(whyNoInterval(measured("latency_ms_p50", 1_000))).toBe("too few: calls of one burst are correlated");
   expect(whyNoInterval(measured("latency_ms_p50", 1_000, 1))).toBeNull();
   expect(whyNoInterval(measured("latency_ms_max", 5))).toBeNull();
   expect(whyNoInterval(measured("achieved_rate", 5))).toBeNull();

@@ -61,7 +61,7 @@ export const whyNoInterval = (m: Measurement): string | null => {
   const p = PERCENTILES[/_(p\d+)$/.exec(m.name)?.[1] ?? ""];
   if (p === undefined || m.low !== null) return null;
   const needed = callsForInterval(p);
-  return m.n < needed ? `too few: it takes ${count(needed)}` : "too few: one hangs together with the next";
+  return m.n < needed ? `too few: it takes ${count(needed)}` : "too few: calls of one burst are correlated";
 };
 
 /** `2026-11-21 08:00:00 UTC` of the form that `run.json` has; any other text as it is. */

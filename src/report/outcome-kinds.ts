@@ -14,7 +14,7 @@ export const OUTCOME_KINDS: Readonly<Record<OutcomeKind, { label: string; meanin
   edge: { label: "edge", meaning: "an answer that the API's contract does not know, as of a load balancer" },
   indeterminate: {
     label: "indeterminate",
-    meaning: "no answer: it may have happened or not; a stream without one event (200 empty) is none either",
+    meaning: "no answer: it may have happened or not; also a stream without one event (200 empty)",
   },
 };
 

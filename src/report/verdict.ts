@@ -87,7 +87,7 @@ const shouldsText = (claims: readonly Claim[]): string => {
 /** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty where everything was judged. */
 const notJudgedText = (claims: readonly Claim[]): string => {
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
-  // What is only recorded is missed by nobody: its reasons stand in the report.
+  // Info claims are counted without their reasons, which stand in the report.
   const minor = skipped.filter(({ level }) => level === "info").length;
   const minors = minor === 0 ? [] : [counted(minor, "info claim")];
   if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;

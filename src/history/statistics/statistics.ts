@@ -112,7 +112,7 @@ export const exactInterval = (hits: number, n: number): Interval | null => {
 
 /**
  * Fairness of shares from 1/n (one has all) to 1 (all have the same). Source: Jain, Chiu & Hawe, "A Quantitative Measure
- * of Fairness", DEC-TR-301 (1984). `null` where nobody has anything.
+ * of Fairness", DEC-TR-301 (1984). `null` where all are 0.
  */
 export const jainIndex = (shares: readonly number[]): number | null => {
   let largest = 0;

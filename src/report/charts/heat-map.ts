@@ -92,25 +92,25 @@ export type HeatMap = {
   title: string;
   /** Of each bin. */
   buckets: readonly SparseBuckets[];
-  /** What was counted, in one and in several: `answer`, `answers`. */
-  of: readonly [string, string];
+  /** One of what was counted: `answer`. */
+  one: string;
   hue: Hue;
   /** A sentence after the figures. */
   more?: string | undefined;
-  limits?: readonly TimeLimit[];
-  height?: number;
+  limits: readonly TimeLimit[];
+  height: number;
 };
 
-const findingOf = ({ of, more, limits = [] }: HeatMap, all: SparseBuckets): string => {
+const findingOf = ({ one, more, limits }: HeatMap, all: SparseBuckets): string => {
   const n = countOf(all);
   const [p50, p99] = [quantileIfEnough(all, 0.5), quantileIfEnough(all, 0.99)];
   const most = milliseconds(quantileMs(all, 1) ?? 0);
   const figures =
     p50 === null
-      ? `${counted(n, ...of)}, the longest ${most}: too few for quantiles.`
+      ? `${counted(n, one)}, the longest ${most}: too few for quantiles.`
       : p99 === null
-        ? `Half of ${counted(n, ...of)} within ${milliseconds(p50)}, the longest ${most}; too few for a p99.`
-        : `Half of ${counted(n, ...of)} within ${milliseconds(p50)}, 99 % within ${milliseconds(p99)}.`;
+        ? `Half of ${counted(n, one)} within ${milliseconds(p50)}, the longest ${most}; too few for a p99.`
+        : `Half of ${counted(n, one)} within ${milliseconds(p50)}, 99 % within ${milliseconds(p99)}.`;
   const missed = limits.filter(({ quantile, ms }) => (quantileIfEnough(all, quantile) ?? 0) > ms);
   const said = missed.length === 0 ? "" : ` Of all calls together, above ${missed.map(({ text }) => text).join(", ")}.`;
   return `${figures}${said}${more === undefined ? "" : ` ${more}`}`;
@@ -127,7 +127,7 @@ const grey = (course: Course, doubted: readonly boolean[], height: number): Mark
 
 /** `null` where nothing was counted. `doubted`: bins in which the generator itself was late, drawn grey. */
 export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: readonly boolean[]): Chart | null => {
-  const { buckets, name: own, title, of, hue, limits = [], height = 100 } = map;
+  const { buckets, name: own, title, one, hue, limits, height } = map;
   const all = mergeSparse(buckets);
   if (all.length === 0) return null;
   const cells = cellsOf(buckets, all);
@@ -147,7 +147,7 @@ export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: 
     id: `${stageId}-${own}`,
     title,
     finding: findingOf(map, all),
-    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
+    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${one}s took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
     scale,
     under: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}`,
     lines,
@@ -157,7 +157,7 @@ export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: 
       ...(doubted.includes(true) ? [{ swatch: swatch("doubt"), text: "the generator was late" }] : []),
     ],
     columns: [
-      [of[1], rows.map(countOf)],
+      [`${one}s`, rows.map(countOf)],
       column("p50", (row) => quantileIfEnough(row, 0.5)),
       column("p90", (row) => quantileIfEnough(row, 0.9)),
       column("p99", (row) => quantileIfEnough(row, 0.99)),

@@ -230,44 +230,27 @@ const isShedding = ({ series }: Course): boolean => {
 };
 
 /** In the order in which they stand; the first two also where not all charts are drawn. */
-const heatMaps = (course: Course, limits: readonly TimeLimit[]): HeatMap[] => {
-  const { latency, refusals, first_event: firstEvents, gaps } = course.series;
-  const of = (which: TimeLimit["of"]): TimeLimit[] => limits.filter((limit) => limit.of === which);
-  return [
-    {
-      name: "latency",
-      title: "Latency of answers, from the moment a call was due.",
-      buckets: latency,
-      of: ["answer", "answers"],
-      hue: "kind-answered",
-      limits: of("answer"),
-      height: 130,
-    },
-    {
-      name: "refusals",
-      title: "Time to a refusal.",
-      buckets: refusals,
-      of: ["refusal", "refusals"],
-      hue: isShedding(course) ? "kind-shed" : "kind-refused",
-      more: cheapness(course),
-    },
-    {
-      name: "first",
-      title: "Time to the first event of a stream.",
-      buckets: firstEvents,
-      of: ["stream", "streams"],
-      hue: "kind-answered",
-      limits: of("first event"),
-    },
-    {
-      name: "gaps",
-      title: "Gaps between two events of a stream.",
-      buckets: gaps,
-      of: ["gap", "gaps"],
-      hue: "kind-answered",
-    },
-  ];
-};
+const MAPS = [
+  ["latency", "latency", "Latency of answers, from the moment a call was due.", "answer", "answer"],
+  ["refusals", "refusals", "Time to a refusal.", "refusal", null],
+  ["first", "first_event", "Time to the first event of a stream.", "stream", "first event"],
+  ["gaps", "gaps", "Gaps between two events of a stream.", "gap", null],
+] as const;
+
+const heatMaps = (course: Course, limits: readonly TimeLimit[]): HeatMap[] =>
+  MAPS.map(([name, buckets, title, one, limited]) => {
+    const isRefusals = name === "refusals";
+    return {
+      name,
+      title,
+      one,
+      buckets: course.series[buckets],
+      hue: isRefusals ? (isShedding(course) ? "kind-shed" : "kind-refused") : "kind-answered",
+      more: isRefusals ? cheapness(course) : undefined,
+      limits: limits.filter(({ of }) => of === limited),
+      height: name === "latency" ? 130 : 100,
+    };
+  });
 
 const objectivesOf = (text: string) => {
   try {
