@@ -36,14 +36,14 @@ declare module "k6/x/sse" {
     };
     /** Leave the stream on purpose after so many events. */
     closeAfterEvents?: number;
-    /** What an admitted call is charged to, for the lease. It is taken before the call leaves and given back when it is refused. */
+    /** What an admitted call is charged to, for the budget. It is taken before the call leaves and given back when it is refused. */
     charges?: "map_loads" | "analyses";
     /** False: no `sse_event_gap` samples; the response has the gaps. k6 keeps every sample of a trend until its end. Default true. */
     gapSamples?: boolean;
   }
 
   /** What the whole process may spend and how fast. Absent: not bounded. The same as `Budget` of src/workload/budget.ts. */
-  export interface LeaseTerms {
+  export interface Budget {
     requests?: number;
     map_loads?: number;
     analyses?: number;
@@ -55,6 +55,8 @@ declare module "k6/x/sse" {
     stopErrorRate?: number;
     /** Beginnings of outcomes that are no errors, such as "503". */
     tolerated?: readonly string[];
+    /** The whole that the target file states, where this is a share of it: named when it is spent. */
+    stated?: Omit<Budget, "stated">;
   }
 
   export interface SpentSoFar {
@@ -63,7 +65,7 @@ declare module "k6/x/sse" {
     map_loads: number;
     analyses: number;
     stream_seconds: number;
-    /** Calls that the lease did not let leave. */
+    /** Calls that the budget did not let leave. */
     unsent: number;
     /** Calls that left and that no script has settled. */
     in_flight: number;
@@ -85,7 +87,7 @@ declare module "k6/x/sse" {
    * - `timeout`: one of the three time-outs, or the connection took too long to make
    * - `refused`: a whole answer that is no event stream (not 200, or another content type); `body` has it
    * - `closed_by_client`: `client.close()`, an interrupted iteration, or an event over 8 MiB (`error` says which)
-   * - `not_sent`: the lease did not let it leave (`error` says why)
+   * - `not_sent`: the budget did not let it leave (`error` says why)
    */
   export type SseEnd =
     | "done"
@@ -140,9 +142,9 @@ declare module "k6/x/sse" {
     names: string;
     /** Microseconds between each two events, with commas between them; the first 10,000. */
     gaps: string;
-    /** Microseconds that the lease held the call back. */
+    /** Microseconds that the budget held the call back. */
     held_us: number;
-    /** Microseconds since 1970, here and below: when it was handed to the transport; null when the lease did not let it leave. */
+    /** Microseconds since 1970, here and below: when it was handed to the transport; null when the budget did not let it leave. */
     started_us: number | null;
     /** When a connection was made for it; 0 when one was reused, or none came to be. */
     connect_us: number;
@@ -173,12 +175,12 @@ declare module "k6/x/sse" {
   ): SseResponse;
 
   /**
-   * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same terms;
-   * other terms are an exception. SIGUSR1 ends the sending as a spent budget does.
+   * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same budget;
+   * another one is an exception. SIGUSR1 ends the sending as a spent budget does.
    */
-  export function lease(terms: LeaseTerms): void;
+  export function budget(terms: Budget): void;
 
-  /** What was spent; also without a lease, and in handleSummary. */
+  /** What was spent; also without a budget, and in handleSummary. */
   export function spent(): SpentSoFar;
 
   /** Says that what came of the VU's last call is written down; the next `open`, `begin`, `turn` or `waitUntil` says the same. */
@@ -255,19 +257,19 @@ declare module "k6/x/sse" {
   ): boolean;
 
   /**
-   * Waits until all calls of `begin` are over, at most for `limit` and, once all sending has ended, for `drain`; breaks off the rest,
+   * Waits until all calls of `begin` are over, at most for `limitMs` and, once all sending has ended, for `drainMs`; breaks off the rest,
    * which have no line and stay in `in_flight`. To be called in teardown, for k6 ends when its VUs have nothing more to do.
    */
-  export function finish(limit: Duration, drain: Duration): void;
+  export function finish(limitMs: number, drainMs: number): void;
 
   /** Writes what waits to be written at once. To be called after the last line. */
   export function printed(): void;
 
   /**
-   * Waits until every call that left is settled, at most for `limit`, and returns true to the first VU that asks; false at once to all
+   * Waits until every call that left is settled, at most for `limitMs`, and returns true to the first VU that asks; false at once to all
    * others. To be followed by exec.test.abort, which would otherwise cut calls off before the script knows what came of them.
    */
-  export function drain(limit: Duration): boolean;
+  export function drain(limitMs: number): boolean;
 
   /** What a VU of the process last remembered under this name, or null. */
   export function recall(name: string): string | null;
@@ -276,11 +278,11 @@ declare module "k6/x/sse" {
   export function remember(name: string, text: string): void;
 
   /** True for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before. */
-  export function claim(name: string, limit: Duration): boolean;
+  export function claim(name: string, limitMs: number): boolean;
 
   const sse: {
     open: typeof open;
-    lease: typeof lease;
+    budget: typeof budget;
     spent: typeof spent;
     settled: typeof settled;
     drain: typeof drain;

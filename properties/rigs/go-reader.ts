@@ -1,5 +1,5 @@
 /**
- * The Go reader of event streams (src/native/sseparse) as a question and an answer: it is built once from source and asked
+ * The Go reader of event streams (src/native/eventstream) as a question and an answer: it is built once from source and asked
  * line by line. Where there is no Go, or no source yet, it says why, so that a test can be skipped aloud.
  */
 import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
@@ -22,7 +22,7 @@ const run = promisify(execFile);
 
 /** Why there is no Go reader here, `null` when there can be one. */
 export const missingGoReader = async (): Promise<string | null> => {
-  if (!existsSync(join(NATIVE, "sseparse", "main.go"))) return "src/native/sseparse does not exist";
+  if (!existsSync(join(NATIVE, "eventstream", "reader_test.go"))) return "src/native/eventstream does not exist";
   try {
     await run("go", ["version"]);
     return null;
@@ -32,10 +32,13 @@ export const missingGoReader = async (): Promise<string | null> => {
 };
 
 export const startGoReader = async (): Promise<GoReader> => {
-  const folder = await mkdtemp(join(tmpdir(), "floodgate-sseparse-"));
-  const binary = join(folder, "sseparse");
-  await run("go", ["build", "-o", binary, "./sseparse"], { cwd: NATIVE, timeout: 120_000 });
-  const child: ChildProcessByStdio<Writable, Readable, null> = spawn(binary, { stdio: ["pipe", "pipe", "inherit"] });
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-go-reader-"));
+  const binary = join(folder, "reader");
+  await run("go", ["test", "-c", "-o", binary, "./eventstream"], { cwd: NATIVE, timeout: 120_000 });
+  const child: ChildProcessByStdio<Writable, Readable, null> = spawn(binary, {
+    env: { ...process.env, FLOODGATE_SSE_READER: "1" },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   const waiting: ((line: string) => void)[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => waiting.shift()?.(line));
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));

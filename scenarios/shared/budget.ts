@@ -9,8 +9,8 @@ import { hasAdditions } from "./extension.ts";
 /** Calls that are under way when the budget ends the test may go on for so long. */
 export const DRAIN_MS = 1_000;
 
-export const setBudget = (budget: Budget | undefined): void => {
-  if (hasAdditions && budget !== undefined) sse.lease(budget);
+export const setBudget = (budget: Budget | undefined, stated?: Budget): void => {
+  if (hasAdditions && budget !== undefined) sse.budget({ ...budget, stated });
 };
 
 /** Ends the test as soon as no call is under way that would be lost. To be called from every VU; one of them ends it. */

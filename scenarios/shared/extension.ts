@@ -9,10 +9,10 @@ import { ERROR_EVENT } from "../../src/contract/streams.ts";
 import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
 
 /** Whether this k6 has our extension, or the community's of the same name. */
-export const hasAdditions = typeof (sse as { lease?: unknown }).lease === "function";
+export const hasAdditions = typeof (sse as { begin?: unknown }).begin === "function";
 
 // An older build of ours takes other arguments.
-if (hasAdditions && typeof (sse as { kind?: unknown }).kind !== "function") {
+if (hasAdditions && typeof (sse as { budget?: unknown }).budget !== "function") {
   throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
 }
 

@@ -25,7 +25,7 @@ const FINISH_MS = 1_000;
  * for it.
  */
 export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
-  setBudget(handed.budget ?? {});
+  setBudget(handed.budget ?? {}, handed.stated);
   const { printPath, summaryPath, callsAtOnce } = handed;
   if (printPath === undefined) throw new Error("the runner did not say where to print to");
   const printing = printingTo(printPath);

@@ -27,7 +27,7 @@ export const splitSessionToken = (token: string): { env: string; jwt: string } |
 
 const JWT = "eyJ[A-Za-z0-9_-]{5,}\\.[A-Za-z0-9_-]{3,}\\.[A-Za-z0-9_-]{3,}";
 // What a token may consist of in some deployment, base64 and its percent-encoding included: masking takes all of it along
-// rather than leave a tail behind. What begins with three dots is the mask of an earlier pass. The same in native/sse/masking.go.
+// rather than leave a tail behind. What begins with three dots is the mask of an earlier pass. The same in native/sse/foreign.go.
 const SECRET = new RegExp(`svc_(?:pk|sk|sess)_(?!(?:[a-z]+_)?\\.\\.\\.)[A-Za-z0-9_.~+/=%-]{6,}|${JWT}`, "g");
 
 /** Prefix and last four characters, for people to recognise a credential by. */

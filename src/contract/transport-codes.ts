@@ -1,6 +1,6 @@
 /**
  * Why no whole answer came, in words of our own that every driver uses, so that the calls of a stage can be grouped by them: Node,
- * undici, OpenSSL and Go each say it otherwise. The Go side of this table: native/sse/transport_code.go.
+ * undici, OpenSSL and Go each say it otherwise. The Go side of this table: native/sse/end.go.
  */
 import { foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";

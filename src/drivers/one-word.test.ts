@@ -102,7 +102,7 @@ const CASES: Case[] = [
   ["tls_other", async () => `https://127.0.0.1:${await listen(createHttp((_, res) => void res.end("{}")))}/v1`],
 ];
 
-/** k6 is not told of shorter time-outs; native/sse/transport_code_test.go has theirs. */
+/** k6 is not told of shorter time-outs; native/sse/end_code_test.go has theirs. */
 const BY_K6 = CASES.filter(([word]) => word !== "first_event_timeout");
 
 describe.concurrent("both drivers name what broke a call", () => {

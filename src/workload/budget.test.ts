@@ -1,6 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { StreamEnding } from "../contract/streams.ts";
-import { type Became, guardBudget } from "./budget.ts";
+import { type Became, type Budget, type Charging, guardBudget, type Taken } from "./budget.ts";
 
 const OK: Omit<Became, "sentUs" | "doneUs"> = { outcome: "200", sent: true };
 const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
@@ -8,33 +9,43 @@ const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
   { ...OK, sentUs: us, doneUs: us, ...became },
 ];
 
+type Settled = { outcome: string; sent?: boolean };
+type Step = { at: number; times?: number } & (
+  | { take: Charging; gives?: "leave" | "wait" | "stop"; leavesAt?: number; then?: Settled }
+  | ({ settle: number } & Settled)
+);
+type Case = { name: string; budget: Budget; stated?: Budget; steps: Step[]; spent: object; stopped: string | null };
+
+/** src/native/sse/budget_cases_test.go plays the same. */
+const CASES = JSON.parse(readFileSync(new URL("budget-cases.json", import.meta.url), "utf8")) as Case[];
+
+describe("a budget, in every language", () => {
+  test.each(CASES)("$name", ({ budget, stated, steps, spent, stopped }) => {
+    const guard = guardBudget(budget, stated);
+    const taken: Taken[] = [];
+    for (const step of steps) {
+      const us = step.at * 1e3;
+      if ("settle" in step) {
+        taken[step.settle]?.settle(...at(us, { outcome: step.outcome, sent: step.sent !== false, sentUs: 0 }));
+        continue;
+      }
+      for (let time = 0; time < (step.times ?? 1); time++) {
+        const came = guard.take(us, step.take);
+        const gave = came !== null ? "leave" : guard.stopped === null ? "wait" : "stop";
+        expect(gave).toBe(step.gives ?? "leave");
+        if (came === null) continue;
+        taken.push(came);
+        expect(step.at + came.waitUs / 1e3).toBeCloseTo(step.leavesAt ?? step.at, 2);
+        if (step.then !== undefined)
+          came.settle(...at(us, { outcome: step.then.outcome, sent: step.then.sent !== false }));
+      }
+    }
+    expect(guard.spent()).toMatchObject(spent);
+    expect(guard.stopped).toBe(stopped);
+  });
+});
+
 describe("a budget", () => {
-  test("lets exactly as many requests leave as the budget has, and says what is spent", () => {
-    const budget = guardBudget({ requests: 3 });
-    for (let i = 0; i < 3; i++) expect(budget.take(i)).not.toBeNull();
-    expect(budget.take(4)).toBeNull();
-    expect(budget.stopped).toBe("budget.requests of the target file (3) is spent");
-    expect(budget.spent().requests).toBe(3);
-  });
-
-  test("gives back a request that was never written", () => {
-    const budget = guardBudget({ requests: 1 });
-    budget.take(0)?.settle(...at(1, { outcome: "indeterminate", sent: false }));
-    expect(budget.take(2)).not.toBeNull();
-  });
-
-  test("takes a charge before the call and gives it back only when it was refused", () => {
-    const budget = guardBudget({ map_loads: 2 });
-    const refused = budget.take(0, { charge: "map_loads" });
-    const lost = budget.take(0, { charge: "map_loads" });
-    refused?.settle(...at(1, { outcome: "429 rate_limited" }));
-    lost?.settle(...at(1, { outcome: "indeterminate" }));
-    expect(budget.spent().map_loads).toBe(1);
-    budget.take(2, { charge: "map_loads" })?.settle(...at(3));
-    expect(budget.take(4, { charge: "map_loads" })).toBeNull();
-    expect(budget.stopped).toContain("budget.map_loads");
-  });
-
   test("what calls in flight reserve stops nothing: it is waited for, and comes back where nothing was charged", async () => {
     const budget = guardBudget({ map_loads: 2 });
     const inFlight = [0, 1].map((us) => budget.take(us, { charge: "map_loads" }));
@@ -93,23 +104,6 @@ describe("a budget", () => {
     expect(budget.stopped).toContain("budget.requests");
   });
 
-  test("a share of a budget names the whole when it is spent", () => {
-    const budget = guardBudget({ requests: 0 }, { requests: 200 });
-    expect(budget.take(0)).toBeNull();
-    expect(budget.stopped).toBe("budget.requests of the target file (200) is spent");
-    expect(budget.stated).toEqual({ requests: 200 });
-  });
-
-  test("counts the seconds of streams that are still open", () => {
-    const budget = guardBudget({ stream_seconds: 3 });
-    budget.take(0, { stream: true })?.settle(...at(1e6, { sentUs: 0, doneUs: 1e6 }));
-    expect(budget.spent().stream_seconds).toBe(1);
-    expect(budget.take(1e6, { stream: true })).not.toBeNull();
-    expect(budget.take(2.5e6, { stream: true })).not.toBeNull();
-    expect(budget.take(3e6, { stream: true })).toBeNull();
-    expect(budget.stopped).toContain("budget.stream_seconds");
-  });
-
   test.each([1, 5, 20, 200, 2_000])(
     "no second holds more than 1.05 times %i calls, however many come at once",
     (max) => {
@@ -130,23 +124,6 @@ describe("a budget", () => {
       expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
     },
   );
-
-  test("stops when too many of the newest calls are errors, and not for refusals", () => {
-    const budget = guardBudget({ stopErrorRate: 0.2 });
-    for (let i = 0; i < 50; i++) budget.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: "429 b2b_overloaded" }));
-    expect(budget.stopped).toBeNull();
-    for (let i = 50; i < 90; i++) {
-      budget.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: i % 2 === 0 ? "500" : "200" }));
-    }
-    expect(budget.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded: \d+ of the newest/);
-    expect(budget.take(1e6)).toBeNull();
-  });
-
-  test("what a fault brings about on purpose does not stop it", () => {
-    const budget = guardBudget({ stopErrorRate: 0.2, tolerated: ["503"] });
-    for (let i = 0; i < 50; i++) budget.take(i)?.settle(...at(i, { outcome: "503" }));
-    expect(budget.stopped).toBeNull();
-  });
 
   test("hands out what is left, and takes in what another process spent of it", () => {
     const budget = guardBudget({ requests: 10, maxPerS: 5 });

@@ -117,14 +117,12 @@ const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
 
 type Unit = (typeof UNITS)[number];
 
-export const isUnit = (name: string | undefined): name is Unit => UNITS.some((unit) => unit === name);
-
 /** The sentence of a budget that is spent: it names what the target file states, whoever had which share of it. */
-export const spentSentence = (unit: Unit, stated: Budget): string =>
+const spentSentence = (unit: Unit, stated: Budget): string =>
   `budget.${unit} of the target file (${stated[unit]}) is spent`;
 
 /** Whether a budget stopped because a budget is spent, and not because of errors or from outside. */
-export const isOfBudget = (stopped: string): boolean => stopped.startsWith("budget.");
+const isOfBudget = (stopped: string): boolean => stopped.startsWith("budget.");
 
 /** `stated`: the whole budget as the target file has it, for the sentence. */
 export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuard => {

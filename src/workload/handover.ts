@@ -41,6 +41,8 @@ export type HandOver = {
   options: Record<string, unknown>;
   /** What k6 may spend and how fast; not bounded where absent. */
   budget?: Budget;
+  /** The whole of which `budget` is a share or a rest. */
+  stated?: Budget;
   /** Where the runner looks for k6's own figures, and for what the scenario prints; absent where k6 runs by itself. */
   summaryPath?: string;
   printPath?: string;

@@ -42,7 +42,7 @@ export type K6Run = {
 
 /** What each process is handed, beside its own paths and its share of the budget. */
 export type K6Input = {
-  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget">;
+  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget" | "stated">;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };
@@ -114,7 +114,7 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
     await writePrivateFile(environment.SSL_CERT_FILE, ca);
   }
   const proxy = await read(transport.proxy, "proxy");
-  // Read by `native/sse/proxy.go`.
+  // Read by `native/sse/beside.go`.
   if (proxy !== undefined) environment.FLOODGATE_PROXY = proxy;
   const cert = await read(transport.cert, "cert");
   const key = await read(transport.key, "key");

@@ -61,6 +61,7 @@ export const runSegment = async (
   const handed: HandOver = {
     ...handOver,
     budget: budgetShare(left, index, segments),
+    stated: budget.stated,
     summaryPath: path("summary.json"),
     printPath: path("printed.ndjson"),
     // A user who has k6 send its metrics elsewhere wants them all there.
@@ -111,11 +112,11 @@ export const runSegment = async (
   return {
     // What it says to a signal of ours is no failure of its own.
     hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
-    problems: problemsOf({ exit, summary, seen, stated: budget.stated }),
+    problems: problemsOf({ exit, summary, seen }),
     iterations: summary?.iterations ?? null,
     dropped: summary?.dropped ?? null,
     unsent: end?.unsent ?? 0,
-    stopped: stoppedBy(seen, budget.stated),
+    stopped: stoppedBy(seen),
     most: end?.most ?? 0,
     protocols: [...(end?.http1 ? (["h1"] as const) : []), ...(end?.http2 ? (["h2"] as const) : [])],
     // A k6 that was killed has not said it: then every line is a request.

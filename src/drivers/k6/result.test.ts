@@ -57,7 +57,7 @@ const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0, form = P
   for (const one of printed) take(form(one));
   const exit = { code: 0, signal: null, errors: [], errorCount: 0, warnings: [] };
   const iterations = printed.filter(({ type }) => type === "call").length;
-  return { lines, problems: problemsOf({ stated: {}, exit, seen, summary: { iterations, dropped } }) };
+  return { lines, problems: problemsOf({ exit, seen, summary: { iterations, dropped } }) };
 };
 
 const many = (lagUs: number): Printed[] => Array.from({ length: 200 }, (_, i) => call(i, lagUs));

@@ -10,7 +10,6 @@ import { transportCode } from "../../contract/transport-codes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
-import { type Budget, isUnit, spentSentence } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
 import { exchangeStep, type Step } from "../../workload/step.ts";
@@ -183,25 +182,20 @@ export const createReader = (
   return { seen, take };
 };
 
-/** What the extension says when it was sent SIGUSR1 (src/native/sse/stop_unix.go): that the load ends is then what was wanted. */
+/** What the extension says when it was sent SIGUSR1 (src/native/sse/budget.go): that the load ends is then what was wanted. */
 const ASKED = "the runner asked to stop";
 
-/** Why the budget let nothing leave any more. The process knows its share of a budget; the sentence names the whole. */
-export const stoppedBy = ({ end }: Seen, stated: Budget): string | null => {
-  const stopped = end?.stopped ?? null;
-  const [, unit] = /^budget\.(\w+) of the target file is spent/.exec(stopped ?? "") ?? [];
-  if (isUnit(unit)) return spentSentence(unit, stated);
-  return stopped === ASKED ? null : stopped;
-};
+/** Why the budget let nothing leave any more. */
+export const stoppedBy = ({ end }: Seen): string | null => (end?.stopped === ASKED ? null : (end?.stopped ?? null));
 
-type Outcome = { stated: Budget; exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
+type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
 
-export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] => {
+export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const problems: Problem[] = [];
   const say = (verdict: Problem["verdict"], reason: string, about?: "time"): void => {
     problems.push({ verdict, reason, ...(about === undefined ? {} : { about }) });
   };
-  const stopped = stoppedBy(seen, stated);
+  const stopped = stoppedBy(seen);
   const isEnded = (seen.end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
   if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);

@@ -1,14 +1,15 @@
-// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to, which k6's exit code and
-// summary do not tell. k6 ends with code 0 when every iteration threw, when iterations were dropped or cut off, when a scenario never
-// began, and when a threshold had no sample behind it.
+// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to. k6's exit code and summary do
+// not tell: it ends with code 0 when every iteration threw, when iterations were dropped or cut off, when a scenario never began, and when
+// a threshold had no sample.
 package account
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,26 +38,22 @@ type Account struct {
 
 // Scenario counts the iterations of one scenario.
 type Scenario struct {
-	Name     string `json:"name"`
-	Executor string `json:"executor"`
-	// GracefulStop says that iterations get time to end when the scenario is over, so one that is cut off took longer than that.
-	GracefulStop bool `json:"graceful_stop"`
-	// Ended are iterations that k6 counts as complete, Threw those of them that ended with an exception.
-	Ended     int64  `json:"ended"`
-	Threw     int64  `json:"threw"`
-	Exception string `json:"exception,omitempty"`
-	Cut       int64  `json:"cut"`
-	Dropped   int64  `json:"dropped"`
+	Name         string `json:"name"`
+	Executor     string `json:"executor"`
+	GracefulStop bool   `json:"graceful_stop"` // iterations get time to end, so one that is cut off took longer than that
+	Ended        int64  `json:"ended"`         // iterations that k6 counts as complete
+	Threw        int64  `json:"threw"`         // those of them that ended with an exception
+	Exception    string `json:"exception,omitempty"`
+	Cut          int64  `json:"cut"`
+	Dropped      int64  `json:"dropped"`
 }
 
-// Calls counts the calls of all scenarios, setup and teardown, by HTTP status; "0" stands for no answer.
+// Calls counts the calls of all scenarios, setup and teardown.
 type Calls struct {
-	ByStatus map[string]int64 `json:"by_status"`
-	// Failed by k6's own measure (http_req_failed), or a stream that was refused or did not come to its end.
-	Failed int64 `json:"failed"`
-	// Streams that were opened, and the events of all of them.
-	Streams int64 `json:"streams"`
-	Events  int64 `json:"events"`
+	ByStatus map[string]int64 `json:"by_status"` // of HTTP; "0" stands for no answer
+	Failed   int64            `json:"failed"`    // by k6's own measure (http_req_failed), or a stream that was refused or did not come to its end
+	Streams  int64            `json:"streams"`   // that were opened
+	Events   int64            `json:"events"`
 }
 
 // Checks counts the script's own checks.
@@ -67,13 +64,11 @@ type Checks struct {
 
 // Threshold is one expression on one metric.
 type Threshold struct {
-	Metric string `json:"metric"`
-	Source string `json:"source"`
-	// Samples of the metric, with its tags where the threshold names some.
-	Samples int64 `json:"samples"`
-	// Keys says that other samples of the metric have the tags' keys, so that only the values never came.
-	Keys   bool `json:"keys"`
-	Failed bool `json:"failed"`
+	Metric  string `json:"metric"`
+	Source  string `json:"source"`
+	Samples int64  `json:"samples"` // of the metric, with its tags where the threshold names some
+	Keys    bool   `json:"keys"`    // other samples of the metric have the tags' keys, so that only the values never came
+	Failed  bool   `json:"failed"`
 }
 
 const (
@@ -94,7 +89,7 @@ type Output struct {
 	behind    map[*metrics.Metric]int64
 	keys      map[*metrics.Metric]bool
 	seen      map[string]*metrics.Metric
-	begun     map[string]int64
+	begun     map[string]int64 // iterations by scenario
 }
 
 var _ output.WithThresholds = &Output{}
@@ -129,14 +124,12 @@ func New(params output.Params) (output.Output, error) {
 			o.all.Executor = config.GetType()
 			continue
 		}
-		scenario := &Scenario{Name: name, Executor: config.GetType(), GracefulStop: config.GetGracefulStop() > 0}
-		if ramping, is := config.(executor.RampingVUsConfig); is && ramping.GracefulRampDown.TimeDuration() == 0 {
-			scenario.GracefulStop = false
-		}
-		o.scenarios[name] = scenario
-		o.account.Scenarios = append(o.account.Scenarios, scenario)
+		ramping, isRamping := config.(executor.RampingVUsConfig)
+		cuts := config.GetGracefulStop() == 0 || isRamping && ramping.GracefulRampDown.TimeDuration() == 0
+		o.scenarios[name] = &Scenario{Name: name, Executor: config.GetType(), GracefulStop: !cuts}
+		o.account.Scenarios = append(o.account.Scenarios, o.scenarios[name])
 	}
-	sort.Slice(o.account.Scenarios, func(i, j int) bool { return o.account.Scenarios[i].Name < o.account.Scenarios[j].Name })
+	slices.SortFunc(o.account.Scenarios, func(a, b *Scenario) int { return strings.Compare(a.Name, b.Name) })
 	logger.AddHook(o)
 	return o, nil
 }
@@ -144,10 +137,10 @@ func New(params output.Params) (output.Output, error) {
 // Description is shown by k6 among its outputs.
 func (o *Output) Description() string { return "floodgate's account of the script" }
 
-// Start has nothing to do: samples are counted as they come.
+// Start has nothing to do.
 func (o *Output) Start() error { return nil }
 
-// SetThresholds is called by k6 before the test. It evaluates these very values, so what became of them can be read at the end.
+// SetThresholds is given the values that k6 evaluates, so what became of them can be read at the end.
 func (o *Output) SetThresholds(thresholds map[string]metrics.Thresholds) { o.thresholds = thresholds }
 
 // Levels is for the hook in k6's log.
@@ -155,17 +148,16 @@ func (o *Output) Levels() []logrus.Level {
 	return []logrus.Level{logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel}
 }
 
-// Fire hears of every error that k6 logs. Exceptions of iterations are told there alone, by the logger of the scenario's executor.
+// Fire is called for every error that k6 logs. Only there are exceptions of iterations told, by the logger of the scenario's executor.
 func (o *Output) Fire(entry *logrus.Entry) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	name, _ := entry.Data["scenario"].(string)
 	_, isOfExecutor := entry.Data["executor"]
-	if scenario := o.scenario(name); scenario != nil && name != "" && isOfExecutor {
+	if isOfExecutor && (o.all != nil && name != "" || o.scenarios[name] != nil) {
+		scenario := o.scenario(name)
 		scenario.Threw++
-		if scenario.Exception == "" {
-			scenario.Exception = bounded(entry.Message)
-		}
+		scenario.Exception = cmp.Or(scenario.Exception, bounded(entry.Message))
 		return nil
 	}
 	if source := entry.Data["source"]; source == "console" || len(o.account.Troubles) >= troublesKept {
@@ -199,11 +191,15 @@ func (o *Output) AddMetricSamples(containers []metrics.SampleContainer) {
 	}
 }
 
+// scenario is one that nobody reads where there is none of the name.
 func (o *Output) scenario(name string) *Scenario {
 	if o.all != nil {
 		return o.all
 	}
-	return o.scenarios[name]
+	if scenario := o.scenarios[name]; scenario != nil {
+		return scenario
+	}
+	return &Scenario{}
 }
 
 func (o *Output) see(sample metrics.Sample) {
@@ -226,15 +222,10 @@ func (o *Output) see(sample metrics.Sample) {
 	}
 	switch metric.Name {
 	case metrics.IterationsName:
-		if scenario := o.scenario(tag("scenario")); scenario != nil {
-			scenario.Ended += int64(sample.Value)
-		}
+		o.scenario(tag("scenario")).Ended += int64(sample.Value)
 	case metrics.DroppedIterationsName:
-		if scenario := o.scenario(tag("scenario")); scenario != nil {
-			scenario.Dropped += int64(sample.Value)
-		}
-	case metrics.DataSentName:
-		// k6 takes one of these whenever an iteration is over, however it ended.
+		o.scenario(tag("scenario")).Dropped += int64(sample.Value)
+	case metrics.DataSentName: // k6 takes one whenever an iteration is over, however it ended
 		o.begun[tag("scenario")]++
 	case metrics.ChecksName:
 		o.account.Checks.Made++
@@ -253,9 +244,7 @@ func (o *Output) see(sample metrics.Sample) {
 		if strings.HasPrefix(status, "2") {
 			o.account.Calls.Streams++
 		}
-		switch tag("ended") {
-		case "done", "eof", "error_event", "closed_by_client":
-		default:
+		if !slices.Contains([]string{"done", "eof", "error_event", "closed_by_client"}, tag("ended")) {
 			o.account.Calls.Failed++
 		}
 	case "sse_event":
@@ -307,9 +296,7 @@ func (o *Output) judged() []*Threshold {
 			})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool {
-		return all[i].Metric+" "+all[i].Source < all[j].Metric+" "+all[j].Source
-	})
+	slices.SortFunc(all, func(a, b *Threshold) int { return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source) })
 	return all
 }
 

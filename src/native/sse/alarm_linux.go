@@ -1,8 +1,9 @@
 package sse
 
 import (
-	"container/heap"
 	"os"
+	"slices"
+	"sort"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -15,94 +16,75 @@ type alarm struct {
 	mu      sync.Mutex
 	fd      int // of timer, whose own method would make it a file that blocks
 	timer   *os.File
-	waiting moments
-	broken  error // why no moment comes any more
+	waiting []moment // the earliest first
+	broken  error    // why no moment comes any more
 }
 
 type moment struct {
 	us   int64
-	come chan struct{}
+	come chan error
 }
 
-// moments is a heap of container/heap: the earliest first.
-type moments []moment
-
-func (m moments) Len() int           { return len(m) }
-func (m moments) Less(i, j int) bool { return m[i].us < m[j].us }
-func (m moments) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *moments) Push(x any)        { *m = append(*m, x.(moment)) }
-func (m *moments) Pop() any {
-	old := *m
-	last := old[len(old)-1]
-	*m = old[:len(old)-1]
-	return last
-}
-
-// at returns what is closed when a moment, in microseconds since 1970, has come, or when the timer has failed. One that nobody waits for
-// any more costs its place until then.
-func (a *alarm) at(us int64) (<-chan struct{}, error) {
+// at returns what receives nil when a moment, in microseconds since 1970, has come, or why it does not. One that nobody waits for any more
+// costs its place until then.
+func (a *alarm) at(us int64) <-chan error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	m := moment{us, make(chan error, 1)}
+	place := sort.Search(len(a.waiting), func(i int) bool { return a.waiting[i].us > us })
+	a.waiting = slices.Insert(a.waiting, place, m)
 	if a.timer == nil && a.broken == nil {
-		fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-		if err != nil {
-			return nil, os.NewSyscallError("timerfd_create", err)
+		a.broken = a.open()
+	}
+	if place == 0 || a.broken != nil {
+		a.set()
+	}
+	return m.come
+}
+
+func (a *alarm) open() error {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("timerfd_create", err)
+	}
+	a.fd, a.timer = fd, os.NewFile(uintptr(fd), "timerfd")
+	go func() {
+		var times [8]byte // how often it went off since the last reading
+		for {
+			_, err := a.timer.Read(times[:])
+			if !a.ring(err) {
+				return
+			}
 		}
-		a.fd, a.timer = fd, os.NewFile(uintptr(fd), "timerfd")
-		go a.ring()
-	}
-	if a.broken != nil {
-		return nil, a.broken
-	}
-	m := moment{us, make(chan struct{})}
-	heap.Push(&a.waiting, m)
-	if a.waiting[0] != m {
-		return m.come, nil
-	}
-	return m.come, a.set()
+	}()
+	return nil
 }
 
-// failed is why no moment comes any more, or nil.
-func (a *alarm) failed() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.broken
-}
-
-// ring tells those whose moment has come, as often as the timer goes off.
-func (a *alarm) ring() {
-	var times [8]byte // how often it went off since the last reading
-	for {
-		_, err := a.timer.Read(times[:])
-		if err = a.tell(err); err != nil {
-			return
-		}
-	}
-}
-
-// tell tells those whose moment has come and sets the timer to the next; everybody, where the timer has failed.
-func (a *alarm) tell(failure error) error {
+// ring tells those whose moment has come and sets the timer to the next; false where the timer has failed.
+func (a *alarm) ring(failure error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = failure
-	for len(a.waiting) > 0 && until(a.waiting[0].us) <= 0 {
-		close(heap.Pop(&a.waiting).(moment).come)
+	due := 0
+	for ; due < len(a.waiting) && until(a.waiting[due].us) <= 0; due++ {
+		a.waiting[due].come <- nil
 	}
+	a.waiting = slices.Delete(a.waiting, 0, due)
+	a.set()
+	return a.broken == nil
+}
+
+// set sets the timer to the earliest moment, or tells everybody that it has failed.
+func (a *alarm) set() {
 	if a.broken == nil && len(a.waiting) > 0 {
-		a.broken = a.set()
+		wait := max(1, until(a.waiting[0].us)) // 0 would switch it off
+		in := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
+		a.broken = os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(a.fd, 0, &in, nil))
 	}
 	if a.broken != nil {
 		for _, m := range a.waiting {
-			close(m.come)
+			m.come <- a.broken
 		}
 		a.waiting = nil
 	}
-	return a.broken
-}
-
-// set sets the timer to the earliest moment.
-func (a *alarm) set() error {
-	wait := max(1, until(a.waiting[0].us)) // 0 would switch it off
-	in := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
-	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(a.fd, 0, &in, nil))
 }

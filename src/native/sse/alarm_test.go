@@ -13,17 +13,14 @@ func TestEveryMomentComesAndNoneEarly(t *testing.T) {
 	zero := inMs(20)
 	for n := range all {
 		us := zero + int64(n*7919%all)*100 // in no order, so that the timer is set to an earlier moment again and again
-		come, err := a.at(us)
-		if err != nil {
-			t.Fatal(err)
-		}
+		come := a.at(us)
 		together.Add(1)
 		go func() {
 			defer together.Done()
 			select {
-			case <-come:
-				if early := until(us); early > 0 {
-					t.Errorf("a moment came %v early", early)
+			case err := <-come:
+				if early := until(us); early > 0 || err != nil {
+					t.Errorf("a moment came %v early, or failed: %v", early, err)
 				}
 			case <-time.After(20 * time.Second):
 				t.Error("a moment did not come")
@@ -34,13 +31,13 @@ func TestEveryMomentComesAndNoneEarly(t *testing.T) {
 }
 
 // comes fails the test where nothing comes of what at returned.
-func comes(t *testing.T, come <-chan struct{}, err error, otherwise string) {
+func comes(t *testing.T, come <-chan error, otherwise string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 	select {
-	case <-come:
+	case err := <-come:
+		if err != nil {
+			t.Fatal(err)
+		}
 	case <-time.After(20 * time.Second):
 		t.Fatal(otherwise)
 	}
@@ -48,15 +45,11 @@ func comes(t *testing.T, come <-chan struct{}, err error, otherwise string) {
 
 func TestAnEarlierMomentDoesNotWaitForTheOneThatWasSetBefore(t *testing.T) {
 	var a alarm
-	if _, err := a.at(inMs(3_600_000)); err != nil {
-		t.Fatal(err)
-	}
-	come, err := a.at(inMs(5))
-	comes(t, come, err, "the earlier moment waits for the later one")
+	a.at(inMs(3_600_000))
+	comes(t, a.at(inMs(5)), "the earlier moment waits for the later one")
 }
 
 func TestAMomentThatIsPastComesAtOnce(t *testing.T) {
 	var a alarm
-	come, err := a.at(inMs(-1_000))
-	comes(t, come, err, "a past moment did not come")
+	comes(t, a.at(inMs(-1_000)), "a past moment did not come")
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"sync"
@@ -14,6 +16,9 @@ import (
 	"go.k6.io/k6/v2/js/common"
 	"go.k6.io/k6/v2/lib"
 )
+
+// dialing makes a connection, as net.Dialer does.
+type dialing = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // errTestOver is why a call that the end of the test met was broken off.
 var errTestOver = errors.New("the test is over")
@@ -26,8 +31,6 @@ type beside struct {
 	cancel context.CancelCauseFunc
 	calls  sync.WaitGroup
 
-	collector collector
-
 	mu      sync.Mutex
 	room    chan struct{}       // a place for each call that may be under way
 	idle    []http.RoundTripper // the newest last
@@ -35,8 +38,8 @@ type beside struct {
 }
 
 // While garbage is collected, what reads the streams waits, for a tenth of a second and more on two cores. A call leaves some 35 kB of it:
-// left alone, Go would look for it several times while the calls of a burst are open. What lies instead is memory that the system has to
-// clear first, which cost a tenth of a core at 750 calls/s on a virtual machine; so some of it is asked for before the first call.
+// left alone, Go would collect several times while the calls of a burst are open. The system has to clear what lies instead, which cost a
+// tenth of a core at 750 calls/s on a virtual machine; so some of it is asked for before the first call.
 const (
 	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
 	ballastLeast  = 192 << 20
@@ -77,7 +80,7 @@ func (b *beside) allow(calls int) error {
 }
 
 // transportFor lends a call a transport of its own, with the settings that k6 gives its VUs: the one that was given back last, which has a
-// connection, or a new one. From a transport that many share, a call that waits for its connection is given another's that became free, and
+// connection, or a new one. In a transport that many share, a call that waits for its connection is given another's that became free, and
 // nobody can say any more what connecting took.
 func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	b.mu.Lock()
@@ -89,7 +92,7 @@ func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	}
 	if own, ok := state.Transport.(*http.Transport); ok {
 		transport := own.Clone()
-		transport.DialContext = b.collector.dialing(own.DialContext)
+		transport.DialContext = stamping(own.DialContext)
 		return throughProxy(transport, statedProxy())
 	}
 	return state.Transport
@@ -101,9 +104,26 @@ func (b *beside) giveBack(transport http.RoundTripper) {
 	b.idle = append(b.idle, transport)
 }
 
+// statedProxy is the proxy of the target file. HTTP_PROXY would not do: Go goes to loopback past it.
+var statedProxy = sync.OnceValue(func() *url.URL {
+	proxy, err := url.Parse(os.Getenv("FLOODGATE_PROXY"))
+	if err != nil || proxy.Host == "" {
+		return nil
+	}
+	return proxy
+})
+
+// throughProxy makes a transport use the proxy for every host. The caller is the only one that uses the transport.
+func throughProxy(transport http.RoundTripper, proxy *url.URL) http.RoundTripper {
+	if own, ok := transport.(*http.Transport); ok && proxy != nil {
+		own.Proxy = http.ProxyURL(proxy)
+	}
+	return transport
+}
+
 // kind checks parameters once for all calls of begin that have them.
 func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
-	k, err := parseKind(m.vu.Runtime(), params)
+	k, err := kindOf(m.vu.Runtime(), params)
 	if err != nil {
 		return nil, fmt.Errorf("sse.kind: %w", err)
 	}
@@ -113,7 +133,7 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 // begin makes an exchange beside the VU, at the moment for which it is intended or at once where that is past, and prints what came of it,
 // as printCall does. It returns when the call has a place among those that may be under way, for which it may have to wait; false where the
 // iteration or all sending ended before.
-func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
+func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if state == nil {
 		return false, common.NewInitContextError("sse.begin cannot be called in the init context: call it in a VU function")
@@ -121,11 +141,14 @@ func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, at
 	if b.room == nil {
 		return false, errors.New("sse.begin: say how many calls may be under way by sse.callsAtOnce")
 	}
-	request, err := m.requestOf(state, url, kind, headers, body)
-	if err != nil {
-		return false, fmt.Errorf("sse.begin: %w", err)
+	var k *kind
+	if of != nil {
+		k, _ = of.Export().(*kind)
 	}
-	out, err := request.http()
+	if k == nil {
+		return false, errors.New("sse.begin: the second argument is to be what sse.kind gave")
+	}
+	x, err := m.exchange(k, newClient(nil), url, headers, body)
 	if err != nil {
 		return false, fmt.Errorf("sse.begin: %w", err)
 	}
@@ -133,22 +156,21 @@ func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, at
 	m.begins = true
 	select {
 	case b.room <- struct{}{}:
-	case <-m.ledger.ended:
-		return false, m.ledger.refuse(nil)
+	case <-m.budget.ended:
+		return false, m.budget.refuse(nil)
 	case <-m.vu.Context().Done():
-		return false, m.ledger.refuse(nil)
+		return false, m.budget.refuse(nil)
 	}
-	x := &exchange{request: request, client: newClient(nil), state: state, ledger: m.ledger, out: out}
 	b.calls.Add(1)
 	go func() {
 		defer b.calls.Done()
 		defer func() { <-b.room }()
-		come, err := m.ledger.waitUntil(b.ctx, int64(intendedUs))
+		come, err := m.budget.waitUntil(b.ctx, int64(intendedUs))
 		if err != nil {
-			m.ledger.endFor("the timer that says when calls are due has failed: " + err.Error())
+			m.budget.endFor("the timer that says when calls are due has failed: " + err.Error())
 		}
 		if !come || err != nil {
-			_ = m.ledger.refuse(nil)
+			_ = m.budget.refuse(nil)
 			return
 		}
 		x.transport = b.transportFor(state)
@@ -158,73 +180,40 @@ func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, at
 		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent
 			return
 		}
-		made := made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
-		if err := m.printer.write(x.printed(made, x.printable(), masked(x.text()), x.left())); err != nil {
-			m.ledger.endFor("what came of calls cannot be written: " + err.Error())
+		call := made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
+		if err := m.printer.write(x.line(call, x.printable(), masked(x.text()), x.left())); err != nil {
+			m.budget.endFor("what came of calls cannot be written: " + err.Error())
 		}
-		m.ledger.settled()
+		m.budget.settled()
 	}()
 	return true, nil
 }
 
-// requestOf is a call of a kind, with headers and a body of its own, which may be undefined.
-func (m *ModuleInstance) requestOf(state *lib.State, url, of, headers, body sobek.Value) (*request, error) {
-	rt := m.vu.Runtime()
-	var k *kind
-	if of != nil {
-		k, _ = of.Export().(*kind)
-	}
-	if k == nil {
-		return nil, errors.New("the second argument is to be what sse.kind gave")
-	}
-	r, err := k.with(rt, state, url)
-	if err == nil && !common.IsNullish(headers) {
-		err = r.parseHeaders(headers.ToObject(rt))
-	}
-	if err == nil && !common.IsNullish(body) {
-		err = r.parseBody(body)
-	}
-	return r, err
-}
-
 // finish waits until all calls beside the VUs are over, at most for limit, once sending has ended at most for drain, and breaks off the
 // rest. To be called in teardown: after it k6 takes no samples any more.
-func (m *ModuleInstance) finish(limit, drain sobek.Value) error {
-	atMost, err := duration("limit", limit)
-	if err != nil {
-		return err
-	}
-	drainFor, err := duration("drain", drain)
-	if err != nil {
-		return err
-	}
+func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 	over := make(chan struct{})
 	go func() {
 		m.beside.calls.Wait()
 		close(over)
 	}()
-	timer := time.NewTimer(atMost)
-	defer timer.Stop()
+	deadline := time.After(inMilliseconds(limitMs))
 	select {
 	case <-over:
-		return nil
-	case <-timer.C:
+	case <-deadline:
 	case <-m.vu.Context().Done():
-	case <-m.ledger.ended:
-		timer.Reset(min(drainFor, atMost))
+	case <-m.budget.ended:
 		select {
 		case <-over:
-			return nil
-		case <-timer.C:
+		case <-time.After(inMilliseconds(min(drainMs, limitMs))):
 		}
 	}
 	m.beside.cancel(errTestOver)
 	<-over
-	return nil
 }
 
 // left says that the script left the stream on purpose, after so many events.
 func (x *exchange) left() bool {
-	most := x.request.closeAfterEvents
-	return most > 0 && x.events >= most && x.end == endClosed
+	most := x.request.CloseAfterEvents
+	return most != nil && x.events >= *most && x.end == endClosed
 }

@@ -64,7 +64,7 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	}
 	expect(t, "in flight", v.account()["in_flight"].(int), 5)
 	letGo()
-	v.run(`sse.finish("10s", "1s"); sse.printed()`)
+	v.run(`sse.finish(10000, 1000); sse.printed()`)
 	seen := map[any]bool{}
 	for _, line := range printedIn(t, path) {
 		expect(t, "ended", line["ended"], "done")
@@ -95,7 +95,7 @@ func TestACallBesideLeavesAtItsMomentAndTheVUDoesNotWaitForIt(t *testing.T) {
 	if n := seen.Load(); until(due) > 0 && n != 0 {
 		t.Errorf("expected nothing before its moment, the server saw %d", n)
 	}
-	v.run(`sse.finish("10s", "1s"); sse.printed()`)
+	v.run(`sse.finish(10000, 1000); sse.printed()`)
 	line := printedIn(t, path)[0]
 	if startedUs := int64(line["startedUs"].(float64)); startedUs < due {
 		t.Errorf("expected the call to leave no earlier than its moment, it left %d us before", due-startedUs)
@@ -109,8 +109,8 @@ func TestACallBesideIsNotSentWhereSendingEndsBeforeItsMoment(t *testing.T) {
 	v := newVUOf(t, root)
 	path := printing(v, 5)
 	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, inMs(60_000)))
-	root.ledger.endFor("the runner asked to stop")
-	v.run(`sse.finish("10s", "1s"); sse.print("{}"); sse.printed()`)
+	root.budget.endFor("the runner asked to stop")
+	v.run(`sse.finish(10000, 1000); sse.print("{}"); sse.printed()`)
 	expect(t, "seen", seen.Load(), 0)
 	expect(t, "lines", len(printedIn(t, path)), 1)
 	expect(t, "unsent", v.account()["unsent"].(int64), int64(1))
@@ -157,14 +157,14 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = v.VU.Runtime().RunString(`sse.finish("10m", "20ms")`)
+		_, _ = v.VU.Runtime().RunString(`sse.finish(600000, 20)`)
 	}()
 	select {
 	case <-over:
 		t.Fatal("expected the call to be waited for")
 	case <-time.After(50 * time.Millisecond):
 	}
-	root.ledger.endFor("the runner asked to stop")
+	root.budget.endFor("the runner asked to stop")
 	select {
 	case <-over:
 	case <-time.After(30 * time.Second):
@@ -178,9 +178,9 @@ func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
 	v := newVU(t)
 	path := printing(v, 1)
 	v.run(fmt.Sprintf(`
-		sse.lease({ requests: 1 });
+		sse.budget({ requests: 1 });
 		for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0);
-		sse.finish("10s", "1s"); sse.printed();`, url))
+		sse.finish(10000, 1000); sse.printed();`, url))
 	expect(t, "seen", seen.Load(), 1)
 	expect(t, "lines", len(printedIn(t, path)), 1)
 }
@@ -201,7 +201,7 @@ func TestCallsOfAKindHaveHeadersAndABodyOfTheirOwn(t *testing.T) {
 		sse.begin(%[1]q, kind, { A: "1" }, "one", 0, 0, 0, 0);
 		sse.begin(%[1]q, kind, { B: "2" }, undefined, 1, 0, 0, 0);
 		sse.begin(%[1]q, kind, undefined, "three", 2, 0, 0, 0);
-		sse.finish("10s", "1s")`, url))
+		sse.finish(10000, 1000)`, url))
 	for _, call := range []string{"POST all 1  one", "POST all  2 ", "POST all   three"} {
 		if !seen[call] {
 			t.Errorf("expected %q, the server saw %v", call, seen)
@@ -213,7 +213,7 @@ func TestWhatIsWrongInACallBesideIsAnExceptionThatNamesIt(t *testing.T) {
 	v := newVU(t)
 	_ = printing(v, 1)
 	for script, text := range map[string]string{
-		`sse.kind({ timout: 5 })`:                                            `sse.kind: there is no parameter "timout"`,
+		`sse.kind({ timout: 5 })`:                                            `sse.kind: json: unknown field "timout"`,
 		`sse.begin("http://127.0.0.1:1/", {}, null, null, 0, 0, 0, 0)`:       "what sse.kind gave",
 		`sse.begin("http://127.0.0.1:1/")`:                                   "what sse.kind gave",
 		`sse.begin("/relative", sse.kind({}), null, null, 0, 0, 0, 0)`:       "absolute http or https address",
@@ -241,7 +241,7 @@ func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
 	url, _ := answering(t, 401, `{"detail":"svc_sk_live_abcdefgh1234 is unknown"}`)
 	v := newVU(t)
 	path := printing(v, 1)
-	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, 0); sse.finish("10s", "1s"); sse.printed()`, url))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, 0); sse.finish(10000, 1000); sse.printed()`, url))
 	body := printedIn(t, path)[0]["body"].(string)
 	if strings.Contains(body, "abcdefgh") || !strings.Contains(body, "svc_sk_live_...1234") {
 		t.Errorf("expected the key masked, got %s", body)
@@ -284,7 +284,7 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	eventually(t, func() bool { return v.account()["in_flight"].(int) == 0 })
 	eventually(t, func() bool { v.run(`sse.printed()`); return len(printedIn(t, path)) == 3 })
 	begin(3, 4)
-	v.run(`sse.finish("10s", "1s"); sse.printed()`)
+	v.run(`sse.finish(10000, 1000); sse.printed()`)
 	made := 0
 	for _, line := range printedIn(t, path) {
 		if line["connectUs"] != 0.0 {

@@ -3,8 +3,6 @@ package sse
 import (
 	"sync"
 	"time"
-
-	"github.com/grafana/sobek"
 )
 
 // board is what the VUs of a process share: k6 gives them nothing that one may write and another read. Scenarios keep session tokens here,
@@ -38,21 +36,13 @@ func (b *board) remember(name, note string) {
 }
 
 // claim is true for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before.
-func (b *board) claim(name string, limit time.Duration) bool {
+func (b *board) claim(name string, limitMs float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if now.Before(b.claimed[name]) {
-		return false
+	isFree := !now.Before(b.claimed[name])
+	if isFree {
+		b.claimed[name] = now.Add(inMilliseconds(limitMs))
 	}
-	b.claimed[name] = now.Add(limit)
-	return true
-}
-
-func (m *ModuleInstance) claim(name string, limit sobek.Value) (bool, error) {
-	atMost, err := duration("limit", limit)
-	if err != nil {
-		return false, err
-	}
-	return m.board.claim(name, atMost), nil
+	return isFree
 }

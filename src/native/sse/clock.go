@@ -18,18 +18,14 @@ func until(us int64) time.Duration {
 }
 
 // waitUntil blocks until the moment and returns true, or until the end of the iteration or of all sending and returns false.
-func (l *ledger) waitUntil(ctx context.Context, us int64) (bool, error) {
+func (b *budget) waitUntil(ctx context.Context, us int64) (bool, error) {
 	if until(us) <= 0 {
 		return true, nil
 	}
-	come, err := l.alarm.at(us)
-	if err != nil {
-		return false, err
-	}
 	select {
-	case <-come:
-		return true, l.alarm.failed()
-	case <-l.ended:
+	case err := <-b.alarm.at(us):
+		return err == nil, err
+	case <-b.ended:
 	case <-ctx.Done():
 	}
 	return false, nil

@@ -68,7 +68,7 @@ func newVUOf(t *testing.T, root *RootModule) *vu {
 	}
 	dialer := netext.NewDialer(net.Dialer{Timeout: 30 * time.Second}, nil)
 	// As beside a VU: a stream that no handler listens to is read by the collector.
-	dial := root.beside.collector.dialing(dialer.DialContext)
+	dial := stamping(dialer.DialContext)
 	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 6}
 	t.Cleanup(transport.CloseIdleConnections)
 	samples := make(chan metrics.SampleContainer, 1000)

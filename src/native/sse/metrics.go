@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -19,23 +20,17 @@ type streamMetrics struct {
 }
 
 func registerMetrics(registry *metrics.Registry) (m streamMetrics, err error) {
-	for _, wanted := range []struct {
-		metric **metrics.Metric
-		name   string
-		kind   metrics.MetricType
-		value  metrics.ValueType
-	}{
-		{&m.firstEvent, "sse_time_to_first_event", metrics.Trend, metrics.Time},
-		{&m.eventGap, "sse_event_gap", metrics.Trend, metrics.Time},
-		{&m.duration, "sse_stream_duration", metrics.Trend, metrics.Time},
-		{&m.streams, "sse_streams", metrics.Counter, metrics.Default},
-		{&m.events, "sse_event", metrics.Counter, metrics.Default},
-	} {
-		if *wanted.metric, err = registry.NewMetric(wanted.name, wanted.kind, wanted.value); err != nil {
-			return m, err
-		}
+	add := func(name string, kind metrics.MetricType, value metrics.ValueType) *metrics.Metric {
+		metric, newErr := registry.NewMetric(name, kind, value)
+		err = errors.Join(err, newErr)
+		return metric
 	}
-	return m, nil
+	m.firstEvent = add("sse_time_to_first_event", metrics.Trend, metrics.Time)
+	m.eventGap = add("sse_event_gap", metrics.Trend, metrics.Time)
+	m.duration = add("sse_stream_duration", metrics.Trend, metrics.Time)
+	m.streams = add("sse_streams", metrics.Counter, metrics.Default)
+	m.events = add("sse_event", metrics.Counter, metrics.Default)
+	return m, err
 }
 
 // push sends all samples of an exchange at once. It does not look whether the iteration was interrupted, as k6's own modules do: a stream
@@ -45,11 +40,7 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 		return
 	}
 	tags := tagsOf(state, x)
-	gaps := x.gaps
-	if x.request.noGapSamples {
-		gaps = nil
-	}
-	samples := make(metrics.Samples, 0, len(gaps)+4)
+	samples := make(metrics.Samples, 0, len(x.gaps)+4)
 	add := func(metric *metrics.Metric, at time.Duration, value float64) {
 		samples = append(samples, metrics.Sample{
 			TimeSeries: metrics.TimeSeries{Metric: metric, Tags: tags.Tags},
@@ -63,9 +54,11 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 		add(m.events, x.done, float64(x.events))
 	}
 	at := x.first
-	for _, gap := range gaps {
-		at += gap
-		add(m.eventGap, at, metrics.D(gap))
+	for _, gap := range x.gaps {
+		if x.request.GapSamples {
+			at += gap
+			add(m.eventGap, at, metrics.D(gap))
+		}
 	}
 	if x.opened {
 		add(m.duration, x.done, metrics.D(x.done))
@@ -79,7 +72,7 @@ func tagsOf(state *lib.State, x *exchange) metrics.TagsAndMeta {
 	if _, named := tags.Tags.Get(metrics.TagName.String()); !named {
 		tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagName, x.request.name())
 	}
-	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagMethod, x.request.method)
+	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagMethod, x.request.Method)
 	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagStatus, strconv.Itoa(x.status))
 	tags.SetTag("ended", string(x.end))
 	return tags

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// outcome is what became of a call, as far as the ledger has to know. src/workload/lease.ts is the same for the other drivers.
+// outcome is what became of a call, as far as the budget has to know. src/workload/budget.ts is the same for the other drivers.
 type outcome struct {
 	name    string // as the history counts it: "200", "429 b2b_overloaded", "503", "edge 502", "indeterminate"
 	left    bool   // its head was written, so the target may have seen it
@@ -24,7 +24,7 @@ func (o outcome) isError() bool {
 }
 
 func (x *exchange) outcome() outcome {
-	came := outcome{left: x.wire.left()}
+	came := outcome{left: x.wire.sent.Load() != 0}
 	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
 	case x.status == 0 || cut:
 		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
@@ -64,14 +64,14 @@ func saysError(body string) bool {
 
 var (
 	gateways = regexp.MustCompile(`^(?:3\d\d|408|414|431|46\d|49\d|502|504|52\d|530)$`)
-	shared   = regexp.MustCompile(`^(?:403|404|405|429)$`)
+	edges    = regexp.MustCompile(`^(?:403|404|405|429)$`)
 	subcode  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
 // isGateways is that of src/contract/envelopes.ts, without the statuses for which the contract has words in `detail`.
 func isGateways(status int, said string, hasDetail bool) bool {
 	number := strconv.Itoa(status)
-	return gateways.MatchString(number) || shared.MatchString(number) && !hasDetail && !subcode.MatchString(said)
+	return gateways.MatchString(number) || edges.MatchString(number) && !hasDetail && !subcode.MatchString(said)
 }
 
 // refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.

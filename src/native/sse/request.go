@@ -2,12 +2,15 @@ package sse
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,27 +25,84 @@ import (
 )
 
 // defaultTimeout is that of k6/http: a stream without any bound would hang its VU for the rest of the test.
-const defaultTimeout = 60 * time.Second
+const defaultTimeout = milliseconds(60 * time.Second)
 
-// request is what the script asked for, checked. Whatever is wrong in it is reported before a byte is sent: a misspelt time-out that was
-// silently no time-out would cost a whole run.
+// params are SseParams of scenarios/k6-x-sse.d.ts, but for those that are no JSON.
+type params struct {
+	Method            string       `json:"method"`
+	Timeout           milliseconds `json:"timeout"` // 0 is none, here and below
+	FirstEventTimeout milliseconds `json:"firstEventTimeout"`
+	IdleTimeout       milliseconds `json:"idleTimeout"`
+	Terminal          struct {
+		Done     eventNames `json:"done"`
+		Error    eventNames `json:"error"`
+		Required bool       `json:"required"` // a stream that had events and ends without a terminal one is cut
+	} `json:"terminal"`
+	Charges          charge `json:"charges"`
+	CloseAfterEvents *int   `json:"closeAfterEvents"`
+	GapSamples       bool   `json:"gapSamples"`
+}
+
+// request is what the script asked for, checked before a byte is sent: a misspelt time-out that was silently none would cost a whole run.
 type request struct {
-	url               httpext.URL
-	method            string
-	header            http.Header
-	host              string
-	body              []byte
-	hasBody           bool
-	jar               *cookiejar.Jar
-	tags              metrics.TagsAndMeta
-	timeout           time.Duration // whole exchange; 0 is none, here and below
-	firstEventTimeout time.Duration // from sending to the first event
-	idleTimeout       time.Duration // between two reads of the body
-	terminal          map[string]end
-	mustEnd           bool // a stream that had events and ends without a terminal one is cut
-	charges           charge
-	closeAfterEvents  int  // 0 is never
-	noGapSamples      bool // the gaps stand in the response alone
+	params
+	url     httpext.URL
+	header  http.Header
+	host    string
+	body    []byte
+	hasBody bool
+	jar     *cookiejar.Jar
+	tags    metrics.TagsAndMeta
+}
+
+// milliseconds are given as a number or as text such as "30s".
+type milliseconds time.Duration
+
+func (m *milliseconds) UnmarshalJSON(text []byte) error {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil || value == nil {
+		return err
+	}
+	parsed, err := types.GetDurationValue(value)
+	if err != nil || parsed < 0 {
+		return &json.UnmarshalTypeError{Value: string(text), Type: reflect.TypeOf(*m)}
+	}
+	*m = milliseconds(parsed)
+	return nil
+}
+
+// eventNames are given as one name or as a list.
+type eventNames []string
+
+func (n *eventNames) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*n = eventNames{one}
+	} else if json.Unmarshal(text, (*[]string)(n)) != nil {
+		return &json.UnmarshalTypeError{Value: string(text), Type: reflect.TypeOf(*n)}
+	}
+	return nil
+}
+
+// decode reads an object of a script, without some of its members, and refuses those that into does not have.
+func decode(value sobek.Value, into any, without ...string) error {
+	if common.IsNullish(value) {
+		return errors.New("expected an object")
+	}
+	members, isObject := value.Export().(map[string]any)
+	if !isObject {
+		return fmt.Errorf("expected an object, got %q", value.String())
+	}
+	for _, name := range without {
+		delete(members, name)
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
 }
 
 // unresendable is an empty body. net/http sends a request again by itself when a kept connection breaks under it and its method is GET, HEAD,
@@ -54,48 +114,56 @@ func (unresendable) Close() error             { return nil }
 
 // splitArguments allows open(url, setup), open(url, params) and open(url, params, setup).
 func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callable, err error) {
-	if len(args) > 2 {
-		return nil, nil, fmt.Errorf("sse.open takes a URL, parameters and a setup function, but %d arguments were given", len(args)+1)
-	}
-	if len(args) > 0 {
-		if f, ok := sobek.AssertFunction(args[len(args)-1]); ok {
-			setup, args = f, args[:len(args)-1]
-		} else if len(args) == 2 && !common.IsNullish(args[1]) {
-			return nil, nil, errors.New("sse.open: the last argument is to be a setup function")
+	for at, value := range args {
+		call, isFunction := sobek.AssertFunction(value)
+		switch {
+		case isFunction && at == len(args)-1:
+			setup = call
+		case at == 0:
+			params = value
+		case at > 1 || !common.IsNullish(value):
+			return nil, nil, errors.New("sse.open: expected a URL, parameters and a setup function")
 		}
-	}
-	if len(args) > 0 {
-		params = args[0]
 	}
 	return params, setup, nil
 }
 
-// kind is what requests have in common: the parameters of a script, checked. It is not changed once it is parsed.
+// kind is what requests have in common: the parameters of a script, checked. It is not changed once it is made.
 type kind struct {
 	request
 	ownTags sobek.Value
 }
 
-func parseKind(rt *sobek.Runtime, params sobek.Value) (*kind, error) {
-	k := &kind{request: request{method: http.MethodGet, header: http.Header{}, timeout: defaultTimeout}}
-	if common.IsNullish(params) {
+func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
+	k := &kind{request: request{params: params{Timeout: defaultTimeout, GapSamples: true}, header: http.Header{}}}
+	k.Method = http.MethodGet
+	if common.IsNullish(given) {
 		return k, nil
 	}
-	object := params.ToObject(rt)
-	for _, key := range object.Keys() {
-		value := object.Get(key)
-		if common.IsNullish(value) {
-			continue
-		}
-		if err := k.parseParameter(rt, key, value); err != nil {
-			return nil, err
-		}
+	if err := decode(given, &k.params, "headers", "body", "jar", "tags"); err != nil {
+		return nil, err
 	}
-	return k, nil
+	k.Method = strings.ToUpper(strings.TrimSpace(k.Method))
+	if k.Charges != "" && k.Charges != chargeMapLoads && k.Charges != chargeAnalyses {
+		return nil, fmt.Errorf("charges: expected %q or %q, got %q", chargeMapLoads, chargeAnalyses, k.Charges)
+	}
+	if most := k.CloseAfterEvents; most != nil && *most < 1 {
+		return nil, fmt.Errorf("closeAfterEvents: expected a number from 1 on, got %d", *most)
+	}
+	object := given.ToObject(rt)
+	k.ownTags = object.Get("tags")
+	if jar := object.Get("jar"); !common.IsNullish(jar) {
+		own, ok := jar.Export().(*k6http.CookieJar)
+		if !ok {
+			return nil, errors.New("jar: expected a CookieJar of k6/http")
+		}
+		k.jar = own.Jar
+	}
+	return k, k.add(rt, object.Get("headers"), object.Get("body"))
 }
 
 // with is a request of this kind.
-func (k *kind) with(rt *sobek.Runtime, state *lib.State, address sobek.Value) (*request, error) {
+func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body sobek.Value) (*request, error) {
 	r := k.request
 	r.tags = state.Tags.GetCurrentValues()
 	if err := common.ApplyCustomUserTags(rt, &r.tags, k.ownTags); err != nil {
@@ -109,141 +177,58 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address sobek.Value) (*
 		r.header.Set("User-Agent", agent)
 	}
 	maps.Copy(r.header, k.header)
-	return &r, r.parseURL(address)
-}
-
-func (r *request) parseURL(address sobek.Value) error {
 	var exported any
 	if address != nil {
 		exported = address.Export()
 	}
-	u, err := httpext.ToURL(exported)
-	if err != nil {
-		return err
+	var err error
+	if r.url, err = httpext.ToURL(exported); err != nil {
+		return nil, err
 	}
-	if scheme := u.GetURL().Scheme; (scheme != "http" && scheme != "https") || u.GetURL().Hostname() == "" {
-		return fmt.Errorf("the URL is to be an absolute http or https address, not %q", u.Clean())
+	if u := r.url.GetURL(); (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, fmt.Errorf("the URL is to be an absolute http or https address, not %q", r.url.Clean())
 	}
-	r.url = u
-	return nil
+	return &r, r.add(rt, headers, body)
 }
 
-func (k *kind) parseParameter(rt *sobek.Runtime, key string, value sobek.Value) (err error) {
-	switch key {
-	case "method":
-		k.method = strings.ToUpper(strings.TrimSpace(value.String()))
-	case "headers":
-		return k.parseHeaders(value.ToObject(rt))
-	case "body":
-		return k.parseBody(value)
-	case "jar":
-		jar, ok := value.Export().(*k6http.CookieJar)
-		if !ok {
-			return errors.New("jar is to be a CookieJar of k6/http")
-		}
-		k.jar = jar.Jar
-	case "tags":
-		k.ownTags = value
-	case "timeout":
-		k.timeout, err = duration(key, value)
-	case "firstEventTimeout":
-		k.firstEventTimeout, err = duration(key, value)
-	case "idleTimeout":
-		k.idleTimeout, err = duration(key, value)
-	case "charges":
-		k.charges = charge(value.String())
-		if k.charges != chargeMapLoads && k.charges != chargeAnalyses {
-			return fmt.Errorf("charges is to be \"map_loads\" or \"analyses\", but it is %q", k.charges)
-		}
-	case "closeAfterEvents":
-		if number := value.ToFloat(); number >= 1 {
-			k.closeAfterEvents = int(number)
-			return nil
-		}
-		return fmt.Errorf("closeAfterEvents is to be a number from 1 on, but it is %q", value.String())
-	case "gapSamples":
-		k.noGapSamples = !value.ToBoolean()
-	case "terminal":
-		return k.parseTerminal(value.ToObject(rt))
-	default:
-		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, closeAfterEvents, gapSamples, terminal and charges", key)
-	}
-	return err
-}
-
-func (r *request) parseBody(value sobek.Value) (err error) {
-	r.body, err = common.ToBytes(value.Export())
-	r.hasBody = true
-	if err != nil {
-		return errors.New("body is to be a string or an ArrayBuffer (use JSON.stringify for an object)")
-	}
-	return nil
-}
-
-// parseHeaders checks what net/http would refuse, because a header that cannot be sent is an error of the script and no answer of the
-// server. The message never shows a value: it may be a credential.
-func (r *request) parseHeaders(headers *sobek.Object) error {
-	for _, name := range headers.Keys() {
-		value := headers.Get(name)
-		if common.IsNullish(value) {
-			continue
-		}
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value.String()) {
-			return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
-		}
-		if strings.EqualFold(name, "host") {
-			r.host = value.String()
-			continue
-		}
-		r.header.Set(name, value.String())
-	}
-	return nil
-}
-
-func (r *request) parseTerminal(terminal *sobek.Object) error {
-	r.terminal = map[string]end{}
-	for _, key := range terminal.Keys() {
-		if key == "required" {
-			r.mustEnd = terminal.Get(key).ToBoolean()
-			continue
-		}
-		ending, ok := map[string]end{"done": endDone, "error": endErrorEvent}[key]
-		if !ok {
-			return fmt.Errorf("terminal has no %q; it has done and error, each an event name or a list of them, and required", key)
-		}
-		value := terminal.Get(key)
-		if common.IsNullish(value) {
-			continue
-		}
-		names, isList := value.Export().([]any)
-		if !isList {
-			names = []any{value.Export()}
-		}
-		for _, name := range names {
-			text, ok := name.(string)
-			if !ok {
-				return fmt.Errorf("terminal.%s is to be an event name or a list of them", key)
+// add takes headers and a body that may be null. A header that net/http would refuse is an error of the script and no answer of the server.
+// The message never shows a value: it may be a credential.
+func (r *request) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
+	if !common.IsNullish(headers) {
+		object := headers.ToObject(rt)
+		for _, name := range object.Keys() {
+			value := object.Get(name)
+			if common.IsNullish(value) {
+				continue
 			}
-			r.terminal[text] = ending
+			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value.String()) {
+				return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
+			}
+			if strings.EqualFold(name, "host") {
+				r.host = value.String()
+			} else {
+				r.header.Set(name, value.String())
+			}
+		}
+	}
+	if !common.IsNullish(body) {
+		r.hasBody = true
+		if r.body, err = common.ToBytes(body.Export()); err != nil {
+			return errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
 		}
 	}
 	return nil
 }
 
-func duration(key string, value sobek.Value) (time.Duration, error) {
-	d, err := types.GetDurationValue(value.Export())
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s is to be milliseconds or a duration such as \"30s\" and not negative, but it is %q", key, value.String())
+// ending is the end that an event of this name means, or "".
+func (r *request) ending(name string) end {
+	switch {
+	case slices.Contains(r.Terminal.Done, name):
+		return endDone
+	case slices.Contains(r.Terminal.Error, name):
+		return endErrorEvent
 	}
-	return d, nil
-}
-
-// ending is the end that an event of this name means, or "". An event without a name is a "message", as in a browser.
-func (r *request) ending(name []byte) end {
-	if len(name) == 0 {
-		return r.terminal["message"]
-	}
-	return r.terminal[string(name)]
+	return ""
 }
 
 // isStream says whether an event stream is asked for.
@@ -265,14 +250,14 @@ func (r *request) name() string {
 // http makes the request as net/http wants it.
 func (r *request) http() (*http.Request, error) {
 	var body io.Reader
-	switch r.method {
+	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		body = unresendable{}
 	}
 	if r.hasBody {
 		body = bytes.NewReader(r.body)
 	}
-	out, err := http.NewRequest(r.method, r.url.GetURL().String(), body)
+	out, err := http.NewRequest(r.Method, r.url.GetURL().String(), body)
 	if err != nil {
 		return nil, err
 	}

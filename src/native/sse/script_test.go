@@ -22,15 +22,15 @@ func TestABadURLIsAnException(t *testing.T) {
 func TestAWrongParameterIsAnExceptionThatNamesIt(t *testing.T) {
 	v := newVU(t)
 	for params, text := range map[string]string{
-		`{ firstEventTimout: 5 }`:                   `there is no parameter "firstEventTimout"`,
-		`{ timeout: "30" + "x" }`:                   "timeout is to be milliseconds",
-		`{ idleTimeout: -1 }`:                       "idleTimeout is to be milliseconds",
-		`{ firstEventTimeout: {} }`:                 "firstEventTimeout is to be milliseconds",
+		`{ firstEventTimout: 5 }`:                   `unknown field "firstEventTimout"`,
+		`{ timeout: "30" + "x" }`:                   "params.timeout of type sse.milliseconds",
+		`{ idleTimeout: -1 }`:                       "params.idleTimeout of type sse.milliseconds",
+		`{ firstEventTimeout: {} }`:                 "params.firstEventTimeout of type sse.milliseconds",
 		`{ body: { a: 1 } }`:                        "JSON.stringify",
-		`{ terminal: { finished: "done" } }`:        `terminal has no "finished"`,
-		`{ terminal: { done: [1] } }`:               "terminal.done is to be an event name",
+		`{ terminal: { finished: "done" } }`:        `unknown field "finished"`,
+		`{ terminal: { done: [1] } }`:               "terminal.done of type sse.eventNames",
 		`{ tags: { a: {} } }`:                       "invalid value for metric tag 'a'",
-		`{ jar: {} }`:                               "jar is to be a CookieJar",
+		`{ jar: {} }`:                               "jar: expected a CookieJar",
 		`{ headers: { "a b": "x" } }`:               `the header "a b"`,
 		`{ method: "G ET" }`:                        "invalid method",
 		`{ headers: { Authorization: "se\ncret" }}`: `the header "Authorization"`,

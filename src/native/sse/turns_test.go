@@ -28,7 +28,7 @@ func (t *turns) atRest() int {
 }
 
 func TestTheVUThatCameToRestLastPlaysTheNextArrival(t *testing.T) {
-	turns, ctx := newTurns(), context.Background()
+	turns, ctx := &turns{}, context.Background()
 	var given []<-chan int64
 	for n := range 3 {
 		given = append(given, restIn(turns, ctx, arrival{int64(n), inMs(300 + 100*n)}))
@@ -46,7 +46,7 @@ func TestTheVUThatCameToRestLastPlaysTheNextArrival(t *testing.T) {
 
 func TestEveryArrivalIsPlayedOnceAndNoneBeforeItsMoment(t *testing.T) {
 	const vus, all = 40, 400
-	turns := newTurns()
+	turns := &turns{}
 	zero := inMs(50)
 	moment := func(n int64) int64 { return zero + 500*n }
 	var mu sync.Mutex
@@ -86,7 +86,7 @@ func TestEveryArrivalIsPlayedOnceAndNoneBeforeItsMoment(t *testing.T) {
 }
 
 func TestAnArrivalThatIsDueIsPlayedAtOnce(t *testing.T) {
-	turns := newTurns()
+	turns := &turns{}
 	resting := restIn(turns, t.Context(), arrival{7, inMs(60_000)})
 	eventually(t, func() bool { return turns.atRest() == 1 })
 	expect(t, "number", turns.take(t.Context(), nil, arrival{3, inMs(-5)}, turnEarly).number, 3)
@@ -99,7 +99,7 @@ func TestAnArrivalThatIsDueIsPlayedAtOnce(t *testing.T) {
 
 func TestAVUThatIsAwakeTakesTheEarliestArrivalAheadOfItsMoment(t *testing.T) {
 	const ahead = 10 * time.Second
-	turns := newTurns()
+	turns := &turns{}
 	var resting []<-chan int64
 	for n := range int64(2) {
 		resting = append(resting, restIn(turns, t.Context(), arrival{n, inMs(5_000 + int(n))}))
@@ -125,7 +125,7 @@ func TestAVUThatIsAwakeTakesTheEarliestArrivalAheadOfItsMoment(t *testing.T) {
 }
 
 func TestRestEndsWithTheIterationAndWithAllSending(t *testing.T) {
-	turns := newTurns()
+	turns := &turns{}
 	ctx, cancel := context.WithCancel(context.Background())
 	one := restIn(turns, ctx, arrival{0, inMs(300)})
 	eventually(t, func() bool { return turns.atRest() == 1 })

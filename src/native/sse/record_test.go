@@ -76,7 +76,7 @@ func TestACallThatWasNotSentIsNotPrinted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "printed")
 	v := newVU(t)
 	v.run(fmt.Sprintf(`
-		sse.printTo(%q); sse.lease({ requests: 0 }); sse.open("http://127.0.0.1:1/");
+		sse.printTo(%q); sse.budget({ requests: 0 }); sse.open("http://127.0.0.1:1/");
 		sse.printCall(1, 0, 0, 5, "", "", false); sse.print('{"type":"last"}'); sse.printed();`, path))
 	lines := printedIn(t, path)
 	expect(t, "lines", len(lines), 1)

@@ -10,7 +10,7 @@ import (
 
 func TestASignalEndsTheLoadInOrder(t *testing.T) {
 	v := newVU(t)
-	v.run(`sse.lease({})`)
+	v.run(`sse.budget({})`)
 	url, _ := answering(t, 200, "{}")
 	expect(t, "before", v.silent(url, `{}`).Ended, "refused")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {

@@ -48,7 +48,7 @@ func TestNoMoreCallsLeaveThanTheBudgetAllowsWhoeverSendsThem(t *testing.T) {
 	all := make([]*vu, vus)
 	for i := range all {
 		all[i] = newVUOf(t, root)
-		all[i].run(fmt.Sprintf(`sse.lease({ requests: %d })`, allowed))
+		all[i].run(fmt.Sprintf(`sse.budget({ requests: %d })`, allowed))
 	}
 	for _, v := range all {
 		together.Add(1)
@@ -58,7 +58,7 @@ func TestNoMoreCallsLeaveThanTheBudgetAllowsWhoeverSendsThem(t *testing.T) {
 				r := v.silent(url, `{}`)
 				if r.Ended == "not_sent" {
 					unsent.Add(1)
-					if !strings.Contains(r.Error, "budget.requests of the target file is spent: 23 were left") || r.Status != 0 || r.SentUs != nil {
+					if !strings.Contains(r.Error, "budget.requests of the target file (23) is spent") || r.Status != 0 || r.SentUs != nil {
 						t.Errorf("expected an answer that names the budget and nothing sent, got %+v", r)
 					}
 				}
@@ -71,12 +71,12 @@ func TestNoMoreCallsLeaveThanTheBudgetAllowsWhoeverSendsThem(t *testing.T) {
 	account := all[0].account()
 	expect(t, "requests", account["requests"].(int64), allowed)
 	expect(t, "unsent", account["unsent"].(int64), vus*each-allowed)
-	expect(t, "stopped", account["stopped"].(string), "budget.requests of the target file is spent: 23 were left for this load")
+	expect(t, "stopped", account["stopped"].(string), "budget.requests of the target file (23) is spent")
 }
 
 func TestWhatNeverReachedTheTargetIsNotSpent(t *testing.T) {
 	v := newVU(t)
-	v.run(`sse.lease({ requests: 2, map_loads: 1 })`)
+	v.run(`sse.budget({ requests: 2, map_loads: 1 })`)
 	for range 3 {
 		expect(t, "ended", v.silent("http://127.0.0.1:1/", `{ charges: "map_loads" }`).Ended, "reset")
 	}
@@ -107,7 +107,7 @@ func TestAChargeIsGivenBackForARefusalOnly(t *testing.T) {
 
 func TestASpentChargeStopsOnlyAtACallThatNeedsIt(t *testing.T) {
 	v := newVU(t)
-	v.run(`sse.lease({ map_loads: 1 })`)
+	v.run(`sse.budget({ map_loads: 1 })`)
 	url, seen := answering(t, 200, "{}")
 	v.silent(url, `{ charges: "map_loads" }`)
 	expect(t, "another call", v.silent(url, `{}`).Ended, "refused")
@@ -135,7 +135,7 @@ func TestWhatCallsInFlightReserveIsWaitedFor(t *testing.T) {
 	all := make([]*vu, vus)
 	for i := range all {
 		all[i] = newVUOf(t, root)
-		all[i].run(fmt.Sprintf(`sse.lease({ map_loads: %d })`, allowed))
+		all[i].run(fmt.Sprintf(`sse.budget({ map_loads: %d })`, allowed))
 	}
 	for _, v := range all {
 		together.Add(1)
@@ -149,7 +149,7 @@ func TestWhatCallsInFlightReserveIsWaitedFor(t *testing.T) {
 	together.Wait()
 	expect(t, "charged", charged.Load(), allowed)
 	expect(t, "map loads", all[0].account()["map_loads"].(int64), allowed)
-	expect(t, "stopped", all[0].account()["stopped"].(string), "budget.map_loads of the target file is spent: 7 were left for this load")
+	expect(t, "stopped", all[0].account()["stopped"].(string), "budget.map_loads of the target file (7) is spent")
 }
 
 func TestAReservationHoldsBackNoOtherCall(t *testing.T) {
@@ -158,14 +158,14 @@ func TestAReservationHoldsBackNoOtherCall(t *testing.T) {
 	slow := serve(t, func(w http.ResponseWriter, _ *http.Request) { <-hold })
 	url, _ := answering(t, 200, "{}")
 	first, second, third := newVUOf(t, root), newVUOf(t, root), newVUOf(t, root)
-	first.run(`sse.lease({ map_loads: 1 })`)
+	first.run(`sse.budget({ map_loads: 1 })`)
 	var together sync.WaitGroup
 	together.Add(2)
 	go func() {
 		defer together.Done()
 		first.silent(slow, `{ charges: "map_loads" }`)
 	}()
-	for root.ledger.account()["in_flight"].(int) == 0 {
+	for root.budget.account()["in_flight"].(int) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ended := make(chan string, 1)
@@ -185,9 +185,9 @@ func TestACallThatWaitsWhenTheTestEndsWasNotSent(t *testing.T) {
 	defer close(hold)
 	slow := serve(t, func(w http.ResponseWriter, _ *http.Request) { <-hold })
 	first, second := newVUOf(t, root), newVUOf(t, root)
-	first.run(`sse.lease({ map_loads: 1 })`)
+	first.run(`sse.budget({ map_loads: 1 })`)
 	go first.silent(slow, `{ charges: "map_loads" }`)
-	for root.ledger.account()["in_flight"].(int) == 0 {
+	for root.budget.account()["in_flight"].(int) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	go func() {
@@ -197,7 +197,7 @@ func TestACallThatWaitsWhenTheTestEndsWasNotSent(t *testing.T) {
 	r := second.silent(slow, `{ charges: "map_loads" }`)
 	expect(t, "ended", r.Ended, "not_sent")
 	expect(t, "status", r.Status, 0)
-	expect(t, "requests", root.ledger.account()["requests"].(int64), 1)
+	expect(t, "requests", root.budget.account()["requests"].(int64), 1)
 }
 
 func TestOneVUSeesToWhatAllShare(t *testing.T) {
@@ -211,19 +211,19 @@ func TestOneVUSeesToWhatAllShare(t *testing.T) {
 		return value.Export()
 	}
 	expect(t, "nothing yet", read(one, `sse.recall("a")`), nil)
-	expect(t, "the first", read(one, `sse.claim("a", "10s")`), any(true))
-	expect(t, "the second", read(other, `sse.claim("a", "10s")`), any(false))
+	expect(t, "the first", read(one, `sse.claim("a", 10000)`), any(true))
+	expect(t, "the second", read(other, `sse.claim("a", 10000)`), any(false))
 	expect(t, "another name", read(other, `sse.claim("b", 1)`), any(true))
 	time.Sleep(2 * time.Millisecond)
 	expect(t, "a claim that ran out", read(one, `sse.claim("b", 1)`), any(true))
 	read(one, `sse.remember("a", "text")`)
 	expect(t, "remembered", read(other, `sse.recall("a")`), any("text"))
-	expect(t, "claimed anew", read(other, `sse.claim("a", "10s")`), any(true))
+	expect(t, "claimed anew", read(other, `sse.claim("a", 10000)`), any(true))
 }
 
 func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
 	v := newVU(t)
-	v.run(`sse.lease({ stream_seconds: 0.03 })`)
+	v.run(`sse.budget({ stream_seconds: 0.03 })`)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		stream("data: a\n\n")(w, r)
 		time.Sleep(50 * time.Millisecond)
@@ -243,14 +243,14 @@ func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
 
 func TestOpenStreamsCountWhileTheyAreOpen(t *testing.T) {
 	at := time.Unix(1000, 0)
-	var s openStreams
-	s.open(at)
-	s.open(at.Add(2 * time.Second))
-	expect(t, "two open", s.total(at.Add(3*time.Second)), 4*time.Second)
-	s.close(at, at.Add(3*time.Second))
-	expect(t, "one open", s.total(at.Add(5*time.Second)), 6*time.Second)
-	s.close(at.Add(2*time.Second), at.Add(5*time.Second))
-	expect(t, "none open", s.total(at.Add(time.Hour)), 6*time.Second)
+	b := newBudget()
+	b.opened(at)
+	b.opened(at.Add(2 * time.Second))
+	expect(t, "two open", b.streamSeconds(at.Add(3*time.Second)), 4)
+	b.closed(at, at.Add(3*time.Second))
+	expect(t, "one open", b.streamSeconds(at.Add(5*time.Second)), 6)
+	b.closed(at.Add(2*time.Second), at.Add(5*time.Second))
+	expect(t, "none open", b.streamSeconds(at.Add(time.Hour)), 6)
 }
 
 func TestNoWindowOfASecondHoldsMoreThanTheRate(t *testing.T) {
@@ -289,7 +289,7 @@ func TestTheRateHoldsForAllVUsTogether(t *testing.T) {
 	started := time.Now()
 	for range 4 {
 		v := newVUOf(t, root)
-		v.run(`sse.lease({ maxPerS: 50 })`)
+		v.run(`sse.budget({ maxPerS: 50 })`)
 		together.Add(1)
 		go func() {
 			defer together.Done()
@@ -321,7 +321,7 @@ func TestErrorsEndTheRunUnlessTheyAreTolerated(t *testing.T) {
 		{"a shed", ``, `{"error":"b2b_overloaded"}`, 429, false},
 	} {
 		v := newVU(t)
-		v.run(`sse.lease({ stopErrorRate: 0.2` + c.more + ` })`)
+		v.run(`sse.budget({ stopErrorRate: 0.2` + c.more + ` })`)
 		url, seen := answering(t, c.status, c.body)
 		for range 30 {
 			v.silent(url, `{}`)
@@ -332,7 +332,7 @@ func TestErrorsEndTheRunUnlessTheyAreTolerated(t *testing.T) {
 		}
 	}
 	v := newVU(t)
-	v.run(`sse.lease({ stopErrorRate: 0.2 })`)
+	v.run(`sse.budget({ stopErrorRate: 0.2 })`)
 	for range 12 {
 		v.silent("http://127.0.0.1:1/", `{}`)
 	}
@@ -370,7 +370,7 @@ func TestAStreamWithoutAnEventIsAnError(t *testing.T) {
 		{"no stream that was asked for", typed("application/json", `{}`), `{ headers: { Accept: "application/json" } }`, false},
 	} {
 		v := newVU(t)
-		v.run(`sse.lease({ stopErrorRate: 0.2 })`)
+		v.run(`sse.budget({ stopErrorRate: 0.2 })`)
 		url := serve(t, c.server)
 		for range 12 {
 			v.silent(url, c.params)
@@ -396,20 +396,21 @@ func TestOnlyRecentCallsAreJudged(t *testing.T) {
 func TestTermsAreCheckedAndTheSameForAll(t *testing.T) {
 	v := newVU(t)
 	for script, text := range map[string]string{
-		`sse.lease()`:                                           "expected an object",
-		`sse.lease({ request: 5 })`:                             `there is no member "request"`,
-		`sse.lease({ requests: "many" })`:                       "requests is to be a number",
-		`sse.lease({ requests: -1 })`:                           "requests is to be a number",
-		`sse.lease({ maxPerS: 0 })`:                             "maxPerS is to be more than 0",
-		`sse.lease({ tolerated: "503" })`:                       "tolerated is to be a list",
-		`sse.open("http://127.0.0.1:1/", { charges: "money" })`: "charges is to be",
+		`sse.budget()`:                                          "expected an object",
+		`sse.budget({ request: 5 })`:                            `unknown field "request"`,
+		`sse.budget({ requests: "many" })`:                      "bounds.requests of type float64",
+		`sse.budget({ requests: -1 })`:                          "requests: expected a number that is not negative",
+		`sse.budget({ requests: NaN })`:                         "NaN",
+		`sse.budget({ maxPerS: 0 })`:                            "maxPerS: expected a number above 0",
+		`sse.budget({ tolerated: "503" })`:                      "bounds.tolerated of type []string",
+		`sse.open("http://127.0.0.1:1/", { charges: "money" })`: "charges: expected",
 	} {
 		if message := v.throws(script); !strings.Contains(message, text) {
 			t.Errorf("%s: expected %q, got %q", script, text, message)
 		}
 	}
-	v.run(`sse.lease({ requests: 5, tolerated: ["503"] }); sse.lease({ requests: 5, tolerated: ["503"], maxPerS: undefined })`)
-	if message := v.throws(`sse.lease({ requests: 6 })`); !strings.Contains(message, "other terms already") {
+	v.run(`sse.budget({ requests: 5, tolerated: ["503"] }); sse.budget({ requests: 5, tolerated: ["503"], maxPerS: undefined })`)
+	if message := v.throws(`sse.budget({ requests: 6 })`); !strings.Contains(message, "another budget already") {
 		t.Errorf("expected other terms to be an error, got %q", message)
 	}
 }
@@ -430,14 +431,14 @@ func TestDrainWaitsUntilTheScriptHasTakenNote(t *testing.T) {
 	}()
 	<-arrived
 	over := make(chan bool)
-	go func() { over <- first.drained("10s") }()
+	go func() { over <- first.drained(10_000) }()
 	// Whoever comes second does not wait.
 	for drains := false; !drains; time.Sleep(time.Millisecond) {
-		root.ledger.mu.Lock()
-		drains = root.ledger.draining
-		root.ledger.mu.Unlock()
+		root.budget.mu.Lock()
+		drains = root.budget.draining
+		root.budget.mu.Unlock()
 	}
-	expect(t, "the second one", second.drained("10s"), false)
+	expect(t, "the second one", second.drained(10_000), false)
 	close(hold)
 	<-returned
 	select {
@@ -449,9 +450,9 @@ func TestDrainWaitsUntilTheScriptHasTakenNote(t *testing.T) {
 	expect(t, "the first one", <-over, true)
 }
 
-func (v *vu) drained(limit string) bool {
+func (v *vu) drained(limitMs int) bool {
 	v.t.Helper()
-	value, err := v.VU.Runtime().RunString(fmt.Sprintf(`sse.drain(%q)`, limit))
+	value, err := v.VU.Runtime().RunString(fmt.Sprintf(`sse.drain(%d)`, limitMs))
 	if err != nil {
 		v.t.Error(err)
 		return false

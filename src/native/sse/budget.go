@@ -1,0 +1,417 @@
+package sse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/grafana/sobek"
+)
+
+// charge is what a call is charged to beside a request, or "".
+type charge string
+
+const (
+	chargeMapLoads charge = "map_loads"
+	chargeAnalyses charge = "analyses"
+)
+
+// bounds are Budget of src/workload/budget.ts. Nil is no bound.
+type bounds struct {
+	Requests      *float64       `json:"requests"`
+	MapLoads      *float64       `json:"map_loads"`
+	Analyses      *float64       `json:"analyses"`
+	StreamSeconds *float64       `json:"stream_seconds"`
+	MaxPerS       *float64       `json:"maxPerS"`
+	StopErrorRate *float64       `json:"stopErrorRate"`
+	Tolerated     []string       `json:"tolerated"` // beginnings of outcomes that are no errors
+	Stated        map[string]any `json:"stated"`    // the whole that the target file states, where this is a share of it
+
+	limits map[charge]*float64 // requests under ""
+}
+
+// boundsOf checks what a script gives: a misspelt member would be a bound that does not hold.
+func boundsOf(value sobek.Value) (b bounds, err error) {
+	if err := decode(value, &b); err != nil {
+		return b, err
+	}
+	for name, number := range map[string]*float64{
+		"requests": b.Requests, "map_loads": b.MapLoads, "analyses": b.Analyses, "stream_seconds": b.StreamSeconds, "stopErrorRate": b.StopErrorRate,
+	} {
+		if number != nil && *number < 0 {
+			return b, fmt.Errorf("%s: expected a number that is not negative, got %g", name, *number)
+		}
+	}
+	if b.MaxPerS != nil && *b.MaxPerS <= 0 {
+		return b, fmt.Errorf("maxPerS: expected a number above 0, got %g", *b.MaxPerS)
+	}
+	b.limits = map[charge]*float64{"": b.Requests, chargeMapLoads: b.MapLoads, chargeAnalyses: b.Analyses}
+	return b, nil
+}
+
+func (b *bounds) tolerates(outcome string) bool {
+	return slices.ContainsFunc(b.Tolerated, func(begins string) bool { return strings.HasPrefix(outcome, begins) })
+}
+
+// budget counts what all VUs of the process spend together. Every call asks it before it leaves, so that a bound, a rate or a stop condition
+// holds however many VUs there are. src/workload/budget.ts has the same rules, and budget-cases.json beside it tests both.
+type budget struct {
+	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
+	ended   chan struct{} // closed when nothing leaves any more
+	once    sync.Once
+	why     string        // to be read when ended is closed
+	drained chan struct{} // closed and made anew whenever nothing is in flight any more
+	alarm   alarm
+
+	mu       sync.Mutex
+	isSet    bool
+	bounds   bounds
+	pace     pace
+	spent    map[charge]int64 // requests under ""
+	reserved map[charge]int64 // of spent, what calls in flight may yet give back
+	freed    chan struct{}    // closed and made anew whenever it is known what became of a call
+	recent   recentCalls
+	inFlight int
+	most     int // in flight at once
+	draining bool
+
+	streamTime time.Duration // of streams that are over
+	open       int           // streams
+	beganSum   time.Duration // when the open ones began, added up
+
+	unsent atomic.Int64
+	http1  atomic.Int64 // answers by HTTP/1
+	http2  atomic.Int64
+}
+
+func newBudget() *budget {
+	return &budget{
+		turn:    make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		drained: make(chan struct{}),
+		freed:   make(chan struct{}),
+
+		spent:    map[charge]int64{},
+		reserved: map[charge]int64{},
+	}
+}
+
+// errUnsent says that a call did not leave, and why.
+var errUnsent = errors.New("not sent")
+
+// set sets the bounds. Each VU runs the init context of the script, so the same come many times.
+func (b *budget) set(wanted bounds) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isSet {
+		if !reflect.DeepEqual(b.bounds, wanted) {
+			return errors.New("the process has another budget already; all VUs are to set the same one")
+		}
+		return nil
+	}
+	b.isSet, b.bounds = true, wanted
+	if wanted.MaxPerS != nil {
+		b.pace = newPace(*wanted.MaxPerS)
+	}
+	b.stopOnSignal()
+	return nil
+}
+
+// stopOnSignal lets the one who started k6 end the load in order: after SIGUSR1 no call leaves, those in flight end by themselves. After a
+// signal that k6 itself knows nothing leaves either, and calls beside the VUs are waited for no longer than a drain.
+func (b *budget) stopOnSignal() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-asked
+		b.endFor("the runner asked to stop")
+	}()
+}
+
+// take lets a call leave or returns why it may not. It waits where there is a rate, and where calls in flight have reserved all that is left
+// of a charge: others may go meanwhile.
+func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
+	hasTurn := false
+	defer func() {
+		if hasTurn {
+			<-b.turn
+		}
+	}()
+	for {
+		if !hasTurn {
+			select {
+			case b.turn <- struct{}{}:
+				hasTurn = true
+			case <-ctx.Done():
+				return b.refuse(context.Cause(ctx))
+			}
+		}
+		wait, freed, err := b.try(time.Now(), kind, isStream)
+		if err != nil {
+			return b.refuse(err)
+		}
+		if wait == 0 && freed == nil {
+			return nil
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			due = time.After(wait)
+		} else {
+			<-b.turn
+			hasTurn = false
+		}
+		select {
+		case <-due:
+		case <-freed:
+		case <-b.ended:
+		case <-ctx.Done():
+			return b.refuse(context.Cause(ctx))
+		}
+	}
+}
+
+// try takes the call's turn and its cost now, or says how long its turn is still away, or what to wait for before asking again.
+func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Duration, freed <-chan struct{}, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped() == "" {
+		unit, limit := b.lacking(now, kind, isStream)
+		if unit == string(kind) && kind != "" && float64(b.spent[kind]-b.reserved[kind]) < limit {
+			return 0, b.freed, nil
+		}
+		if unit != "" {
+			if stated, ok := b.bounds.Stated[unit].(float64); ok {
+				limit = stated
+			}
+			b.endFor(fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
+		}
+	}
+	if why := b.stopped(); why != "" {
+		return 0, nil, fmt.Errorf("%w: %s", errUnsent, why)
+	}
+	if wait := b.pace.take(now); wait > 0 {
+		return wait, nil, nil
+	}
+	b.spent[""]++
+	if kind != "" {
+		b.spent[kind]++
+		b.reserved[kind]++
+	}
+	b.inFlight++
+	b.most = max(b.most, b.inFlight)
+	return 0, nil, nil
+}
+
+// lacking names what a call would need and there is not enough of, and its bound; or gives "".
+func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, float64) {
+	for _, unit := range []charge{"", kind} {
+		if most := b.bounds.limits[unit]; most != nil && float64(b.spent[unit])+1 > *most {
+			return cmp.Or(string(unit), "requests"), *most
+		}
+	}
+	if most := b.bounds.StreamSeconds; most != nil && isStream && b.streamSeconds(now) >= *most {
+		return "stream_seconds", *most
+	}
+	return "", 0
+}
+
+// mayHold says whether a call may have waited here for a permitted rate or for what others have reserved: else what passes is our own time.
+func (b *budget) mayHold(kind charge) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pace.every != 0 || kind != "" && b.bounds.limits[kind] != nil
+}
+
+// endFor ends all sending; the first reason stays.
+func (b *budget) endFor(reason string) {
+	b.once.Do(func() {
+		b.why = reason
+		close(b.ended)
+	})
+}
+
+// stopped is why nothing leaves any more, or "".
+func (b *budget) stopped() string {
+	select {
+	case <-b.ended:
+		return b.why
+	default:
+		return ""
+	}
+}
+
+func (b *budget) refuse(err error) error {
+	b.unsent.Add(1)
+	return err
+}
+
+// opened and closed bracket the time that a stream is open.
+func (b *budget) opened(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open++
+	b.beganSum += at.Sub(anchor)
+}
+
+func (b *budget) closed(openedAt, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open--
+	b.beganSum -= openedAt.Sub(anchor)
+	b.streamTime += at.Sub(openedAt)
+}
+
+func (b *budget) streamSeconds(now time.Time) float64 {
+	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor) - b.beganSum).Seconds()
+}
+
+// came notes what became of a call that was let go. What never reached the target was not spent, and a charge is given back where the
+// target refused; a call without an answer may have been charged.
+func (b *budget) came(now time.Time, kind charge, came outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !came.left {
+		b.spent[""]--
+	}
+	if kind != "" {
+		b.reserved[kind]--
+		if !came.charged {
+			b.spent[kind]--
+		}
+	}
+	close(b.freed)
+	b.freed = make(chan struct{})
+	if limit := b.bounds.StopErrorRate; limit != nil && !came.ours {
+		b.recent.add(now, came.isError() && !b.bounds.tolerates(came.name))
+		if errors := b.recent.tooMany(*limit); errors != "" {
+			b.endFor(errors)
+		}
+	}
+}
+
+// settled says that the script has taken note of a call: only then may the test be cut short without losing it.
+func (b *budget) settled() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inFlight--
+	if b.inFlight == 0 {
+		close(b.drained)
+		b.drained = make(chan struct{})
+	}
+}
+
+// drain waits until no call is in flight and returns true to its first caller; false at once to all others.
+func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
+	b.mu.Lock()
+	isFirst, isIdle, drained := !b.draining, b.inFlight == 0, b.drained
+	b.draining = true
+	b.mu.Unlock()
+	if isFirst && !isIdle {
+		select {
+		case <-drained:
+		case <-time.After(limit):
+		case <-ctx.Done():
+		}
+	}
+	return isFirst
+}
+
+// account is the budget as a script reads it.
+func (b *budget) account() map[string]any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var stopped any
+	if why := b.stopped(); why != "" {
+		stopped = why
+	}
+	return map[string]any{
+		"requests": b.spent[""], "map_loads": b.spent[chargeMapLoads], "analyses": b.spent[chargeAnalyses],
+		"stream_seconds": b.streamSeconds(time.Now()), "unsent": b.unsent.Load(), "in_flight": b.inFlight, "most_in_flight": b.most,
+		"http1": b.http1.Load(), "http2": b.http2.Load(), "stopped": stopped,
+	}
+}
+
+// Calls leave at a little less than the permitted rate, because a network bunches them on their way, with a burst of a twentieth of a
+// second's calls (at least one).
+const (
+	rateShare  = 0.95
+	burstShare = 0.05
+)
+
+// pace spaces calls by the generic cell rate algorithm (ITU-T I.371): due is when the next call is owed its turn, and a call may come before
+// that by as much as the burst takes. The zero value lets everything go.
+type pace struct {
+	every time.Duration
+	early time.Duration
+	due   time.Time
+}
+
+func newPace(perS float64) pace {
+	every := time.Duration(math.Ceil(float64(time.Second) / (rateShare * perS)))
+	burst := max(1, math.Floor(burstShare*perS))
+	return pace{every: every, early: time.Duration(burst-1) * every}
+}
+
+// take takes the turn now and returns 0, or says how long to wait before asking again.
+func (p *pace) take(now time.Time) time.Duration {
+	if p.every == 0 {
+		return 0
+	}
+	if wait := p.due.Add(-p.early).Sub(now); wait > 0 {
+		return wait
+	}
+	if p.due.Before(now) {
+		p.due = now
+	}
+	p.due = p.due.Add(p.every)
+	return 0
+}
+
+// recentCalls are the calls that ended in the last second, or the last ten where those are fewer.
+type recentCalls struct {
+	calls  []recentCall
+	failed int
+}
+
+type recentCall struct {
+	at     time.Time
+	failed bool
+}
+
+const (
+	recentWindow = time.Second
+	recentMin    = 10
+)
+
+func (r *recentCalls) add(at time.Time, failed bool) {
+	r.calls = append(r.calls, recentCall{at, failed})
+	if failed {
+		r.failed++
+	}
+	for len(r.calls) > recentMin && at.Sub(r.calls[0].at) > recentWindow {
+		if r.calls[0].failed {
+			r.failed--
+		}
+		r.calls = r.calls[1:]
+	}
+}
+
+// tooMany says that the share of errors is over what ends a run, or gives "".
+func (r *recentCalls) tooMany(share float64) string {
+	if len(r.calls) < recentMin || float64(r.failed) <= share*float64(len(r.calls)) {
+		return ""
+	}
+	return fmt.Sprintf("stop_when.error_rate of the target file (%g) is exceeded: %d of the newest %d calls were errors", share, r.failed, len(r.calls))
+}

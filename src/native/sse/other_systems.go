@@ -1,0 +1,21 @@
+//go:build !linux
+
+package sse
+
+import (
+	"net"
+	"time"
+)
+
+// alarm wakes calls at their moments, as exactly as a timer of Go does.
+type alarm struct{}
+
+func (a *alarm) at(us int64) <-chan error {
+	come := make(chan error, 1)
+	time.AfterFunc(until(us), func() { come <- nil })
+	return come
+}
+
+func stamping(dial dialing) dialing { return dial }
+
+func readAt(net.Conn) time.Time { return time.Now() }

@@ -1,0 +1,203 @@
+package sse
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grafana/sobek"
+)
+
+// made says which call of the schedule an exchange was, and when it was due.
+type made struct {
+	I          int64 `json:"i"`
+	Step       int64 `json:"step"`
+	Attempt    int64 `json:"attempt"`
+	IntendedUs int64 `json:"intendedUs"`
+}
+
+// record is what came of a call: what open returns to a script (SseResponse of scenarios/k6-x-sse.d.ts, whose names k6 makes of these), and as
+// JSON the line about it (Printed of src/workload/handover.ts).
+type record struct {
+	Type string `json:"type" js:"-"`
+	made `js:"-"`
+
+	HeldUs       int64    `json:"-"`
+	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil where it did not happen
+	ConnectUs    any      `json:"connectUs"`
+	SentUs       any      `json:"sentUs"`
+	FirstUs      any      `json:"firstUs"`
+	FirstEventUs any      `json:"firstEventUs"`
+	LastEventUs  any      `json:"lastEventUs"`
+	DoneUs       any      `json:"doneUs"`
+	Status       int      `json:"status"`
+	Ended        string   `json:"ended"`
+	Opened       bool     `json:"opened"`
+	Events       int      `json:"events"`
+	Late         int      `json:"late"`
+	NamesSeen    []string `json:"names" js:"-"`
+	GapsUs       []int64  `json:"gaps" js:"-"`
+	Error        string   `json:"error"`
+	Code         string   `json:"code,omitempty" js:"-"`
+	RetryAfter   any      `json:"retryAfter,omitempty" js:"-"`
+	Coding       any      `json:"coding,omitempty" js:"-"`
+	Body         string   `json:"body"`
+	Aborted      bool     `json:"aborted" js:"-"`
+
+	URL     string            `json:"-"`
+	Headers map[string]string `json:"-"`
+	Names   string            `json:"-"`
+	Gaps    string            `json:"-"` // a list of numbers would cost a script far more to make
+}
+
+func (x *exchange) record() record {
+	started := !x.startedAt.IsZero()
+	r := record{
+		HeldUs: x.held.Microseconds(), StartedUs: x.moment(started, 0), ConnectUs: x.moment(true, time.Duration(x.wire.connected.Load())),
+		SentUs: x.onWire(x.wire.sent.Load()), FirstUs: x.onWire(x.wire.head.Load()), FirstEventUs: x.moment(x.events > 0, x.first),
+		LastEventUs: x.moment(x.events > 0, x.last), DoneUs: x.moment(started, x.done), Status: x.status, Ended: string(x.end),
+		Opened: x.opened, Events: x.events, Late: x.late, Error: x.text(), Body: x.body,
+		NamesSeen: append([]string{}, x.names...), GapsUs: make([]int64, len(x.gaps)),
+	}
+	if x.wire.connected.Load() == 0 {
+		r.ConnectUs = int64(0)
+	}
+	for at, gap := range x.gaps {
+		r.GapsUs[at] = gap.Microseconds()
+	}
+	return r
+}
+
+// text is what broke, or "".
+func (x *exchange) text() string {
+	if x.err == nil {
+		return ""
+	}
+	return x.err.Error()
+}
+
+// moment gives microseconds since 1970 of what happened so long after the start, or nil for what did not happen.
+func (x *exchange) moment(happened bool, since time.Duration) any {
+	if !happened {
+		return nil
+	}
+	return unixMicro(x.startedAt.Add(since))
+}
+
+func (x *exchange) onWire(nanoseconds int64) any {
+	return x.moment(nanoseconds != 0, time.Duration(nanoseconds))
+}
+
+// response is the record for a script.
+func (x *exchange) response(rt *sobek.Runtime) sobek.Value {
+	r := x.record()
+	r.URL, r.Names, r.Headers = x.request.url.URL, strings.Join(x.names, "\n"), map[string]string{}
+	for name, values := range x.header {
+		r.Headers[name] = strings.Join(values, ", ")
+	}
+	gaps := make([]byte, 0, 7*len(r.GapsUs))
+	for at, us := range r.GapsUs {
+		if at > 0 {
+			gaps = append(gaps, ',')
+		}
+		gaps = strconv.AppendInt(gaps, us, 10)
+	}
+	r.Gaps = string(gaps)
+	return rt.ToValue(&r)
+}
+
+// line is the record as it is printed. body and text are without secrets.
+func (x *exchange) line(of made, body, text string, aborted bool) []byte {
+	r := x.record()
+	r.Type, r.made, r.Body, r.Error, r.Aborted = "call", of, body, shortened(text), aborted
+	if text != "" {
+		r.Code = transportCode(x.err)
+	}
+	if values := x.header["Retry-After"]; len(values) > 0 {
+		r.RetryAfter = shortened(strings.Join(values, ", "))
+	}
+	if values := x.header["Content-Encoding"]; len(values) > 0 {
+		r.Coding = strings.Join(values, ", ")
+	}
+	line, _ := json.Marshal(r) // cannot fail: it has texts, numbers and lists of them
+	return line
+}
+
+// shortened bounds what a server may say beside its body: a number, a date, an error that quotes it.
+func shortened(text string) string {
+	if len(text) > 300 {
+		return foreignName(text)
+	}
+	return text
+}
+
+// printEvery is how long a line may wait for others to be written with it: a write each would cost more than the call itself.
+const printEvery = 20 * time.Millisecond
+
+// printer writes lines to a file for the one who started k6. console.log would wrap each in a log line, which both sides then pay for.
+type printer struct {
+	mu     sync.Mutex
+	path   string
+	buffer *bufio.Writer
+	armed  bool // a flush is due
+}
+
+// open sets the file, which is appended to. It may be called in the init context, where every VU calls it with the same path.
+func (p *printer) open(path string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.buffer != nil {
+		if p.path != path {
+			return fmt.Errorf("sse.printTo: the process prints to %s already; all VUs are to say the same", p.path)
+		}
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("sse.printTo: %w", err)
+	}
+	p.path, p.buffer = path, bufio.NewWriterSize(file, 1<<16)
+	return nil
+}
+
+// text prints one line as it is.
+func (p *printer) text(line string) error {
+	return p.write([]byte(line))
+}
+
+func (p *printer) write(line []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.buffer == nil {
+		return fmt.Errorf("sse.print: say where to by sse.printTo")
+	}
+	// So that whoever reads along never sees a part of a line for long.
+	if p.buffer.Available() <= len(line) {
+		if err := p.buffer.Flush(); err != nil {
+			return err
+		}
+	}
+	_, _ = p.buffer.Write(line)
+	err := p.buffer.WriteByte('\n')
+	if !p.armed {
+		p.armed = true
+		time.AfterFunc(printEvery, func() { _ = p.flush() })
+	}
+	return err
+}
+
+// flush writes what waits. A script calls it after its last line.
+func (p *printer) flush() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed = false
+	if p.buffer == nil {
+		return nil
+	}
+	return p.buffer.Flush()
+}
