@@ -2,8 +2,8 @@
 
 import { Argument, Command } from "commander";
 import { EXPERIMENTS } from "../faults/experiments.ts";
-import { SUITES } from "../run/suites/catalogue.ts";
-import { SCENARIOS } from "../run/suites/scenario.ts";
+import { SCENARIOS } from "../run/suites/load-stages.ts";
+import { SUITES } from "../run/suites/suites.ts";
 import { printResult } from "./printing/output.ts";
 
 /** Names that stand behind a command, beside its options. */

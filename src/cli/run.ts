@@ -4,7 +4,7 @@ import { noSuch } from "../contract/nearest.ts";
 import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
-import { SUITES } from "../run/suites/catalogue.ts";
+import { SUITES } from "../run/suites/suites.ts";
 import { type JudgingOptions, judgingCommand, type Limiter, limiterOption } from "./judging-command.ts";
 import { EMBEDDED_ALONE, excluding } from "./options/checks.ts";
 import { stagesPlan } from "./printing/show-plan.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { rollingDeploy } from "../run/suites/disturbed.ts";
 import { experimentNamed } from "../run/suites/experiment-stage.ts";
+import { stageOf } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
 import { disturbanceMissing, type FaultCapabilities } from "./capabilities.ts";
 import type { Disturbance } from "./disturbance.ts";
@@ -21,7 +21,9 @@ test("what is not ours is broken by its proxies and its commands alone, and what
   expect(missing("keys-refused", theirs())).toEqual(["`toxiproxy.proxies.keys`"]);
   expect(missing("api-killed", theirs()).join()).toContain('`faults["api.killed"]`');
   expect(missing("limiter-oom", theirs()).join()).toContain('`faults["limiter.oom"]`');
-  expect(disturbanceMissing(rollingDeploy().disturbance, theirs()).join()).toContain("service.rolling-deploy");
+  expect(disturbanceMissing(stageOf("rolling-deploy").disturbance, theirs()).join()).toContain(
+    "service.rolling-deploy",
+  );
 });
 
 test("commands stand for everything, where faults are permitted", () => {
@@ -29,7 +31,7 @@ test("commands stand for everything, where faults are permitted", () => {
   const faults = { "api.killed": commands, "keys.refused": commands, "service.rolling-deploy": commands };
   for (const name of ["api-killed", "keys-refused", "both-refused"])
     expect(missing(name, theirs({ faults }))).toEqual([]);
-  expect(disturbanceMissing(rollingDeploy().disturbance, theirs({ faults }))).toEqual([]);
+  expect(disturbanceMissing(stageOf("rolling-deploy").disturbance, theirs({ faults }))).toEqual([]);
   expect(missing("api-killed", theirs({ faults, permits: {} }))).toHaveLength(1);
 });
 

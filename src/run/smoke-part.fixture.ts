@@ -3,7 +3,7 @@
  * `stage NAME` when it begins one, and ends with the run's exit code.
  */
 import { runStages } from "./run-stages.ts";
-import { smoke } from "./suites/smoke.ts";
+import { smoke } from "./suites/suites.ts";
 
 const [out, ...names] = process.argv.slice(2) as [string, ...string[]];
 

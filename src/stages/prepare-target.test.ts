@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { scenarioStage } from "../run/suites/scenario.ts";
+import { scenarioStage } from "../run/suites/load-stages.ts";
 import { prepareTarget } from "./prepare-target.ts";
 import { intentOf } from "./stages-for.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { lateBy } from "../history/machines.fixture.ts";
 import type { StageSummary } from "../history/run-document.ts";
-import { chatPastCapacity } from "../run/suites/parts.ts";
+import { stageOf } from "../run/suites/load-stages.ts";
 import { onThisMachine, reachedClaims } from "./reached-claim.ts";
 
 const idsAfter = (by_outcome: Record<string, number>): string[] => {
@@ -17,7 +17,11 @@ const idsAfter = (by_outcome: Record<string, number>): string[] => {
     oneOf: [],
     beyond: [{ outcome: "429 b2b_overloaded", reason: "60 streams/s do not overload what carries 60/s" }],
   };
-  const claims = reachedClaims(chatPastCapacity(10), { summary, problems: [], notes: [], reach }, "-");
+  const claims = reachedClaims(
+    stageOf("chat-past-capacity", { durationS: 10 }),
+    { summary, problems: [], notes: [], reach },
+    "-",
+  );
   return claims.map(({ id, verdict }) => `${verdict} ${id}`);
 };
 
@@ -33,7 +37,11 @@ const afterFault = (states: StageSummary["states"]) => {
     ...(states === undefined ? {} : { states }),
   };
   const reach = { all: ["200"], oneOf: [], beyond: [] };
-  const [claim] = reachedClaims(chatPastCapacity(10), { summary, problems: [], notes: [], reach }, "-");
+  const [claim] = reachedClaims(
+    stageOf("chat-past-capacity", { durationS: 10 }),
+    { summary, problems: [], notes: [], reach },
+    "-",
+  );
   return claim;
 };
 

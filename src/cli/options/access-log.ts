@@ -11,7 +11,7 @@ import {
   UNREADABLE_SHARE_MAX,
 } from "../../run/access-log/read-log.ts";
 import { UsageError } from "../../run/exit-codes.ts";
-import type { ScenarioWish } from "../../run/suites/scenario.ts";
+import type { ScenarioWish } from "../../run/suites/load-stages.ts";
 import { redact } from "../../supervision/redaction.ts";
 import { PROFILES } from "../../workload/load-profiles.ts";
 

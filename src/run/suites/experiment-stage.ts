@@ -93,7 +93,6 @@ const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
 /** Something that is broken and mended under load. */
 export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOLD_MS): LoadStage => {
-  const ratePerS = rateBeside(entry, given);
   const { name, faults, healsInOrder, load, meets = [] } = entry;
   // Where connections break, streams are to be open on them.
   const story =
@@ -103,16 +102,10 @@ export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOL
         ? "broken-edge"
         : "broken-dependency";
   return {
-    kind: "load",
-    name,
-    driver: "open-loop",
-    story,
-    durationS: 60,
-    ...(ratePerS === undefined ? {} : { ratePerS }),
+    ...{ kind: "load", name, driver: "open-loop", story, durationS: 60, ratePerS: rateBeside(entry, given) },
     judges: judgesOf(entry),
-    ...(entry.pastTheCap === true ? { pastTheCap: true as const } : {}),
-    ...(load === "few-keys" ? { tenants: "few" as const } : {}),
-    ...(load === "last-units" ? { tenants: "last-units" as const } : {}),
+    pastTheCap: entry.pastTheCap,
+    tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
     meets: given.embedded ? meets : meets.filter((state) => SEEN_ANYWHERE.includes(state)),
     disturbance: { kind: "faults", name, faults, holdMs, healsInOrder },
     reaches: reachesOf(entry, given.embedded),

@@ -5,7 +5,7 @@ import { LINK_FAULTS } from "../../faults/link-faults.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { isIncidental, shortened } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { SUITES } from "./catalogue.ts";
+import { SUITES } from "./suites.ts";
 
 const given = { target: plannedEmbedded(), embedded: true };
 const suites = [...SUITES.values()].map((suite) => [suite.name, suite.stages(given)] as const);

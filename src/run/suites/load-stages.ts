@@ -1,0 +1,156 @@
+/** Every stage that a suite has of a scenario, one row each, and any other scenario as a stage of its own (`load SCENARIO`). */
+import type { Disturbance } from "../../faults/disturbance.ts";
+import type { Fault } from "../../faults/fault.ts";
+import { EVERYWHERE, type LoadStage, METERS, STREAMS } from "../../stages/stage-plan.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import type { Story } from "../../workload/story.ts";
+
+const HOLD_MS = 4_000;
+/** A stage with a fault ends by itself when it has recovered; none is this long. */
+const AT_MOST_S = 60;
+/** The ramp of a cold start is to be well under way by then. */
+const RAMP_S = 40;
+/** Where nobody is meant to be refused, those who judge refusals have nothing to see. */
+const CALM = ["first-failing-check-decides", "counts-agree"];
+
+const during = (name: string, fault: Fault, holdMs = HOLD_MS): Disturbance => ({
+  ...{ kind: "faults", name, faults: [fault], holdMs },
+});
+
+type Row = Omit<LoadStage, "kind" | "name" | "driver" | "story"> & Partial<Pick<LoadStage, "driver" | "story">>;
+
+const ROWS: Readonly<Record<string, Row>> = {
+  smoke: {
+    ratePerS: 40,
+    judges: [
+      ...[...EVERYWHERE, ...STREAMS, ...METERS, "admission-is-stored-and-tier", "session-lifetime-is-bounded"],
+      ...["organizations-do-not-share", "events-are-not-buffered", "stream-vocabularies-differ"],
+      "admits-what-is-allowed",
+    ],
+    reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
+  },
+  "deployment-states": {
+    story: "smoke",
+    ratePerS: 50,
+    durationS: 30,
+    disturbance: {
+      kind: "operator-changes",
+      changes: [
+        { patch: { sessions: "disabled" }, holdMs: 1_500 },
+        { patch: { sessions: "not_configured" }, holdMs: 1_500 },
+        {
+          patch: {
+            sessions: "enabled",
+            fail_next: { route: "chat.control", mode: "error_event", after_events: 3, count: 2 },
+          },
+          holdMs: 1_500,
+        },
+        { patch: { sessions: "enabled" }, holdMs: 0 },
+      ],
+    },
+    judges: [...EVERYWHERE, ...STREAMS, "refused-is-not-charged"],
+    reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"],
+  },
+  "rate-limit-edge": {
+    judges: [...EVERYWHERE, "rate-within-any-window"],
+    reaches: ["200", "429 rate_limited"],
+  },
+  "chat-past-capacity": {
+    driver: "k6",
+    judges: [
+      ...[...EVERYWHERE, ...STREAMS, "events-are-not-buffered", "sheds-only-over-the-cap", "sheds-above-the-cap"],
+      "refusals-are-cheap",
+    ],
+    reaches: ["200", "429 b2b_overloaded"],
+  },
+  "tile-quota-stampede": {
+    driver: "k6",
+    judges: [
+      ...[...EVERYWHERE, ...METERS, ...STREAMS, "admits-what-is-allowed", "organizations-do-not-share"],
+      ...["sheds-only-over-the-cap", "session-lifetime-is-bounded"],
+    ],
+    reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
+  },
+  "noisy-neighbour": {
+    driver: "k6",
+    judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "sheds-only-over-the-cap"],
+    reaches: ["200", "429 org_overloaded"],
+  },
+  "steady-mix": {
+    judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "refused-is-not-charged", "charged-once"],
+    reaches: ["200"],
+    objectives: true,
+  },
+  "spike-and-recover": {
+    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
+    reaches: ["200"],
+  },
+  // What happens to the service meanwhile really happens to the embedded deployment; to anybody else's by the commands of its file.
+  /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
+  brownout: {
+    durationS: AT_MOST_S,
+    disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }),
+    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
+    reaches: ["200", "429 b2b_overloaded"],
+  },
+  /** The second of two replicas is killed: what it had begun is lost, and nothing else. */
+  "replica-lost": {
+    replicas: 2,
+    durationS: AT_MOST_S,
+    disturbance: during("replica-lost", { by: "process", component: "api", fault: "killed", replica: 1 }),
+    judges: [...CALM, "recovers", "slots-are-given-back"],
+    reaches: ["200"],
+  },
+  /** Two replicas are replaced in order: no stream is cut. */
+  "rolling-deploy": {
+    replicas: 2,
+    durationS: AT_MOST_S,
+    disturbance: during("rolling-deploy", { by: "operator", component: "service", fault: "rolling-deploy" }, 0),
+    judges: [...CALM, ...STREAMS],
+    reaches: ["200"],
+  },
+  /** The only replica comes back with nothing in its caches while the load grows. */
+  "cold-start-under-load": {
+    durationS: RAMP_S,
+    disturbance: during("cold-start-under-load", { by: "process", component: "api", fault: "restarted" }, 500),
+    judges: [...CALM, "recovers", "slots-are-given-back"],
+    reaches: ["200"],
+  },
+};
+
+/** A row as a stage, with what differs in a suite. */
+export const stageOf = (name: string, more: Partial<LoadStage> = {}): LoadStage => {
+  const row = ROWS[name];
+  if (row === undefined) throw new Error(`there is no stage "${name}"`);
+  return { kind: "load", name, driver: "open-loop", story: name, ...row, ...more };
+};
+
+/** Of scenarios that no suite has, and of those that a user plays without the rest of a suite. */
+const JUDGES_ALONE: Readonly<Record<string, readonly string[]>> = {
+  smoke: [...STREAMS, ...METERS, "session-lifetime-is-bounded"],
+  "catalog-reads": [],
+  "session-storm": ["session-lifetime-is-bounded"],
+};
+
+const DEFAULT_S = 15;
+/** Ends when its allowances are used up. */
+const OWN_LENGTH = "tile-quota-stampede";
+
+type UserOptions = "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "replayed";
+
+/** What a user may say of the stage. */
+export type ScenarioWish = Partial<Pick<LoadStage, UserOptions | "segments" | "fold" | "precise">>;
+
+export const SCENARIOS: readonly Story[] = [...STORIES.values()];
+
+/** `null`: there is no such scenario. What it has to reach is left to its story. */
+export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | null => {
+  if (!STORIES.has(name)) return null;
+  const judges = [...EVERYWHERE, ...(JUDGES_ALONE[name] ?? STREAMS)];
+  const alone: LoadStage = { kind: "load", name, story: name, driver: "open-loop", judges, objectives: true };
+  const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
+  const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
+  const durationS = isAlone || name === OWN_LENGTH ? undefined : DEFAULT_S;
+  const driverNamed = wish.driver === undefined ? undefined : true;
+  return { durationS, ...stage, ...wish, driverNamed };
+};
