@@ -61,7 +61,7 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
 ];
 
-/** The reference platform states no objective. */
+/** Objectives for the reference platform, which states none. */
 const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
 
 export const capacityCommand = (): Command =>

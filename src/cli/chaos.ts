@@ -1,4 +1,4 @@
-/** `floodgate chaos`: fault experiments and random schedules of faults, and what heals what was left broken. */
+/** `floodgate chaos`: fault experiments, random schedules of faults, and the healing of faults that a run left behind. */
 import { dirname } from "node:path";
 import { Command } from "commander";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
@@ -37,17 +37,17 @@ const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
 const lineOfProxy = ({ name, did, trouble }: Healed): string =>
   `proxy ${name}: ${trouble === null ? `${did === "" ? "" : `${did}; `}it serves` : `NOT WHOLE: ${trouble}`}`;
 
-/** Nothing is loaded or broken; the hosts of the file have to be the user's all the same. */
+/** Healing sends no load and injects no fault; the guard still checks that the hosts are the user's. */
 const NO_LOAD = { load: false, faults: false, requests: 0 };
 
-/** What was taken back, run by run, and how the proxies of the target file are afterwards. Ends with 4 where something is still broken. */
+/** Undoes what runs left broken and reports it run by run, then each proxy of the target file. Exit code 4: something is still broken. */
 const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOptions, isOutTyped: boolean) => {
   const given: PreparedTarget[] = file === undefined ? [] : [await prepareTarget(file, owned, NO_LOAD)];
   const locks: Lock[] = [];
   try {
-    // The faults of a run that is going on are its own to heal.
+    // A run that is still going heals its own faults.
     for (const { target } of given) locks.push(lockTarget(target.base_url));
-    // `FLOODGATE_OUT` is one place more to look; a folder that was typed is all.
+    // With `--out` only that folder is healed; `FLOODGATE_OUT` adds one to those under reports/runs.
     const healed = await healLeftOpen(REPORTS, { out, onlyOut: isOutTyped, given });
     process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
     const isIdle = healed.runs.length === 0 && healed.proxies.every(({ did }) => did === "");
@@ -71,9 +71,9 @@ type ChaosOptions = JudgingOptions &
 
 const EXPLORE_S = 600;
 
-/** Of `chaos --explore` and `dev explore`. */
+/** What `chaos --explore` and `dev explore` search. */
 export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
-  // Behind links in this process there is no Redis.
+  // Virtual links lead to a limiter in this process, not to Redis.
   if (limiter !== "redis" || real)
     return { forMs: forS * 1_000, links: real ? "real" : "virtual", limiter, mutant: null };
   throw new UsageError("--limiter redis needs real links: expected --real beside it");
@@ -113,7 +113,7 @@ const chaos = async (options: ChaosOptions, command: Command): Promise<Judging |
     const wish = exploreWish(options);
     return { play: (common) => runExplore({ ...common, ...wish }) };
   }
-  // Healing alone is all there is to do; with experiments that are named it goes first.
+  // Without experiments, `--heal` is all there is to do; with them, the run heals first.
   const done = options.watchdog
     ? watchBesideProxy(targetFile, options.listen)
     : options.list

@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 
 /**
- * `[load, examples]`. A command is loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs.
- * Two examples, as typed behind `npx floodgate`, stand in its help; what follows two blanks says what comes of it.
+ * A command and the two examples in its help, as typed after `npx floodgate`. Its file is imported only when it is asked for: a run
+ * starts `serve` three times, which must not load what only `verify` needs.
  */
 type Entry = readonly [load: () => Promise<Command>, first: string, second: string];
 
@@ -58,6 +58,6 @@ const opened = async ([load, ...examples]: Entry): Promise<Command> =>
 
 export const allCommands = (): Promise<Command[]> => Promise.all(Object.values(COMMANDS).map(opened));
 
-/** The one of this name alone, so that it starts fast; all of them where there is none. */
+/** Loads the command of this name, or all commands where there is none. */
 export const commandsFor = async (name = ""): Promise<Command[]> =>
   Object.hasOwn(COMMANDS, name) ? [await opened(COMMANDS[name] as Entry)] : allCommands();

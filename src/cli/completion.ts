@@ -6,7 +6,7 @@ import { SCENARIOS } from "../run/suites/load-stages.ts";
 import { SUITES } from "../run/suites/suites.ts";
 import { printResult } from "./printing/output.ts";
 
-/** Names that stand behind a command, beside its options. */
+/** Words that a command takes besides its options. */
 const NAMES: Readonly<Record<string, () => readonly string[]>> = {
   run: () => [...SUITES.keys()],
   load: () => SCENARIOS.map(({ name }) => name),
@@ -23,7 +23,7 @@ const wordsOf = (command: Command): Words => {
   return { command: command.name(), about: command.description(), words: [...names, ...children, ...options] };
 };
 
-/** Both shells call the same function; zsh has bash's way of completing built in. */
+/** For bash and zsh, which can emulate bash's completion. */
 const forBash = (all: readonly Words[]): string => `_floodgate() {
   local word=\${COMP_WORDS[COMP_CWORD]} command= part
   for part in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -64,7 +64,7 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
   fish: forFish,
 };
 
-/** `commands`: all that there are, which only the caller knows. */
+/** `commands` loads every command; the caller has the table. */
 export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")

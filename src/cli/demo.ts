@@ -36,7 +36,7 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
   }
 };
 
-/** Before anything is played: a page that cannot be written is bad news too late. */
+/** Checks before anything is played that the page can be written. */
 const checkPage = async (path: string): Promise<void> => {
   try {
     await (await open(path, "a")).close();

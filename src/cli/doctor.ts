@@ -20,7 +20,7 @@ import { printShown } from "./printing/output.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean; precise?: boolean };
 
-/** The same schedule each time, so that two calibrations can be compared. */
+/** One fixed schedule, so that two calibrations can be compared. */
 const SEED = 1;
 
 const EXIT_OF = { wrong: EXIT.usage, silent: EXIT.unreachable, missing: EXIT.unreachable } as const;
@@ -38,7 +38,7 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnos
   return `${spent ?? ""}${verdicts[exitCode]}`;
 };
 
-/** Fields of a target file that only a run reads. */
+/** Checks the fields of a target file that only a run reads. */
 const judgedFields = (target: Target): Finding[] => {
   const misspelt = misspeltRequired(target).map((text) => finding("warn", "file", text));
   try {

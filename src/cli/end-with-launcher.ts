@@ -1,19 +1,19 @@
 /**
- * Nobody waits any more for a command whose launcher is gone, so it is asked to stop as by SIGTERM. A launcher is:
+ * Sends SIGTERM to this process when its launcher is gone, because nobody waits for it any more. A launcher is:
  *
- * - the old Node that started ours (its channel closes);
- * - npm with its shell: it hands a SIGTERM on no further than that shell, and a kill -9 reaches npm alone;
- * - in a CI job, every process above: a cancelled job signals the shell of its step alone, and what runs below it would go on
- *   until a clean-up ends it hard, with what it has to heal. Elsewhere a shell may end and leave a run behind on purpose
- *   (`nohup`, a closed terminal). `FLOODGATE_END_WITH_PARENT=1` asks for it anywhere, `=0` asks for none in a CI job.
+ * - the older Node that started this one (its channel closes);
+ * - npm and its shell: npm passes SIGTERM to that shell only, and a kill -9 reaches npm only;
+ * - in a CI job, every ancestor: a cancelled job signals only the shell of its step, and a clean-up would later kill a run that
+ *   still has faults to heal. Elsewhere a shell may leave a run behind on purpose (`nohup`), so there
+ *   `FLOODGATE_END_WITH_PARENT=1` asks for it; `=0` turns it off in a CI job.
  *
- * Processes are known on Linux alone; elsewhere only the channel is heard.
+ * Ancestors are looked up on Linux only; elsewhere only the channel is watched.
  */
 import { readFileSync } from "node:fs";
 import { isAlive, type ProcessId, parentOf, startTimeOf } from "../supervision/processes.ts";
 
 const EVERY_MS = 500;
-/** npm, a shell and the launcher make three. */
+/** How far up npm is looked for; npm, a shell and the launcher make three. */
 const NPM_GENERATIONS = 5;
 const GENERATIONS_MAX = 64;
 
@@ -36,7 +36,7 @@ const commandOf = (pid: number): string => {
   }
 };
 
-/** From our parent upwards. */
+/** The processes above this one, its parent first. */
 const ancestors = (): ProcessId[] => {
   const above: ProcessId[] = [];
   for (let pid = parentOf(process.pid); pid > 1 && above.length < GENERATIONS_MAX; pid = parentOf(pid)) {
@@ -49,18 +49,18 @@ const launchers = (withShell: boolean): ProcessId[] => {
   const above = ancestors();
   if (withShell && endsWithShell(process.env)) return above;
   const npm = process.env.npm_execpath ?? "";
-  // npm puts a title of its own, such as "npm start", in the place of its command line.
+  // npm replaces its command line by a title such as "npm start".
   const isNpm = (command: string): boolean => /^np[mx]\b/.test(command) || command.includes(npm);
   const at = npm === "" ? -1 : above.slice(0, NPM_GENERATIONS).findIndex(({ pid }) => isNpm(commandOf(pid)));
   return above.slice(0, at + 1);
 };
 
-/** `withShell`: false for what is started to stay behind its shell, such as `serve`. */
+/** `withShell` is false for a command that may outlive its shell, such as `serve`. */
 export const endWithLauncher = (withShell: boolean): void => {
   const stop = (): void => void process.kill(process.pid, "SIGTERM");
   if (process.connected) {
     process.on("disconnect", stop);
-    // Listening to the launcher must not keep a finished run alive.
+    // The channel must not keep a finished run alive.
     process.channel?.unref();
   }
   const above = launchers(withShell);

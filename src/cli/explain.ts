@@ -23,7 +23,7 @@ export const requirements = (): Map<number, string> => {
   return new Map([...items].map(([, item, what]) => [Number(item), what as string]));
 };
 
-/** What of an id is the same in every run: a claim of a stage is called after its invariant or family first. */
+/** The part of an id before its stage: the invariant or family. */
 const headOf = (id: string): string => id.split("/")[0] as string;
 
 type Explained = { id: string; means: string; judged: string; breaks: string[]; spec: readonly number[] };
@@ -62,7 +62,7 @@ export const explain = (asked: string): Explained => {
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
-/** Paragraphs under one title. */
+/** Paragraphs with a title beside the first. */
 const under = (title: string, texts: readonly string[]): string[] =>
   texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13));
 

@@ -72,7 +72,7 @@ const planned = async (wishes: GateWishes): Promise<Shown> => {
   return { document: plan, lines };
 };
 
-/** Of a recorded comparison: the word of a row, the word of the whole, the exit code. */
+/** For each verdict of a recorded comparison: the word in a row, the word at the end, the exit code. */
 const SAID: Readonly<Record<RecordedComparison["verdict"], readonly [row: string, whole: string, exit: number]>> = {
   regression: ["WORSE", "FAIL", EXIT.fail],
   "no-regression": ["ok", "PASS", EXIT.pass],
@@ -98,7 +98,7 @@ const showRecorded = (found: RecordedComparison, { json }: GateOptions): void =>
   process.exitCode = exit;
 };
 
-/** Whether recorded runs were named; what was asked of them is done then. */
+/** Compares or saves recorded runs where some are named, and reports whether it did. */
 const isRecorded = async (options: GateOptions): Promise<boolean> => {
   const { before, after, baseline, run = [], saveBaseline: save, reason = "" } = options;
   if (save !== undefined) {
@@ -149,7 +149,7 @@ export const gateCommand = (): Command => {
       };
     },
   );
-  // Known, so that whoever gives it reads a sentence; not offered.
+  // Declared so that `--target` is answered with a sentence; not shown in the help.
   command.options.find(({ long }) => long === "--target")?.hideHelp();
   return command;
 };

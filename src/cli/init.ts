@@ -1,4 +1,4 @@
-/** `floodgate init`: a commented target file for a deployment, asked for nothing that can be found out. */
+/** `floodgate init`: writes a commented target file for a deployment, with what can be found out by asking it. */
 
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -29,7 +29,7 @@ type InitOptions = {
 
 const hasScheme = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
 
-/** A bare host is meant with TLS; this machine's own servers rarely have a certificate. */
+/** Parses an address. A bare host gets https, or http on loopback, where servers rarely have a certificate. */
 const read = (text: string): HttpAddress => {
   if (hasScheme(text)) return parseHttpUrl(text);
   const address = parseHttpUrl(`https://${text}`);
@@ -73,7 +73,7 @@ const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Has
   ];
 };
 
-/** By the keys that are exported, where the address may be asked: nothing else says which event ends a stream. */
+/** Finds out which event ends a stream of each kind, with the keys that are exported. */
 const streamEndsOf = async (
   proposal: object,
   path: string,
@@ -108,7 +108,7 @@ const init = async (options: InitOptions): Promise<void> => {
   const url = addressOf(target, "--target");
   if (origin !== undefined) addressOf(origin, "--origin");
   const isHere = isLoopbackHost(url.host);
-  // Keys are about to be sent there: a slip of the pen must not send them in clear.
+  // Keys are about to be sent there: a mistyped scheme must not send them in clear.
   if (url.scheme !== "https" && !isHere && plainHttp !== true) {
     throw new UsageError(
       `--target: keys would travel to ${url.host} in clear; write https://${url.host}, or say --plain-http if the network between is yours`,
@@ -121,7 +121,7 @@ const init = async (options: InitOptions): Promise<void> => {
   const mayAsk = isHere || iOwn.includes(url.host);
   const probed = mayAsk ? await probe(given, path, ca, hasScheme(target) || !isHere ? "stated" : "either") : null;
   const exported = { publishable: isSet(KEY_VARIABLES.publishable), server: isSet(KEY_VARIABLES.server) };
-  // Who has exported one of the two keys has that one; who has exported none has yet to say which.
+  // Where neither key is exported, the file has both roles.
   const has = exported.publishable || exported.server ? exported : { publishable: true, server: true };
   const parts = {
     baseUrl: probed?.baseUrl ?? given,
@@ -134,7 +134,7 @@ const init = async (options: InitOptions): Promise<void> => {
   };
   const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, options);
   const content = `${JSON.stringify(proposeTarget({ ...parts, streamEnds }), null, 2)}\n`;
-  // For its owner only: whoever writes a key into it later does not have to think of it.
+  // Readable by its owner only, because a key may be written into it later.
   await writePrivateFile(path, content, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
     throw code === "EEXIST"
       ? neverOver(out)

@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const lock = resolve(root, "package-lock.json");
-/** npm writes down here what it has installed. */
+/** Where npm records what it has installed. */
 const installed = resolve(root, "node_modules/.package-lock.json");
 
 const versionsIn = (file) => new Map(Object.entries(JSON.parse(readFileSync(file, "utf8")).packages));
@@ -33,7 +33,7 @@ export const installFirst = () => {
   const why = whyInstall();
   if (why === null) return;
   process.stderr.write(`floodgate: ${why}: running npm ci (half a minute, once)\n`);
-  // stdout is kept free for results. An npm script that calls npm again would hand its own settings on; only the path of npm is needed.
+  // stdout is for results. Only the path of npm is taken from an npm script, not its settings.
   const npm = process.env.npm_execpath;
   const [program, ...first] = npm?.endsWith(".js") ? [process.execPath, npm] : ["npm"];
   const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];

@@ -1,6 +1,6 @@
 /**
- * What the commands that judge a deployment share: their options, the command that repeats a run, a run or its plan, and the end:
- * the verdict on stderr, with `--json` the document on stdout, the exit code.
+ * What the commands that judge a deployment share: their options, the plan of `--dry-run`, the recorded run, the command line that
+ * repeats it, and its end: the verdict on stderr, with `--json` the document on stdout, and the exit code.
  */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
@@ -24,20 +24,20 @@ export type JudgingOptions = {
   heal?: boolean;
 };
 
-/** What every recorded run is given. */
+/** What every recorded run needs. */
 export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & {
   targetFile: string | undefined;
   owned: readonly string[];
 };
 
-/** What a command does with the options that were typed. */
+/** What a command does, given its options. */
 export type Judging = {
-  /** Without it `--dry-run` has nothing to show. */
+  /** Shows what `play` would send; for `--dry-run`. */
   plan?(targetFile: string, otherFile: string): Promise<Shown>;
   play(common: Common, targetFile: string, otherFile: string): Promise<RunResult>;
   /** Target files in place of `--target`. */
   files?: readonly string[];
-  /** How many reference platforms are started where no target file was given, and what is said of it. */
+  /** How many reference platforms are started where no target file is given, and the note that says so. */
   served?: { count: number; said: string };
 };
 
@@ -53,7 +53,7 @@ export const limiterOption = (): Option =>
     "sqlite",
   );
 
-/** Of every command that records a run. */
+/** Adds the options of every command that records a run. */
 export const recordingOptions = (command: Command): Command =>
   command
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
@@ -63,15 +63,15 @@ export const recordingOptions = (command: Command): Command =>
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed");
 
-/** As it may be pasted into a shell. */
+/** Quotes a word for a shell. */
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** Options that change what is said of a run, or where, and not the run. */
+/** Options that change what a run reports, or where, but not the run. */
 const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet", "dryRun", "heal"]);
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
 
-/** The words of a command as they were typed, `without` some of its options. */
+/** The words of a command as they were typed, without the options named by `without`. `passedOn` are words for k6. */
 const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; passedOn: string[] } => {
   const operands = command.processedArgs.flat().filter((word) => word !== undefined);
   const options = command.options.flatMap((option) => {
@@ -80,7 +80,7 @@ const typedWords = (command: Command, without: readonly string[] = []): { words:
     const values: unknown[] = [command.getOptionValue(name)].flat();
     return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(`${value}`)])]);
   });
-  // What begins with a dash is meant for k6, not for us.
+  // An operand with a dash was typed after `--`.
   const isPassedOn = operands.some((word) => word.startsWith("-"));
   const names = operands.map((word) => quoted(word));
   return {
@@ -89,13 +89,13 @@ const typedWords = (command: Command, without: readonly string[] = []): { words:
   };
 };
 
-/** The command that repeats a run. */
+/** The command line that repeats a run. */
 const replayOf = (command: Command, seed: number): string => {
   const { words, passedOn } = typedWords(command);
   return ["npx floodgate", ...words, "--seed", seed, ...passedOn].join(" ");
 };
 
-/** Plays a run with progress on stderr, and ends as it ends. */
+/** Plays a run with progress on stderr, prints its verdict and sets the exit code. */
 export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {
   const options = command.opts<JudgingOptions>();
   const { seed = Math.floor(Math.random() * 2 ** 31), out, target: targetFile, iOwn: owned = [] } = options;
@@ -111,13 +111,13 @@ export const recorded = async (command: Command, play: (common: Common) => Promi
   process.exitCode = document.exit_code;
 };
 
-/** Said where a command that needs a target file was given none. */
+/** The note of a command that needs a target file and was given none. */
 export const ON_SERVED =
   "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
 
 /**
- * A command that judges a deployment. `command` has its own options and arguments. `choose` is given what was typed and throws
- * what does not go together; it returns `null` where it has done already what was asked for, such as a list.
+ * Makes `command`, with its own options and arguments, one that judges a deployment. `choose` throws a `UsageError` for options that
+ * do not go together, and returns `null` where it has already done what was asked for, such as a list.
  */
 export const judgingCommand = <O extends JudgingOptions>(
   command: Command,

@@ -52,10 +52,10 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
   if (refusal !== null) throw new UsageError(refusal);
 };
 
-/** The stage of a scenario, with what was typed in place of its own. */
+/** The stage of a scenario, with the typed options in place of its own values. */
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
   const names = SCENARIOS.map(({ name }) => name);
-  // Reading a log may take a minute: a name that is not there is said before.
+  // Reading a log may take a minute, so an unknown name is reported before.
   if (!names.includes(scenario)) {
     throw new UsageError(noSuch("scenario", scenario, names, `expected one of\n${LISTED}`));
   }
@@ -75,7 +75,7 @@ const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStag
 
 const script = (file: string, args: readonly string[]): Judging => {
   try {
-    // k6 would wait for ever for somebody to write to a pipe.
+    // A pipe would make k6 wait for ever.
     closeSync(openUserFile(file).descriptor);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
@@ -88,7 +88,7 @@ const script = (file: string, args: readonly string[]): Judging => {
   };
 };
 
-/** `--operator DIR`: files for a cluster in place of a run. */
+/** `--operator DIR`: writes files for a cluster in place of a run. */
 const writeForOperator = async (stage: LoadStage, folder: string, options: LoadOptions): Promise<void> => {
   const { target: targetFile = "", iOwn: owned = [], segments: parallelism = 1, json, quiet } = options;
   const { seed = Math.floor(Math.random() * 2 ** 31) } = options;
@@ -116,7 +116,7 @@ const load = async (options: LoadOptions, { processedArgs }: Command): Promise<J
     return null;
   }
   const stage = await stageOf(scenario, options);
-  // Before anything is started: a log that was read wrongly can still be stopped.
+  // Printed before anything is started, so that a user who sees a log misread can still stop.
   for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
     printNote(`--profile ${options.profile}: ${line}`);
   }

@@ -32,10 +32,10 @@ const version = (): string => {
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
-  // A mistyped option may hold a key, and an argument what a terminal obeys.
+  // A mistyped option may hold a key or an escape sequence.
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);
-  // The name alone: with its options the column of commands leaves no room for what they do.
+  // Names without options: otherwise no room is left for the descriptions.
   const helpWidth = Math.min(100, process.stderr.columns ?? 80);
   command.configureHelp({ helpWidth, subcommandTerm: (child) => child.name() });
   for (const child of command.commands) configure(child, names);
@@ -45,27 +45,27 @@ const configure = (command: Command, above: readonly string[] = []): void => {
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
   const problem = fileProblem(thrown);
-  // The sentence of the system names neither what it means nor what helps.
+  // The system's own sentence says neither what it means nor what helps.
   const isNoRoom = problem?.isLackOfRoom === true && message.startsWith(problem.code);
   printNote(`floodgate: ${isNoRoom ? `${problem.sentence}; make room, or name another place with --out` : message}`);
   if (process.env.FLOODGATE_DEBUG !== undefined) printNote(stack);
   return exitCodeOf(thrown);
 };
 
-/** What becomes of the process where nobody listens, nothing can be written, or something is thrown in a later turn. */
+/** Handles a closed stdout or stderr, a full disk, and errors thrown outside of any command. */
 const listenForTrouble = (): void => {
-  // `floodgate … | head`, a closed terminal: who no longer listens is no error, least of all in the middle of a fault.
+  // `floodgate … | head` or a closed terminal must not end a run in the middle of a fault.
   process.stderr.on("error", () => undefined);
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE" || error.code === "EIO") return;
-    // A full disk behind `> file`: what was asked for is not there.
+    // A full disk behind `> file`: the result is lost.
     printNote(`floodgate: the result could not be printed: ${error.message}`);
     process.exitCode = worstExit(Number(process.exitCode ?? EXIT.pass), EXIT.inconclusive);
   });
-  // Without a listener the system ends a process that writes beyond `ulimit -f`, in the middle of a fault.
+  // Without a listener, a write beyond `ulimit -f` ends the process, perhaps in the middle of a fault.
   process.on("SIGXFSZ", () => undefined);
   process.on("uncaughtException", (error) => {
-    // A run takes back what it did and reports it itself.
+    // A run has a listener of its own, which heals and reports.
     if (process.listenerCount("uncaughtException") > 1) return;
     process.exitCode = sayWhy(error);
     process.exit();
@@ -87,13 +87,13 @@ export const main = async (argv: string[]): Promise<void> => {
     for (const command of await commandsFor(argv[0])) root.addCommand(command);
     configure(root);
     root.hook("preAction", (_, command) => {
-      // What others use stays when the shell that started it has gone on.
+      // A server outlives the shell that started it.
       const serves = command.name() === "serve" || command.opts<{ watchdog?: boolean }>().watchdog === true;
       endWithLauncher(!serves);
     });
     await root.parseAsync(argv, { from: "user" });
   } catch (error) {
-    // Commander has printed its sentence itself; help and version are no mistakes.
+    // Commander has already printed its sentence; help and version end with 0.
     const isCommanders = error instanceof CommanderError;
     process.exitCode = isCommanders ? (error.exitCode === 0 ? EXIT.pass : EXIT.usage) : sayWhy(error);
   }

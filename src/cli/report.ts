@@ -48,6 +48,6 @@ export const reportCommand = (): Command =>
         await writeText("compared.html", htmlOverlay(a, b));
         printNote(`Both runs over each other: ${pathOf("compared.html")}`);
       }
-      // Where several runs were asked for, the worst decides.
+      // The worst run decides.
       process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
     });

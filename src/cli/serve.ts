@@ -17,7 +17,7 @@ import { printNote, printResult } from "./printing/output.ts";
 const DEFAULT_TENANTS = 12;
 const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
-/** What the file `--target-from` says: everything of a target file but who calls. */
+/** Reads the file of `--target-from`: a target file without tenants and credentials. */
 const readFrom = (file: string): object => {
   const wrong = (why: string): UsageError =>
     new UsageError(`--target-from ${file}: expected a target file without tenants and credentials, but ${why}`);
@@ -32,7 +32,7 @@ const readFrom = (file: string): object => {
   return found;
 };
 
-/** The same where this process is the whole deployment. */
+/** Describes this process as a target file does, where it is the whole deployment. */
 const ofThisProcess = ({ urls: { api, control } }: Running, role: RoleOptions, tlsCert: string | undefined): object => {
   const { inference, globalInFlight, orgInFlight = 32, rateLimit = { perS: 50, burst: 100 }, shedding } = role;
   return {
@@ -41,12 +41,12 @@ const ofThisProcess = ({ urls: { api, control } }: Running, role: RoleOptions, t
     base_url: api,
     key_management_url: api,
     tile_url: `${api}/maps/tiles/{z}/{x}/{y}`,
-    // A certificate of one's own making is known to nobody else.
+    // A self-signed certificate has to be named to be trusted.
     transport: tlsCert && { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" },
     control: control && { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] },
     shedding,
     stream_end: REFERENCE_STREAM_ENDS,
-    // Whoever starts it for a try calls it alone.
+    // Nobody but the user who started it is assumed to call it.
     exclusive: true,
     limits: {
       replicas: 1,
@@ -83,7 +83,7 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   const signs = { secret: role.adminSecret ?? "", nowMs, expiresInS: ADMIN_TOKEN_S };
   const adminToken = (org: string): string => mintAdminToken({ ...signs, org });
   const seed = planSeed(demoTenants(tenants), { makeSecret, adminToken, nowMs });
-  // As the file will hold it. What was stated is somebody's writing: a slip in it is found here, not by whoever uses the file.
+  // Checked as the file will hold it, because `--target-from` may have a mistake.
   const written = JSON.parse(JSON.stringify({ ...stated, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
   await storeSeed(seed, administration.keys, administration.limiter);
@@ -94,7 +94,7 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
 };
 
-/** An address that cannot be listened on is a mistake of whoever named it. */
+/** Turns an address that cannot be listened on into a `UsageError`. */
 const whyNotStarted = (error: unknown): unknown => {
   const { syscall, code, message, address, port } = error as NodeJS.ErrnoException & { address: string; port: number };
   if (syscall !== "listen" && syscall !== "getaddrinfo") return error;
@@ -105,7 +105,7 @@ const whyNotStarted = (error: unknown): unknown => {
   );
 };
 
-/** To the same user on this machine, by a file; whoever else is to have the token needs one that the user gave. */
+/** Leaves the control plane's token in a file that only the same user can read. Returns what removes the file. */
 const handOver = async ({ urls, controlToken }: Running, isGiven: boolean): Promise<() => Promise<void>> => {
   const [plane] = Object.values(urls.control ?? {});
   if (plane === undefined || controlToken === undefined) return async () => {};
@@ -121,7 +121,7 @@ const handOver = async ({ urls, controlToken }: Running, isGiven: boolean): Prom
   }
 };
 
-/** Until a signal; where the parent asked for it, also until stdin ends, so that no role outlives its runner. */
+/** Waits for a signal, or, where the parent asks for it, for the end of stdin, so that no role outlives its runner. */
 const untilStopped = (): Promise<void> =>
   new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
@@ -132,7 +132,7 @@ const untilStopped = (): Promise<void> =>
 
 export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
   const role = roleOptionsOf(options);
-  // Made here and not in the role, because the admin tokens of the target file are signed with it.
+  // Drawn here, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
   const running = await startRole(options.role, role, parts).catch((error: unknown) => {
     throw whyNotStarted(error);
@@ -149,7 +149,7 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
   await untilStopped();
   await running.close();
   await forget();
-  // A client that keeps its connection open must not keep a stopped service alive.
+  // An open connection of a client must not keep the process alive.
   process.exit(0);
 };
 

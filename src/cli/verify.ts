@@ -30,7 +30,7 @@ const listed = (): Shown => ({
 
 const SHOWN_LACKS = 3;
 
-/** The plan, without a call: what is skipped is grouped by what it lacks. */
+/** The plan of `--dry-run`. Skipped rules are grouped by what they lack. */
 const planned = async (targetFile: string, owned: readonly string[], wishes: VerifyWishes): Promise<Shown> => {
   const { plan, refusedByGuard } = await planOfTarget({ ...wishes, targetFile, owned });
   const { rules, would_send: sends, budget } = plan;
@@ -54,7 +54,7 @@ const planned = async (targetFile: string, owned: readonly string[], wishes: Ver
 
 /** Reports each claim that fails as it is made, and one for each reason why claims stay open. */
 export const tellRules = ({ progress, result }: Pick<RunEvents, "progress" | "result">) => {
-  // After Ctrl-C every rule that is left has the same reason; the end counts them.
+  // After Ctrl-C all rules that are left have one reason.
   const said = new Set<string>();
   return (now: VerifyProgress): void => {
     if (now.at === "rule") {
@@ -101,7 +101,7 @@ export const verifyCommand = (): Command =>
             requireAll: requireAll === true,
             keepsAnswers: keepAnswers === true,
             onProgress: tellRules(common.events),
-            // Its claims were told as they were made.
+            // Claims are reported one by one, as they are made.
             events: { ...common.events, stage: () => undefined },
           }),
         served: { count: 1, said: ON_SERVED },

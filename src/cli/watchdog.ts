@@ -24,7 +24,7 @@ const untilStopped = (): Promise<void> =>
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
 
-/** Until a signal; what is held then is healed first. */
+/** Serves until a signal; heals what is broken then. */
 export const watchBesideProxy = async (targetFile: string | undefined, listen: string): Promise<void> => {
   if (targetFile === undefined) {
     throw new UsageError(
@@ -46,7 +46,7 @@ export const watchBesideProxy = async (targetFile: string | undefined, listen: s
   const say = (text: string): void => printNote(`${new Date().toISOString()} ${text}`);
   const token = given ?? makeToken();
   const server = await startWatchdogServer({ target, file: targetFile, host, port, token, say });
-  // On this machine the same user's runs find it; whoever else is to have it needs one that the file states.
+  // Runs of the same user on this machine find this token; others need the one that the target file states.
   const handed = given === null ? await handOverToken(server.url, token) : null;
   if (handed !== null) say(`its token is in ${handed.path}`);
   printResult(JSON.stringify({ watchdog: server.url }));

@@ -45,7 +45,7 @@ const mutantCalled = (name: string): Mutant => {
   throw new UsageError(noSuch("mutant", name, known, "`floodgate dev mutants --list` shows them all"));
 };
 
-/** For judges that meet a mutant only as processes. */
+/** Serves a mutant in a process of its own, as experiments need it. */
 const serveCommand = (): Command =>
   addServeOptions(
     new Command("serve")
@@ -72,12 +72,12 @@ const exploreCommand = (): Command =>
   });
 
 const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
-/** A rule makes some dozen calls at the most. */
+/** Far more than any rule makes: some dozen. */
 const CALLS_AT_MOST = 200;
 
 type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
 
-/** A schedule of faults again, on the platform here, so that no target is needed. */
+/** Replays a schedule of faults on the reference platform in this process. */
 const replaySchedule = (crash: ScheduleCrash, file: string) => {
   const { seed } = crash.schedule;
   const say = narrator({ quiet: true, title: `dev replay ${file}`, seed });

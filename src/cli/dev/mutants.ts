@@ -1,6 +1,6 @@
 /**
- * `floodgate dev mutants`: who must catch each mutant and who did. A survivor, a false positive, or a mutant that only somebody
- * else condemned fails it, because a judge that has never condemned is not to be believed when it acquits.
+ * `floodgate dev mutants`: which judges must catch each mutant, and which did. It fails on a mutant that survives, on one that only
+ * another judge caught, and on a false positive: a judge that has never failed anything proves nothing by passing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -86,7 +86,7 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
   const underLaws = new Set<string>();
   let tried = 0;
   const onTrial = (trial: Trial): void => {
-    // A mutant is tried by many laws, which count once.
+    // All laws that try one mutant count as one trial.
     if (trial.column === "properties") underLaws.add(trial.mutant);
     else tried += 1;
     if (!isRight(trial)) {
@@ -97,7 +97,7 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
   };
   const stop = listenForStop((signal) => {
     say.end();
-    // Children end with us: the drivers when their stdin does, the laws by `exit`.
+    // Drivers end at the end of their stdin, laws when this process exits.
     process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
   });
   try {
@@ -117,10 +117,10 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
   }
 };
 
-/** On a busy machine a trial may be undecided; what was condemned or acquitted stands. */
+/** A trial that a busy machine leaves undecided is repeated. */
 const ATTEMPTS = 2;
 
-/** Experiments in a run of their own, on the platform with a mutant or on the healthy one. */
+/** Plays experiments as a run, on the platform with a mutant planted or on the healthy one. */
 const played = async (
   names: readonly string[],
   mutant: string | null,
@@ -142,7 +142,7 @@ const tried = async (trial: ExperimentTrial, reports: string, options: Options):
   }
 };
 
-/** Mutants of the fault kind. The healthy platform first: a judge that condemns it says nothing about a mutant. */
+/** Tries fault mutants on real experiments. The healthy platform goes first: a judge that fails it proves nothing about a mutant. */
 const tryOnExperiments = async (names: readonly string[], options: Options): Promise<void> => {
   const known = EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
   const unknown = names.filter((name) => !known.includes(name));

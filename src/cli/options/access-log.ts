@@ -1,4 +1,4 @@
-/** `load --profile`: how the rate of a load runs over time, by the name of a profile or as an access log has it. */
+/** `load --profile`: the rate of a load over time, from a named profile or an access log. */
 import { clip, oneLine } from "../../report/escape.ts";
 import { count, counted, duration, share } from "../../report/figures.ts";
 import { LogFileError, lineText, readLogLines } from "../../run/access-log/log-file.ts";
@@ -26,11 +26,11 @@ export type ProfileOptions = {
   duration?: number;
 };
 
-/** A replay that would take longer is refused before anything is sent. */
+/** A longer replay is refused before anything is sent. */
 const PLAYED_MAX_S = 7 * 86_400;
 const SHOWN_CHARS = 160;
 
-/** A line for the terminal, cut, without what may be a secret or tells of a person: addresses, queries, long tokens. */
+/** A line of a log for the terminal: cut, and without addresses, queries and long tokens, which may be secret or personal. */
 const shown = (line: string): string => {
   const text = redact(lineText(line.slice(0, 20 * SHOWN_CHARS)))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
@@ -89,7 +89,7 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
   }
 };
 
-/** Why a log is not replayed at the rate or for the time that was asked for: too long a replay, or too few calls. */
+/** Why a log cannot be replayed at this rate or for this time: it would take too long, or have too few calls; `null` where it can. */
 const lengthText = (
   { atMs, facts, outermost }: ReadLog,
   { rate, duration: durationS }: ProfileOptions,

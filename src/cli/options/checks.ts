@@ -1,4 +1,4 @@
-/** What is checked of options before a command does anything: each value, and which of them go together. */
+/** Checks options before a command does anything: each value, and which options go together. */
 
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
@@ -6,7 +6,7 @@ import { AddressError, canonicalHost } from "../../contract/address.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
 
-/** `15s`, `2m`, `500ms`, or seconds alone. */
+/** Parses `15s`, `2m`, `500ms`, or a number of seconds. */
 export const seconds = (text: string): number => {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);
@@ -38,7 +38,7 @@ export const upTo =
     throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
   };
 
-/** For an option that names a deployment: commander itself would take the last of two values without a word. */
+/** Refuses an option that is given twice, of which commander would silently take the last. */
 export const once = (value: string, before: string | undefined): string => {
   if (before === undefined) return value;
   throw new InvalidArgumentError(`it was given already, as ${before}; give it once.`);
@@ -53,16 +53,17 @@ const ownedHost = (text: string, before: string[] = []): string[] => {
   }
 };
 
-/** `--i-own HOST…`, each host in the form that the safety guard compares; the arguments of commander's `option`. */
+/** `--i-own HOST…`, as arguments of commander's `option`; hosts are in the form that the safety guard compares. */
 export const I_OWN = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost] as const;
 
-/** An option that takes one of some words. */
+/** An option with a fixed set of values. */
 export const choice = (flags: string, about: string, words: readonly string[], or?: string): Option =>
   new Option(flags, about).choices(words).default(or);
 
 /**
- * `[options, not with, sentence]`, where several stand with blanks between: none of the first goes with any of the second. `!option`
- * means that it is absent, `a|b` one or the other, `option=value` that it has this value. `$given` in the sentence names those of the first that were given.
+ * `[options, not with, sentence]`: none of the first, separated by blanks, may be given together with any of the second. `!option`
+ * means that it is absent, `a|b` that either is given, `option=value` that it has this value. `$given` in the sentence stands for
+ * the first options that were given.
  */
 export type Exclusion = readonly [options: string, notWith: string, sentence: string];
 
@@ -87,14 +88,14 @@ export const excluding = (command: Command, rows: readonly Exclusion[]): Command
     }
   });
 
-/** Of the commands that have `--limiter`. */
+/** For commands that have both `--limiter` and `--target`. */
 export const EMBEDDED_ALONE: Exclusion = [
   "limiter=redis",
   "target",
   "expected either --target or --limiter redis: it is the embedded deployment that is started with it",
 ];
 
-/** What `--precise` needs: a driver that can wait awake, and a core that nobody else needs for each of its processes. */
+/** `--precise` needs the open-loop driver, and a spare core for each of its processes. */
 export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {
   if (driver !== "open-loop") {
     throw new UsageError(`only the open-loop driver has --precise, and this is ${driver}; expected --driver open-loop`);

@@ -1,4 +1,4 @@
-/** The options of `floodgate serve`: those of a role of the platform, and who may be served. */
+/** The options of `floodgate serve`, and the options of a platform role that they stand for. */
 import { type Command, InvalidArgumentError } from "commander";
 import type { InferenceOptions } from "../../platform/inference.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
@@ -8,7 +8,7 @@ import { choice, excluding, notNegative, positive, upTo, whole } from "./checks.
 
 type Change = InferenceOptions["changes"][number];
 
-/** As commander has them; what is not named here goes to the role as it is. */
+/** The options as commander parses them. Those of `RoleOptions` are passed to the role unchanged. */
 export type ServeOptions = Omit<RoleOptions, "inference" | "rateLimit"> &
   Pick<InferenceOptions, "serviceMs" | "tokens" | "tokenMs" | "seed"> & {
     role: Role;
@@ -27,7 +27,7 @@ export type ServeOptions = Omit<RoleOptions, "inference" | "rateLimit"> &
     targetFrom?: string;
   };
 
-/** `R:B`, calls a second and burst; `off` for no limit, as a word: of a `null`, commander makes an empty text. */
+/** Parses `R:B`, calls a second and burst, or `off`: a word, because commander turns `null` into an empty text. */
 const rateLimit = (text: string): ServeOptions["rateLimit"] => {
   if (text === "off") return text;
   const [, perS, burst] = /^(\d+(?:\.\d+)?):(\d+)$/.exec(text) ?? [];
@@ -37,7 +37,7 @@ const rateLimit = (text: string): ServeOptions["rateLimit"] => {
 
 const CHANGE_S_MAX = 1_000_000;
 
-/** `S:slots=N` or `S:service=F`, S seconds after the start. Given again, it adds a change. */
+/** Parses `S:slots=N` or `S:service=F`, S seconds after the start. Given again, the option adds a change. */
 const capacityChange = (text: string, before: Change[] = []): Change[] => {
   const [, atS, what, amount] = /^(\d+(?:\.\d+)?):(slots|service)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   const value = Number(amount);
@@ -54,7 +54,7 @@ const capacityChange = (text: string, before: Change[] = []): Change[] => {
 };
 
 const port = whole(0, 65_535);
-/** A timer that is set for longer than it can count fires at once. */
+/** Bounds, because a timer that is set for longer than it can count fires at once. */
 const SERVICE_MS_MAX = 600_000;
 const TOKENS_MAX = 100_000;
 const TOKEN_MS_MAX = 60_000;
@@ -70,7 +70,7 @@ falls while calls wait longer than --tolerated-wait-ms for a slot and grows whil
 it is used, K at most. Below the limit every call is admitted; at the limit only
 those of an organization that holds less than its share of it.`;
 
-/** Declares them all; the defaults are the platform's. */
+/** Adds all options of `serve`, with the defaults of the platform. */
 export const addServeOptions = (command: Command): Command =>
   excluding(
     command
@@ -145,10 +145,10 @@ const pem = (file: string, option: string): string => {
 };
 
 const DEFAULT_SLOTS = 64;
-/** What adapts needs room to find its limit in: a queue that nobody may join shows nothing. */
+/** Adaptive shedding finds its limit only where calls may queue. */
 const ADAPTIVE_ROOM = 8;
 
-/** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */
+/** Slots and the in-flight cap are equal by default: then no call waits, and Erlang's B formula gives the share that is refused. */
 export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   const {
     globalInFlight: most,
@@ -168,10 +168,10 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   return {
     ...same,
     globalInFlight,
-    // Fair shares take the place of the organization's cap where the limit adapts.
+    // Adaptive shedding has fair shares in place of a cap for each organization.
     orgInFlight: same.orgInFlight ?? (isAdaptive ? globalInFlight : undefined),
     inference: { slots, serviceMs, distribution, tokens, tokenMs, slowdownPerRunning, seed, changes },
-    // Set to nothing is not set: that is how a variable that nobody gave comes out of a Compose file.
+    // A Compose file sets a variable that was not given to an empty text.
     controlToken: FLOODGATE_CONTROL_TOKEN || undefined,
     sessionSecret: FLOODGATE_SESSION_SECRET || undefined,
     adminSecret: FLOODGATE_ADMIN_SECRET || undefined,

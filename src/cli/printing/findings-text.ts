@@ -1,4 +1,4 @@
-/** Findings as text for a terminal: 80 columns, the state first, what to do on a line of its own. */
+/** Findings of `doctor` and `init` as text of 80 columns: the state first, what to do on a line of its own. */
 import { wrapped } from "../../report/terminal.ts";
 import type { Finding, FindingState, Section } from "../../verify/doctor/finding.ts";
 

@@ -6,13 +6,13 @@ import type { RunEvents } from "../../deployments/run-context.ts";
 import { classOf, type Line } from "../../history/line.ts";
 import { drawAgain, isTerminal, printNote } from "./output.ts";
 
-/** Rates are read over this long. */
+/** Rates are averaged over this window. */
 const WINDOW_MS = 3_000;
 const REFUSALS_SHOWN = 3;
 
 const perS = (n: number): string => `${Math.round((n * 1000) / WINDOW_MS)}/s`;
 
-/** The lines that are drawn anew: how far a stage is, calls a second, refusals by subcode, faults. Times are in milliseconds. */
+/** The lines that are redrawn on a terminal: progress of a stage, calls a second, refusals by subcode, faults. */
 export const createLiveView = () => {
   let [step, done, beganMs] = ["", "", 0];
   let ended: { atMs: number; outcome: string }[] = [];

@@ -1,7 +1,6 @@
 /**
- * The one writer to stdout and stderr. Whatever is printed may quote a server, a file or a variable: secrets are masked, what a
- * terminal obeys is taken out, and no line is a command to the CI that records it. Colours of our own are added by whoever
- * composes a text from cleaned parts.
+ * The one writer to stdout and stderr. Printed text may quote a server, a file or a variable, so secrets are masked, escape
+ * sequences removed, and no line is a command to the CI that records it. Only `printPainted` lets our own colours through.
  */
 import { clean, cleanValue } from "../../contract/foreign-text.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -14,31 +13,31 @@ const OUR_COLOUR = /\u001b\[(?:0|2|1;3[123])m/g;
 const COMMAND_AT_START = /^(\s*):(?=:)/gm;
 const COMMAND_ANYWHERE = /#(?=#(?:vso|teamcity)?\[)/gi;
 
-/** As it may be printed. */
+/** Masks and cleans a text. */
 export const printable = (text: string): string =>
   clean(redactor.redact(text)).replace(COMMAND_AT_START, "$1: ").replace(COMMAND_ANYWHERE, "# ");
 
-/** The same of a value, as JSON: no line of it begins with a text. */
+/** Masks and cleans a value, as JSON. No line of it can begin with a command. */
 export const printableJson = (value: unknown): string =>
   JSON.stringify(cleanValue(redactor.redactValue(value)), null, 2).replace(COMMAND_ANYWHERE, "\\u0023");
 
 const line = (text: string): string => (text.endsWith("\n") ? text : `${text}\n`);
 
-/** A result, on stdout. */
+/** Prints a result on stdout. */
 export const printResult = (text: string): void => void process.stdout.write(line(printable(text)));
 
 export const printJson = (value: unknown): void => void process.stdout.write(line(printableJson(value)));
 
-/** What a command answers: for programs with `--json`, or for people. */
+/** The answer of a command, for programs (`--json`) and for people. */
 export type Shown = { document: unknown; lines: readonly string[] };
 
 export const printShown = (isJson: boolean | undefined, { document, lines }: Shown): void =>
   isJson === true ? printJson(document) : printResult(lines.join("\n"));
 
-/** For people, on stderr. */
+/** Prints a note for people on stderr. */
 export const printNote = (text: string): void => void process.stderr.write(line(printable(text)));
 
-/** The same of a text whose foreign parts are clean already, with our colours in between. */
+/** Prints a note with our colours in it; the text between them is masked and cleaned. */
 export const printPainted = (text: string): void => {
   const colours = [...(text.match(OUR_COLOUR) ?? []), ""];
   const parts = text.split(OUR_COLOUR).map(printable);
@@ -47,7 +46,7 @@ export const printPainted = (text: string): void => {
 
 export const isTerminal = (): boolean => process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
 
-/** On a terminal: takes away the `drawn` lines that stand last and puts these in their place, each cut to the width there is. */
+/** Replaces the last `drawn` lines on a terminal by these, each cut to its width. */
 export const drawAgain = (drawn: number, lines: readonly string[]): void => {
   const columns = (process.stderr.columns ?? 80) - 1;
   const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns)}\n`);

@@ -18,7 +18,7 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
   const plan = await planStages(request);
   const { stages, total, target, refused_by_guard: refused, warnings } = plan;
   const isFrom = request.targetFile !== undefined;
-  // Twenty experiments lack the same thing; the name that each has under `faults` stands in `chaos --list`.
+  // Many experiments lack the same thing but for their own name under `faults`, so that name is left out.
   const byLack = Map.groupBy(
     stages.filter(({ lacks }) => lacks.length > 0),
     ({ lacks }) => [...new Set(lacks.map((lack) => lack.replace(/faults\["[^"]+"\]/, "faults")))].join("; "),
