@@ -29,7 +29,7 @@ import { composeDocument } from "./compose-document.ts";
 import { commitOf, describeEnvironment } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
-import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
+import { requireNothingLeft } from "./experiments/left-open.ts";
 import { prepareFixtures } from "./fixtures.ts";
 import { lookFirst } from "./look-first.ts";
 import { watchMemory } from "./memory-watch.ts";

@@ -10,10 +10,9 @@ import { type Effect, notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
 import { type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
 import type { TargetName } from "../../supervision/undo.ts";
-import { isSameTarget } from "../../target/target-urls.ts";
 import { isServing } from "../../tools/serving.ts";
-import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../tools/toxiproxy.ts";
-import { journalsIn, type LeftOpen, leftOpenUnder, partsOnTargets, readLeftOpen } from "./left-open.ts";
+import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
+import { eachProxy, faultsLeftOn, journalsIn, readLeftOpen } from "./left-open.ts";
 
 /** Each journal's whole rescue, each proxy's, and each control call to toxiproxy. */
 const JOURNAL_MS = 60_000;
@@ -39,19 +38,17 @@ type HealedAll = {
   isWhole: boolean;
 };
 
-const healRun = async (left: LeftOpen, given: readonly GivenTarget[]): Promise<HealedRun> => {
-  const { journal, run, effects, faults, isRunning } = left;
+/** `null`: nothing was left open. */
+const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<HealedRun | null> => {
+  const { run, effects, faults, isRunning } = readLeftOpen(journal);
+  if (effects.length === 0) return null;
   if (isRunning) return { journal, running: faults.map(({ name }) => name), taken: [] };
-  const known = { run, folder: dirname(journal), given };
   const resolved: Effect[] = [];
   const open: Healed[] = [];
   for (const { id, kind, name, undo } of effects) {
-    const found = undoByName(undo, known);
+    const found = undoByName(undo, { run, folder: dirname(journal), given });
     if ("undo" in found) resolved.push({ id, kind, name, undo: found.undo });
-    else {
-      const { trouble, needs } = found;
-      open.push({ kind, name, did: null, trouble, ...(needs === null ? {} : { needs }) });
-    }
+    else open.push({ kind, name, did: null, trouble: found.trouble, ...(found.needs && { needs: found.needs }) });
   }
   const notes = notesIn(journal, "heal");
   try {
@@ -66,17 +63,6 @@ const healRun = async (left: LeftOpen, given: readonly GivenTarget[]): Promise<H
   }
 };
 
-const healJournal = async (journal: string, given: readonly GivenTarget[]): Promise<HealedRun | null> => {
-  try {
-    const left = readLeftOpen(journal);
-    return left.effects.length === 0 ? null : await healRun(left, given);
-  } catch (error) {
-    // The others are healed all the same.
-    const trouble = `what was left open is not known: ${(error as Error).message}`;
-    return { journal, running: null, taken: [{ kind: "journal", name: journal, did: null, trouble }] };
-  }
-};
-
 /** Why it does not serve, in words that follow its name; `null` where it does, as far as can be seen from here. */
 const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string | null> => {
   if (!state.enabled)
@@ -88,41 +74,23 @@ const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string 
 };
 
 const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> => {
-  const about = { kind: "proxy", name };
+  let did = "";
+  let trouble: string | null;
   try {
     const proxy = toxiproxy.proxy(name);
     const before = await proxy.read();
-    let did = "";
     if (hasOurToxics(before) || isDisabledByUs(before)) {
       const how = { signal: AbortSignal.timeout(PROXY_MS), callMs: CALL_MS, mayReset: false, mayEnable: false };
       const healing = await heal(toxiproxy, name, how);
       if (!healing.healed && !healing.disabledByOthers) throw new Error(`is not whole: ${healing.trouble.join("; ")}`);
       did = healing.did.join(", ");
     }
-    const why = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
-    return why === null ? { ...about, did, trouble: null } : { ...about, did: null, trouble: why };
+    trouble = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
   } catch (error) {
-    return { ...about, did: null, trouble: (error as Error).message };
+    trouble = (error as Error).message;
   }
+  return { kind: "proxy", name, did: trouble === null ? did : null, trouble };
 };
-
-const healProxies = async ({ target: { toxiproxy: stated } }: GivenTarget): Promise<Healed[]> => {
-  if (stated === undefined) return [];
-  const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
-  try {
-    const names = Object.values(stated.proxies ?? {}).filter((name) => name !== undefined && name !== null);
-    return await Promise.all([...new Set(names)].map((name) => healProxy(toxiproxy, name)));
-  } finally {
-    await toxiproxy.close();
-  }
-};
-
-/** A run that is still going heals what it has broken itself. */
-const isBrokenByRunning = ({ target }: GivenTarget, reports: string): boolean =>
-  leftOpenUnder(reports).some(
-    ({ isRunning, faults }) =>
-      isRunning && faults.flatMap(({ undo }) => partsOnTargets(undo)).some((part) => isSameTarget(part.target, target)),
-  );
 
 /** `out`: one run folder, in place of all under `reports/runs` or beside them. `given`: target files, whose commands and proxies may be used. */
 export const healLeftOpen = async (
@@ -133,11 +101,19 @@ export const healLeftOpen = async (
   const journals = [...beside, ...journalsIn(reports, out)];
   const runs: HealedRun[] = [];
   for (const journal of journals) {
-    const healed = await healJournal(journal, given);
+    const healed = await healRun(journal, given).catch((error: Error): HealedRun => {
+      // The others are healed all the same.
+      const trouble = `what was left open is not known: ${error.message}`;
+      return { journal, running: null, taken: [{ kind: "journal", name: journal, did: null, trouble }] };
+    });
     if (healed !== null) runs.push(healed);
   }
   const proxies: Healed[] = [];
-  for (const one of given) if (!isBrokenByRunning(one, reports)) proxies.push(...(await healProxies(one)));
+  for (const { target } of given) {
+    // A run that is still going heals what it has broken itself.
+    if (faultsLeftOn(target, reports).some(({ isRunning }) => isRunning)) continue;
+    proxies.push(...(await eachProxy(target, CALL_MS, healProxy)));
+  }
   // With a target file it is about that deployment; what others need is named all the same.
   const isMended = ({ trouble, needs }: Healed): boolean =>
     trouble === null || (needs !== undefined && given.length > 0);
@@ -154,11 +130,9 @@ export const healBeforehand = async (
   say: (text: string) => void,
 ): Promise<void> => {
   const { runs, proxies } = await healLeftOpen(reports, { given });
-  for (const { taken } of runs) {
-    for (const { kind, name, did, trouble } of taken) {
-      if (kind === "fault") say(`${name} of an earlier run: ${did ?? `still broken: ${trouble}`}`);
-      else if (trouble !== null) say(`${name} of an earlier run: ${trouble}`);
-    }
+  for (const { kind, name, did, trouble } of runs.flatMap(({ taken }) => taken)) {
+    if (kind === "fault") say(`${name} of an earlier run: ${did ?? `still broken: ${trouble}`}`);
+    else if (trouble !== null) say(`${name} of an earlier run: ${trouble}`);
   }
   for (const { name, did, trouble } of proxies) {
     if (trouble !== null) say(`the proxy "${name}" ${trouble}`);

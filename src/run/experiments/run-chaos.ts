@@ -15,7 +15,7 @@ import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { experimentStage } from "../suites/experiment-stage.ts";
 import { chosenExperiments } from "./chosen.ts";
 import { healBeforehand } from "./heal-left-open.ts";
-import { requireWholeProxies } from "./proxies-are-whole.ts";
+import { requireWholeProxies } from "./left-open.ts";
 
 type ChaosWish = DeploymentWish &
   EmbeddedWish & {

@@ -12,7 +12,7 @@ import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";
-import { leftBrokenIn } from "./nothing-left-broken.ts";
+import { leftBrokenIn } from "./left-open.ts";
 
 /** A run that was killed with a fault open. */
 const killedRun = (reports: string, name: string, undo: Undo): void => {
