@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { FAULT_STATES } from "../history/states-reached.ts";
+import { LETS_NOTHING_THROUGH } from "../invariants/evidence/fault-windows.ts";
 import { EXPERIMENTS, PAST_THE_CAP } from "./experiments.ts";
 import { LINK_FAULTS } from "./link-faults.ts";
 
@@ -35,6 +36,15 @@ test("an experiment on one dependency is called by what it breaks, and a link on
     if (second !== undefined || component === "edge" || AT_A_MOMENT.includes(name)) continue;
     expect(name).toBe(`${component}-${fault}${pastTheCap === true ? "-past-the-cap" : ""}`);
   }
+});
+
+test("while a fault lets nothing through, the calls that need its component are refused, all of them", () => {
+  const certain = [...EXPERIMENTS.values()].filter(({ faults: [{ component, fault }, second] }) => {
+    const isDependency = component === "limiter" || component === "keys";
+    return isDependency && second === undefined && LETS_NOTHING_THROUGH.has(fault);
+  });
+  expect(certain.length).toBeGreaterThan(20);
+  expect(certain.filter(({ refuses }) => refuses !== "all")).toEqual([]);
 });
 
 test("every situation that costs somebody something is met by an experiment", () => {

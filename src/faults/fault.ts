@@ -3,6 +3,7 @@
  * injected and how it is undone follow from that.
  */
 import type { Limits } from "../history/stage-facts.ts";
+import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 
 /** A dependency, the API itself, the way from callers to it, or everything that the operator controls. */
@@ -61,12 +62,6 @@ export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: st
     case "commands":
       return { what: "what the commands of the target file do", stream: "both" };
   }
-};
-
-/** The outcome of a call that needs a broken dependency (requirements 153, 213, 216). */
-export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
-  limiter: "429 limiter_unavailable",
-  keys: "503",
 };
 
 /**

@@ -1,7 +1,7 @@
 /** The whole platform in virtual time, in its thread: the faults do what they are called, and planted mutants are found. */
 import { afterAll, describe, expect, test } from "vitest";
 import { EXPERIMENTS } from "../faults/experiments.ts";
-import { REFUSAL_OF } from "../faults/fault.ts";
+import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import { drawSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, searchSchedules } from "./search-schedules.ts";
 import { startVirtualPlayer } from "./virtual-player.ts";

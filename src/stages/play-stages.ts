@@ -2,11 +2,11 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
 import { deploymentFor } from "./deployment-for-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { createPooledRefusals, type PooledRefusals } from "./pooled-refusals.ts";
 import { stageOnBroken } from "./reached-claim.ts";
 import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";

@@ -10,14 +10,23 @@ import { decidedByUs, earliestUs } from "./moments.ts";
 
 type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
 
+/** The outcome of a call that needs a broken dependency (requirements 153, 213, 216). */
+export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
+  limiter: "429 limiter_unavailable",
+  keys: "503",
+};
+
 /**
  * Faults that let no answer of the dependency through while they last. The others (slow within the budget, flapping,
  * trickling, truncation that a short reply slips under) let some through, so a call may well be admitted.
  */
-const CERTAIN =
-  /^(refused|accepted-then-closed|request-lost|reply-lost|reset|slow-beyond-budget|killed|stopped|process-killed|process-stopped|store-error|oom|readonly|loading)$/;
+export const LETS_NOTHING_THROUGH: ReadonlySet<string> = new Set([
+  ...["refused", "accepted-then-closed", "request-lost", "reply-lost", "reset", "slow-beyond-budget"],
+  ...["killed", "stopped", "process-killed", "process-stopped", "store-error", "oom", "readonly", "loading"],
+]);
 
-export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean => tookEffect && CERTAIN.test(fault);
+export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean =>
+  tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
 export class FaultWindows {
   readonly all: FaultWindow[] = [];

@@ -1,9 +1,10 @@
 /** An experiment of the catalogue as a stage: which load beside it, who judges, what has to be seen. */
 
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
-import { type Component, REFUSAL_OF } from "../../faults/fault.ts";
+import type { Component } from "../../faults/fault.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
+import { REFUSAL_OF } from "../../invariants/evidence/fault-windows.ts";
 import type { LoadStage, SuiteFor } from "../../stages/stage-plan.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";

@@ -3,14 +3,14 @@
  * too few calls for a 99th percentile: within the dependency's budget and 50 ms. Time is the machine's as well, so it is a
  * *should*, and what a disturbed machine refused is left out; that nobody hangs is the `must` of `refuses-in-time`.
  */
-import { REFUSAL_OF } from "../faults/fault.ts";
+import { claimOf } from "../history/claim.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import { quantile, quantileInterval } from "../history/statistics/statistics.ts";
 import { timeDoubts } from "../history/time-doubts.ts";
-import { FaultWindows } from "../invariants/evidence/fault-windows.ts";
+import { FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
 
 const LINKS = ["limiter", "keys"] as const;
 type Link = (typeof LINKS)[number];
@@ -38,21 +38,18 @@ const isDisturbed = (host: StageHost | undefined, limitMs: number): boolean => {
   return always.length + ifFailed.length > 0;
 };
 
-const judged = (tookMs: readonly number[], allowedMs: number) => {
+const judged = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "verdict" | "got" | "reason"> => {
   const sorted = [...tookMs].sort((one, other) => one - other);
   const p99 = quantile(sorted, SHARE);
   const within = quantileInterval(sorted, SHARE);
   const got = p99 === null ? "none" : `p99 of ${Math.round(p99)} ms`;
-  if (sorted.length < ENOUGH) {
-    return { verdict: "inconclusive", got, reason: `${sorted.length} refusals; ${ENOUGH} are needed` } as const;
-  }
-  if (within !== null && within.low > allowedMs) {
-    return { verdict: "fail", got, reason: "refusals took longer than the budget" } as const;
-  }
-  if (within !== null && within.high <= allowedMs) {
-    return { verdict: "pass", got, reason: `${sorted.length} refusals came in time` } as const;
-  }
-  return { verdict: "inconclusive", got, reason: "it is not certain" } as const;
+  const n = sorted.length;
+  if (n < ENOUGH) return { verdict: "inconclusive", got, reason: `${n} refusals; ${ENOUGH} are needed` };
+  if (within !== null && within.low > allowedMs)
+    return { verdict: "fail", got, reason: "refusals took longer than the budget" };
+  if (within !== null && within.high <= allowedMs)
+    return { verdict: "pass", got, reason: `${n} refusals came in time` };
+  return { verdict: "inconclusive", got, reason: "it is not certain" };
 };
 
 export const createPooledRefusals = (): PooledRefusals => {
@@ -70,8 +67,8 @@ export const createPooledRefusals = (): PooledRefusals => {
       for (const link of new Set(windows.all.map((window) => window.link))) broken[link] = (broken[link] ?? 0) + 1;
       const tookMs: Refused["tookMs"] = { limiter: [], keys: [] };
       for (const [link, call] of refusals) {
-        if (!windows.around(call, link).some(({ tookEffect }) => tookEffect)) continue;
-        tookMs[link].push(((call.first_us ?? call.done_us) - call.sent_us) / 1000);
+        if (windows.around(call, link).some(({ tookEffect }) => tookEffect))
+          tookMs[link].push(((call.first_us ?? call.done_us) - call.sent_us) / 1000);
       }
       all.push({ tookMs, host });
     },
@@ -89,19 +86,16 @@ export const createPooledRefusals = (): PooledRefusals => {
         const left = seen.length - calm.length;
         const without =
           left === 0 ? "" : `; ${left} of ${seen.length} experiments are left out, because the machine disturbed them`;
-        return [
-          {
-            id: `refusals-in-budget/${link}`,
-            stage: "run",
-            level: "should",
-            ...found,
-            reason: `${reason}${without}`,
-            expected: `99 of 100 refusals within ${allowedMs} ms while the ${link} is broken`,
-            spec: [153, 213, 216],
-            evidence: [],
-            replay,
-          } satisfies Claim,
-        ];
+        return claimOf({
+          id: `refusals-in-budget/${link}`,
+          stage: "run",
+          level: "should",
+          ...found,
+          reason: `${reason}${without}`,
+          expected: `99 of 100 refusals within ${allowedMs} ms while the ${link} is broken`,
+          spec: [153, 213, 216],
+          replay,
+        });
       }),
   };
 };
