@@ -67,14 +67,20 @@ func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ah
 		return own.us < other.us || own.us == other.us && own.number < other.number
 	})
 	t.numbers = slices.Insert(t.numbers, place, own)
-	if next := t.numbers[0]; until(next.us) <= ahead {
+	next := t.numbers[0]
+	isNear := until(next.us) <= ahead
+	if isNear {
 		t.numbers = slices.Delete(t.numbers, 0, 1)
-		t.mu.Unlock()
+	} else {
+		t.resting = append(t.resting, me)
+	}
+	t.mu.Unlock()
+	if !isNear || next != own { // somebody who rests is to be given its own when that is due
+		time.AfterFunc(until(own.us)-turnEarly, t.give)
+	}
+	if isNear {
 		return next
 	}
-	t.resting = append(t.resting, me)
-	t.mu.Unlock()
-	time.AfterFunc(until(own.us)-turnEarly, t.give)
 	select {
 	case next := <-me:
 		return next

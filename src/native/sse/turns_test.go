@@ -160,3 +160,16 @@ func TestTheScheduleIsAskedForOnce(t *testing.T) {
 		expect(t, "times that a VU was asked", v.VU.Runtime().Get("asked").ToInteger(), times)
 	}
 }
+
+func TestAnArrivalThatWasLeftForAnEarlierOneIsGivenToWhoRests(t *testing.T) {
+	turns := &turns{}
+	rests := restIn(turns, context.Background(), arrival{0, inMs(400)})
+	eventually(t, func() bool { return turns.atRest() == 1 })
+	expect(t, "taken ahead", turns.take(context.Background(), nil, arrival{1, inMs(600)}, time.Second).number, 0)
+	select {
+	case number := <-rests:
+		expect(t, "given", number, 1)
+	case <-time.After(10 * time.Second):
+		t.Error("the one that rests was given nothing")
+	}
+}
