@@ -1,5 +1,5 @@
 /**
- * The house rules that a program can check (design.md section 1): who may import whom, purity of the pure floors, names.
+ * The house rules that a program can check: who may import whom, purity of the pure floors, names.
  * A message names the file, what it does and the way out, so that nobody has to know this test to obey it.
  */
 import { execFileSync } from "node:child_process";
@@ -240,7 +240,7 @@ describe("the house", () => {
     expect(unknown, "a new folder needs a row in MAY_IMPORT").toEqual([]);
   });
 
-  test("the top level holds what design.md fixes and nothing else", () => {
+  test("the top level holds what is fixed and nothing else", () => {
     const allowed = [
       ...["package.json", "package-lock.json", "tsconfig.json", "scenarios", "src", "properties", "reports"],
       ...["docker-compose.yml", "README.md", "LICENSE", "node_modules"],

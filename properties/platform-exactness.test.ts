@@ -1,7 +1,6 @@
 /**
  * Exact meters over two replicas in processes of their own that share keys and limiter: of a burst of concurrent mints
- * exactly what is left is admitted, and answers, the platform's counts, the ledger and the meter agree to the unit
- * (issue 4, item 3; design.md, "Charges").
+ * exactly what is left is admitted, and answers, the platform's counts, the ledger and the meter agree to the unit.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasRedisServer } from "../src/platform/limiter/redis-server.fixture.ts";

@@ -1,6 +1,6 @@
 /**
- * kill -9 of each process under load, then a start on the same store (issue 4, "How it is judged"): nothing acknowledged is
- * lost, and the sums are within the bounds of design.md, "Charges": exact after the limiter, Redis or the key service was
+ * kill -9 of each process under load, then a start on the same store: nothing acknowledged is
+ * lost, and the sums are within their bounds: exact after the limiter, Redis or the key service was
  * killed; after the API was, answered calls are exact and the rest is no more than what was in flight or unsettled.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";

@@ -55,7 +55,7 @@ const told = (counts: unknown): string =>
     .sort()
     .join(", ");
 
-/** After healing: meters as in the model, each admitted call charged once, nothing else (design.md, "Charges"). */
+/** After healing: meters as in the model, each admitted call charged once, nothing else. */
 const agree = async (model: Model, real: Real): Promise<void> => {
   const { api } = real;
   await heal(model, real);

@@ -1,5 +1,5 @@
 /**
- * The order of checks a second time, written from the specification (section 4.1, 5, 7.2) and spec-checklist.md B1-B3, B6
+ * The order of checks a second time, written from the specification (section 4.1, 5, 7.2) and requirements.md, part B
  * without a look at the core: two lists of rules, the first that applies decides. It imports no product code but types.
  */
 import type { Facts } from "./facts.ts";

@@ -1,5 +1,5 @@
 /**
- * What the machine did meanwhile (design.md section 2, "Open loop, intended time"): a case that broke while this process, servers
+ * What the machine did meanwhile: a case that broke while this process, servers
  * and all, was kept from running shows nothing about budgets of some hundred milliseconds. It is set aside then, never passed.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";

@@ -1,7 +1,6 @@
 /**
  * What a run of the gate plays: pairs of short blocks, one on each side. A block is a moment to settle, a part below the base's
- * capacity, where latency is read, and a part above it, where refusals and goodput are read (design.md, "Gate on what is
- * stable"). Both blocks of a pair have one seed, so base and head are sent the same calls at the same moments.
+ * capacity, where latency is read, and a part above it, where refusals and goodput are read. Both blocks of a pair have one seed, so base and head are sent the same calls at the same moments.
  */
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";

@@ -1,6 +1,6 @@
 /**
  * When the limiter's reply is lost, the platform asks again and gives back by id; done wrongly, one load is charged twice
- * or given back twice (items 222, 234; design.md "Charges"). Read from the store's ledger: each charge and each refund
+ * or given back twice (items 222, 234). Read from the store's ledger: each charge and each refund
  * stands there once, a refund with its charge and equal to it, and a call is charged no more often than it was made. Where
  * others call as well, only entries under the ids of our own calls are looked at.
  */

@@ -1,7 +1,6 @@
 /**
  * Three books of one stage: what callers saw, what the platform counted, what the store charged. A driver that loses calls,
- * a platform that answers without counting, a charge nobody asked for: each shows as a sum that does not agree (design.md
- * "Cross-checks"). Without indeterminate calls they agree exactly: per organization from authentication on, in total for
+ * a platform that answers without counting, a charge nobody asked for: each shows as a sum that does not agree. Without indeterminate calls they agree exactly: per organization from authentication on, in total for
  * what is refused before. Each indeterminate call excuses one more in the platform's books, none fewer.
  *
  * Where others call as well, what the books have beyond our calls may be theirs: the counts may be higher, and of the ledger

@@ -46,7 +46,7 @@ export type Invariant = {
    * judge has to see each admitted call with its times, and says so when it cannot.
    */
   folded?: true;
-  /** Item numbers of spec-checklist.md that it defends. */
+  /** Numbers of the requirements that it defends (contract/requirements.md). */
   spec: number[];
   /** What must hold, in one sentence. */
   statement: string;

@@ -54,7 +54,7 @@ export const rateWithinAnyWindow: Invariant = {
     };
     return {
       see(line) {
-        // A limiter that keeps buckets in memory may have lost them (design.md section 2). Where somebody else's keeps them
+        // A limiter that keeps buckets in memory may have lost them. Where somebody else's keeps them
         // is not known: perhaps in the replicas.
         const mayLoseBuckets = line.type === "fault" && (line.link === "limiter" || !isReference(facts));
         const mayMoveBuckets = !isReference(facts) && changesReplicas(line);

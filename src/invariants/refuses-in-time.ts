@@ -1,6 +1,6 @@
 /**
  * A dependency that is silent must not make its callers wait: who waits holds a slot, and some hundred of them are an outage
- * of everything (items 213, 216; design.md "Fail closed, fail fast"). So while a fault of the limiter or the key service bites,
+ * of everything (items 213, 216). So while a fault of the limiter or the key service bites,
  * every call is decided within what that dependency is given, and a little. A few late ones on a busy machine are strays, and
  * time in which the generator itself stood still does not count.
  */

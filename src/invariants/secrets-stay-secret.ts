@@ -1,5 +1,5 @@
 /**
- * A credential in a log or a report is a credential lost: logs travel further than anybody means them to (P11). Everything
+ * A credential in a log or a report is a credential lost: logs travel further than anybody means them to. Everything
  * that was written during the run is searched for unmasked keys, session tokens and JWTs.
  */
 import { findSecrets } from "../contract/credentials.ts";

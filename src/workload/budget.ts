@@ -1,5 +1,5 @@
 /**
- * What a driver may still spend on somebody's deployment, and how fast (interface.md section 2: `budget`,
+ * What a driver may still spend on somebody's deployment, and how fast (target file: `budget`,
  * `permits.load_max_rps`, `stop_when`). It is asked before each call leaves; what it refuses is not sent. Pure: the time is
  * handed in, so that every driver and the simulation keep to the same rules.
  */

@@ -33,7 +33,7 @@ export const nobodysCredential = (step: Step): string | null | undefined => {
   }
 };
 
-/** Where a deployment is: tiles and key management may live elsewhere than the rest (interface.md section 2). */
+/** Where a deployment is: tiles and key management may live elsewhere than the rest. */
 export type Places = { readonly base_url: string; readonly key_management_url?: string; readonly tile_url?: string };
 
 const withoutSlash = (url: string): string => (url.endsWith("/") ? url.replace(/\/+$/, "") : url);

@@ -1,7 +1,6 @@
 /**
  * What a story is: what one call does, as a pure function of its number; the profile it is meant for; what it needs of
- * a deployment, can show on it and spends on it. k6, the open-loop driver and the simulation run the same one (design.md
- * section 2, "Stories").
+ * a deployment, can show on it and spends on it. k6, the open-loop driver and the simulation run the same one.
  */
 import type { Product } from "../contract/routes.ts";
 import type { CallerName, TargetView } from "./callers/target-view.ts";

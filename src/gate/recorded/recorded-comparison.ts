@@ -28,7 +28,7 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
 
 type Rule = { matches: RegExp; worse: "higher" | "lower"; margin: number; added: number };
 
-/** Which measurements of interface.md section 3 are compared, and how much worse is still none. */
+/** The measurements that are compared, each with the margin within which worse still passes. */
 const RULES: readonly Rule[] = [
   { matches: /^(latency|ttfe|event_gap)_ms_p50$/, worse: "higher", margin: 1.05, added: 1 },
   { matches: /^(latency|ttfe|event_gap)_ms_p(90|99)$/, worse: "higher", margin: 1.2, added: 5 },

@@ -1,6 +1,6 @@
 /**
  * The ledger, folded: what each call was charged in the end, and what the history says of the calls by that id. Two calls
- * under one `X-Request-Id` are two charges (design.md "Charges"), so an id stands for as many calls as carried it. Entries
+ * under one `X-Request-Id` are two charges, so an id stands for as many calls as carried it. Entries
  * whose id no call of the history carried are another caller's, or a charge for nobody: which, only an exclusive
  * deployment can say. Of a deployment that is not ours it is not known how much one call costs (nor, A9, whether a tile
  * session costs anything), so entries are counted there and not their amounts.

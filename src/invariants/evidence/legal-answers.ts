@@ -1,6 +1,6 @@
 /**
  * The order of checks, written a second time: from a caller's own facts, every answer that the specification allows this
- * call to get (spec-checklist.md B1-B6). Independent of the platform on purpose. `ours` holds a deployment to the one
+ * call to get (requirements.md, part B). Independent of the platform on purpose. `ours` holds a deployment to the one
  * reading that the reference platform implements; otherwise every reading of part C is allowed.
  */
 import type { CallFacts } from "../../contract/call-facts.ts";

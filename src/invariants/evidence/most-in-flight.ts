@@ -15,7 +15,7 @@ import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import { earliestUs, isDefinite, latestUs } from "./moments.ts";
 import { isUnnamed } from "./shared-deployment.ts";
 
-/** A server that cannot reach its client any more gives up writing after 10 s (design.md section 2). */
+/** A server that cannot reach its client any more gives up writing after 10 s. */
 const LINGER_US = 10_000_000;
 /** By how much a deployment that is not ours may give a slot back later than the last byte was read. */
 const LATE_RELEASE_US = 250_000;

@@ -23,7 +23,7 @@ export type Caller = {
   readonly inFlightCap?: number;
 };
 
-/** Roles whose key may do everything (interface.md section 2), of each kind. */
+/** Roles whose key may do everything, of each kind. */
 const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
   server: ["server"],
   publishable: ["publishable", "publishable_other_org", "publishable_basemap"],

@@ -33,7 +33,7 @@ export type RoleInView = {
   readonly hasOrigin: boolean;
 };
 
-/** `limits` of the target file, as far as stories need them (interface.md section 2). */
+/** `limits` of the target file, as far as stories need them. */
 export type LimitsInView = {
   readonly replicas?: number;
   readonly slots?: number;
@@ -62,11 +62,11 @@ export type TargetView = {
   readonly tiles?: boolean;
   /** Whether `POST /maps/loads` is there, which only the reference platform and those who follow it offer (item 128). */
   readonly mapLoads?: boolean;
-  /** What the target's owner allows (interface.md section 2, `permits`). */
+  /** What the target's owner allows (`permits` of the target file). */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };
 
-/** What a key may do, by what interface.md section 2 says of its role. Absent: not said, so not known. */
+/** What a key may do, by its role (`target/README.md`). Absent: not said, so not known. */
 type KeyPowers = {
   readonly kind: "publishable" | "server";
   readonly tier?: Tier;

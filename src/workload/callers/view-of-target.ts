@@ -1,7 +1,7 @@
 /** A target file without its secrets: what stories may know (target-view.ts). */
 import type { LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
 
-/** The part of a target file (interface.md section 2) that a view is made of. */
+/** The part of a target file that a view is made of. */
 export type StatedTarget = {
   readonly tile_url?: string;
   readonly limits?: LimitsInView;

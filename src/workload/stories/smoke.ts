@@ -1,6 +1,6 @@
 /**
  * Every answer that can be had by asking: correct calls of every route, and one wrong call for each static refusal that
- * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own;
+ * the target's roles allow (requirements.md, part D). Each round of calls visits all cases once, in an order of its own;
  * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
