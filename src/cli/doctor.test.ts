@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
-import { wrapped } from "../report/terminal.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { runCommand } from "./command.fixture.ts";
 import { findingsText } from "./printing/findings-text.ts";
@@ -219,9 +218,5 @@ describe("findings as text", () => {
     expect(lines.filter((line) => line.length > 80)).toEqual([expect.stringContaining("x".repeat(100))]);
     expect(lines[1]).toMatch(/^ {2}wrong {4}publishable: expected/);
     expect(lines.filter((line) => line.startsWith("           To do: mend it"))).toHaveLength(1);
-  });
-
-  test("an empty text is its first part alone", () => {
-    expect(wrapped("", "  ok  ", 6)).toEqual(["  ok"]);
   });
 });

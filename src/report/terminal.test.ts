@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "./made-run.fixture.ts";
-import { terminalText } from "./terminal.ts";
+import { terminalText, wrapped } from "./terminal.ts";
 
 const folder = `reports/runs/${"a-long-name-".repeat(8)}`;
 const lines = (...args: Parameters<typeof terminalText>): string[] => terminalText(...args).split("\n");
@@ -106,4 +106,12 @@ describe("the end of a run in a terminal", () => {
     expect(text).toMatch(/^PASS {2}/);
     expect(text).toContain("Outcomes seen: 9 of 30.");
   });
+});
+
+test("a wrapped text stands behind its first part, which stands alone where the text is empty; long words are kept or cut", () => {
+  expect(wrapped("", "  ok  ", 6)).toEqual(["  ok"]);
+  expect(wrapped("one two three", "  ok  ", 6, { columns: 12 })).toEqual(["  ok  one", "      two", "      three"]);
+  expect(wrapped("a 日本日本", "", 0, { columns: 8 })).toEqual(["a", "日本日本"]);
+  expect(wrapped("0123456789 x", "", 0, { columns: 4 })).toEqual(["0123456789", "x"]);
+  expect(wrapped("0123456789 x", "", 0, { columns: 4, cuts: true })).toEqual(["012", "345", "6789", "x"]);
 });
