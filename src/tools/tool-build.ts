@@ -6,9 +6,8 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { goBuild } from "./go-build.ts";
-import { findGo, GO_MINOR_MIN, hasPip, installGo } from "./go-compiler.ts";
-import { isAlive, takeLock } from "./tool-lock.ts";
+import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo } from "./go-compiler.ts";
+import { isAlive, underLock, withReminders } from "./tool-lock.ts";
 import {
   askVersion,
   type Tool,
@@ -19,15 +18,7 @@ import {
   type ToolRecipe,
 } from "./tool-recipe.ts";
 
-const REMINDER_MS = 30_000;
-
-interface Stamp {
-  sources: string;
-  go: string;
-  machine: string;
-  version: string;
-  bytes: number;
-}
+type Stamp = { sources: string; go: string; machine: string; version: string; bytes: number };
 
 /** Where a tool that is built already may stand: built here, or packed by a release (`.github/workflows/release.yml`). */
 const foldersOf = (root: string): string[] => [
@@ -72,20 +63,12 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
     );
   });
   if (!go.isEnough) go = await installGo(root, options, advice);
-  const release = await takeLock(`${path}.lock`, {
-    waiting: (pid) =>
-      options.progress?.(`waiting for another build of ${recipe.name}${pid > 0 ? ` (process ${pid})` : ""}`),
-    reminderMs: options.reminderMs ?? REMINDER_MS,
-    signal: options.signal,
-  });
-  try {
+  return await underLock(`${path}.lock`, `building ${recipe.name}`, options, async () => {
     const meanwhile = await findBuilt(recipe, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
     await removeLeftovers(folder, recipe.name);
     return await build(recipe, path, root, go.env, { sources, go: go.version ?? "" }, options);
-  } finally {
-    await release();
-  }
+  });
 };
 
 /** Looks without building: the built tool that is still right, the Go on PATH, and whether the tool could be built. */
@@ -141,14 +124,8 @@ const build = async (
   options: ToolOptions,
 ): Promise<Tool> => {
   const part = `${path}.${process.pid}.part`;
-  const started = performance.now();
-  const elapsed = () => `${Math.round((performance.now() - started) / 1000)} s`;
   options.progress?.(`building ${recipe.name} with ${madeOf.go}; the first build also downloads its Go modules`);
-  const reminder = setInterval(
-    () => options.progress?.(`still building ${recipe.name}, ${elapsed()}`),
-    options.reminderMs ?? REMINDER_MS,
-  );
-  try {
+  const make = async (elapsed: () => string): Promise<Tool> => {
     await goBuild(recipe, part, join(root, "src", "native"), env, options);
     const answer = await askVersion(part, recipe, env);
     if ("because" in answer)
@@ -161,8 +138,6 @@ const build = async (
     await rename(`${part}.json`, `${path}.json`);
     options.progress?.(`built ${recipe.name} ${answer.version} in ${elapsed()}`);
     return { path, version: answer.version };
-  } finally {
-    clearInterval(reminder);
-    await rm(part, { force: true });
-  }
+  };
+  return await withReminders(`building ${recipe.name}`, options, make).finally(() => rm(part, { force: true }));
 };

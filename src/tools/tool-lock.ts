@@ -1,20 +1,15 @@
 /**
- * A lock file between processes that would build the same tool. It saves work and nothing hangs on it: a binary appears by one rename,
+ * Long work on tools: a lock file between processes that would build the same tool. It saves work and nothing hangs on it: a binary appears by one rename,
  * so a lock that looks dead is simply taken over.
  */
-import { open, readFile, stat, unlink, utimes } from "node:fs/promises";
+import { readFile, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { ToolOptions } from "./tool-recipe.ts";
 
 const STALE_MS = 60_000;
 const TOUCH_MS = 10_000;
 const POLL_MS = 200;
-
-interface LockWait {
-  /** Called with the holder's process id (0 when it is not known yet) when waiting begins and every `reminderMs`. */
-  waiting: (pid: number) => void;
-  reminderMs: number;
-  signal: AbortSignal | undefined;
-}
+const REMINDER_MS = 30_000;
 
 export const isAlive = (pid: number): boolean => {
   try {
@@ -25,16 +20,17 @@ export const isAlive = (pid: number): boolean => {
   }
 };
 
-/** Waits for the lock at `path` and returns how to give it back. A lock is dead when its process is, or when nobody has touched it for a minute. */
-export const takeLock = async (path: string, wait: LockWait): Promise<() => Promise<void>> => {
+/** Gives the lock at `path` back. A lock is dead when its process is, or when nobody has touched it for a minute. */
+const takeLock = async (
+  path: string,
+  what: string,
+  { signal, reminderMs, progress }: ToolOptions,
+): Promise<() => Promise<void>> => {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    wait.signal?.throwIfAborted();
+    signal?.throwIfAborted();
     try {
-      const file = await open(path, "wx");
-      await file.writeFile(String(process.pid));
-      await file.close();
-      const touch = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), TOUCH_MS);
-      touch.unref();
+      await writeFile(path, String(process.pid), { flag: "wx" });
+      const touch = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), TOUCH_MS).unref();
       return async () => {
         clearInterval(touch);
         await unlink(path).catch(() => {});
@@ -48,7 +44,32 @@ export const takeLock = async (path: string, wait: LockWait): Promise<() => Prom
       await unlink(path).catch(() => {});
       continue;
     }
-    if (waitedMs % wait.reminderMs < POLL_MS) wait.waiting(pid);
+    if (waitedMs % (reminderMs ?? REMINDER_MS) < POLL_MS) {
+      progress?.(`waiting for another process that is ${what}${pid > 0 ? ` (process ${pid})` : ""}`);
+    }
     await sleep(POLL_MS);
   }
+};
+
+/** Does the work while no other process does; `what` says in a word what it is, for those that wait. */
+export const underLock = async <T>(
+  path: string,
+  what: string,
+  options: ToolOptions,
+  work: () => Promise<T>,
+): Promise<T> => {
+  const release = await takeLock(path, what, options);
+  return await work().finally(release);
+};
+
+/** Does long work, and says every half a minute that it goes on; `work` gets the time that has passed, in words. */
+export const withReminders = async <T>(
+  what: string,
+  { progress, reminderMs = REMINDER_MS }: ToolOptions,
+  work: (elapsed: () => string) => Promise<T>,
+): Promise<T> => {
+  const began = performance.now();
+  const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
+  const reminder = setInterval(() => progress?.(`still ${what}, ${elapsed()}`), reminderMs);
+  return await work(elapsed).finally(() => clearInterval(reminder));
 };
