@@ -203,7 +203,6 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
   };
 
-  /** Where nothing has to be waited for, the call leaves at once. */
   const start = (
     step: Step,
     context: CallContext,

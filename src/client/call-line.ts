@@ -15,7 +15,6 @@ export type CallContext = {
   stage: string;
   driver: string;
   intendedUs: number;
-  /** Default 0, a first attempt. */
   attempt?: number;
   unscheduled?: "mint" | "step";
 };

@@ -16,7 +16,6 @@ const ORIGIN_MS = performance.timeOrigin;
 /** Microseconds since 1970, by a clock that does not step while the process lives. */
 export const wallUs = (): number => Math.round((ORIGIN_MS + performance.now()) * 1000);
 
-/** `epochUs`: when the run began, in microseconds since 1970 by the runner's `wallUs`. */
 export const createRunClock = (epochUs: number, offsetUs = 0, errorUs = 0): RunClock => ({
   nowUs: () => wallUs() + offsetUs - epochUs,
   errorUs,

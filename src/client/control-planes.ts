@@ -9,7 +9,6 @@ import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
 import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./control-call.ts";
 
-/** A ledger has a line for each charge of a stage. */
 const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostBytes: 256 << 20 };
 const ALL_ORGS_MS = 20_000;
 /** Organizations that are asked for at once. */
@@ -42,7 +41,6 @@ const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
   return text;
 };
 
-/** The error of a parser would quote the text. */
 const jsonOf = <T>(url: string, text: string): T => {
   const json = parseJson(text);
   if (json === undefined) throw new ControlError(url, shapeOfBody(text, json));
@@ -91,7 +89,6 @@ export const chargeOf = ({
   at: Number(at),
 });
 
-/** Counts of all replicas added up, for one run id. */
 export const readCounts = async (apis: readonly string[], run: string): Promise<Counts> => {
   const sum: Counts = {};
   const ofEach = apis.map((api) => controlGet<Counts>(`${api}/counts?run=${encodeURIComponent(run)}`));

@@ -26,7 +26,6 @@ export type CredentialBook = {
   peek(ref: CredentialRef): string | undefined;
   /** The same, read or minted; `null` for a credential that is nobody's. */
   fetch(ref: CredentialRef): Promise<string | null>;
-  /** A session that was minted, and until when it is good. */
   sessionOf(ref: CredentialRef): HeldSession | undefined;
   originOf(of: CallerName): string | undefined;
   /** A call that should have been admitted got 401: the value is read or minted anew, at most once in ten seconds. */

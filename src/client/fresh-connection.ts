@@ -8,7 +8,6 @@ import type { Protocol } from "../history/run-document.ts";
 
 let isFresh = false;
 
-/** By the host that a connection leads to. */
 const agreed = new Map<string, Set<Protocol>>();
 
 subscribe("undici:client:connected", (message) => {

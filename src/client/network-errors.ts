@@ -4,44 +4,30 @@
  */
 import { transportCode } from "../contract/transport-codes.ts";
 
-type Advice = { means: string; todo: string };
+const UNREACHED = ["no connection came about", "is a firewall or a VPN between, or is the address wrong?"] as const;
+const OTHER_PROTOCOL = [
+  "what answers does not speak that protocol, or hangs up",
+  "is it https:// where the file says http://, or the other way round?",
+] as const;
+const SILENT = ["it took the connection and said nothing in time", "is the deployment busy or stuck?"] as const;
 
-const NOBODY: Advice = {
-  means: "no connection came about",
-  todo: "is a firewall or a VPN between, or is the address wrong?",
-};
-const OTHER_PROTOCOL: Advice = {
-  means: "what answers does not speak that protocol, or hangs up",
-  todo: "is it https:// where the file says http://, or the other way round?",
-};
-const SILENT: Advice = {
-  means: "it took the connection and said nothing in time",
-  todo: "is the deployment busy or stuck?",
-};
-
-/** By the codes of contract/transport-codes.ts. */
-const ADVICE: Readonly<Record<string, Advice>> = {
-  connection_refused: {
-    means: "nobody listens at that address",
-    todo: "start the deployment, or mend the port in base_url",
-  },
-  dns_failed: { means: "the name of the host is not known", todo: "mend the host in base_url" },
-  unreachable: NOBODY,
-  connect_timeout: NOBODY,
-  tls_refused_us: {
-    means: "it refuses our side of the handshake, as one does that asks for a certificate of its clients",
-    todo: 'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
-  },
-  tls_expected: { means: "it speaks TLS, and the file says http://", todo: "write https:// in base_url" },
-  tls_unknown_authority: {
-    means: "its certificate is signed by an authority that this machine does not know",
-    todo: 'name the authority: "transport": { "ca": "file:ca.pem" }',
-  },
-  tls_certificate_expired: { means: "its certificate has expired", todo: "have the certificate renewed" },
-  tls_wrong_name: {
-    means: "its certificate is for another host name",
-    todo: "write the name that the certificate has",
-  },
+/** What it means and what to do, by the codes of contract/transport-codes.ts. */
+const ADVICE: Readonly<Record<string, readonly [means: string, todo: string]>> = {
+  connection_refused: ["nobody listens at that address", "start the deployment, or mend the port in base_url"],
+  dns_failed: ["the name of the host is not known", "mend the host in base_url"],
+  unreachable: UNREACHED,
+  connect_timeout: UNREACHED,
+  tls_refused_us: [
+    "it refuses our side of the handshake, as one does that asks for a certificate of its clients",
+    'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
+  ],
+  tls_expected: ["it speaks TLS, and the file says http://", "write https:// in base_url"],
+  tls_unknown_authority: [
+    "its certificate is signed by an authority that this machine does not know",
+    'name the authority: "transport": { "ca": "file:ca.pem" }',
+  ],
+  tls_certificate_expired: ["its certificate has expired", "have the certificate renewed"],
+  tls_wrong_name: ["its certificate is for another host name", "write the name that the certificate has"],
   tls_other: OTHER_PROTOCOL,
   protocol_error: OTHER_PROTOCOL,
   connection_closed: OTHER_PROTOCOL,
@@ -52,26 +38,20 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   timeout: SILENT,
 };
 
-export const networkAdvice = (code: string): Advice =>
-  ADVICE[transportCode(code)] ?? {
-    means: "the exchange broke off",
-    todo: "is it running, and is the address right?",
-  };
-
-/** Of an address that gives no answer at all. */
-export const notAnswering = (url: string, code: string): { text: string; todo: string } => {
-  const { means, todo } = networkAdvice(code);
-  return { text: `${url} does not answer (${code}): ${means}`, todo };
+export const networkAdvice = (code: string): { means: string; todo: string } => {
+  const [means, todo] = ADVICE[transportCode(code)] ?? [
+    "the exchange broke off",
+    "is it running, and is the address right?",
+  ];
+  return { means, todo };
 };
 
-/** Of a handshake that did not come about. */
-export const noHandshake = (code: string): { text: string; todo: string } => {
+const said = (found: string, code: string): { text: string; todo: string } => {
   const { means, todo } = networkAdvice(code);
-  return { text: `the handshake failed (${code}): ${means}`, todo };
+  return { text: `${found} (${code}): ${means}`, todo };
 };
 
-/** Of a certificate, which `seen` describes. */
-export const notTrusted = (seen: string, code: string): { text: string; todo: string } => {
-  const { means, todo } = networkAdvice(code);
-  return { text: `${seen}; not trusted (${code}): ${means}`, todo };
-};
+export const notAnswering = (url: string, code: string) => said(`${url} does not answer`, code);
+export const noHandshake = (code: string) => said("the handshake failed", code);
+/** `seen` describes the certificate. */
+export const notTrusted = (seen: string, code: string) => said(`${seen}; not trusted`, code);

@@ -9,7 +9,7 @@ import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
 import { isFirstOnConnection } from "./fresh-connection.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
-import { codeOf, endOf, isOurs } from "./transport-errors.ts";
+import { codeOf, endOf, isOurs } from "./transport.ts";
 
 /** How long a stream is read on after its terminal event, to catch what should not come; k6 reads on for 250 ms. */
 const GRACE_MS = 1_000;
@@ -49,7 +49,6 @@ export type Received = {
   connectUs: number;
   /** Just before it was written; `startedUs` when it never was. */
   sentUs: number;
-  /** First byte of the head. */
   firstUs: number | null;
   doneUs: number;
   /** `null`: no head of an answer came. */
@@ -60,7 +59,6 @@ export type Received = {
   /** `eof` stands for a whole answer here; a stream's own end is in `seen` first. */
   ended: StreamEnd;
   seen: StreamSeen | null;
-  /** In a word of the transport. */
   error?: string;
   aborted: boolean;
 };

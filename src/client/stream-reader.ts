@@ -10,7 +10,6 @@ export type SeenEvent = { name: string; data: string };
 
 export type StreamSeen = {
   events: number;
-  /** Events after the terminal one. */
   late: number;
   firstUs: number | null;
   /** When the terminal event came, and which way it ends. */
@@ -27,7 +26,6 @@ export type StreamSeen = {
 const GAPS_KEPT = 10_000;
 /** A single event beyond this is a fault of the server, not load; as in k6/x/sse. */
 const EVENT_MAX_CHARS = 2 << 20;
-/** Events whose data is kept. */
 const KEPT_MOST = 20_000;
 
 export type StreamReader = {

@@ -1,9 +1,10 @@
 /** What a connection shows before a request goes out on it: whether anybody takes it, what a TLS handshake offers, and whose certificate it is. */
 import { connect as connectTcp, isIP, type Socket } from "node:net";
-import { type ConnectionOptions, connect, createSecureContext } from "node:tls";
+import { type ConnectionOptions, connect } from "node:tls";
 import { parseHttpUrl } from "../contract/address.ts";
 import type { Secrets } from "../target/secrets.ts";
-import type { Target, Transport } from "../target/target.ts";
+import type { Target } from "../target/target.ts";
+import { tlsFiles } from "./transport.ts";
 
 const WAIT_MS = 5_000;
 /** A server that refuses our certificate, or the lack of one, says so behind the handshake (TLS 1.3). */
@@ -11,7 +12,7 @@ const REFUSAL_MS = { least: 50, most: 500 };
 /** Whether a port that is to speak plain HTTP speaks TLS is a guess that nobody waits long for. */
 const GUESS_MS = 500;
 
-export type TlsSeen = {
+type TlsSeen = {
   /** `h2` or `http/1.1`; `null` where the deployment does not negotiate. */
   alpn: string | null;
   /** Such as `TLSv1.3`. */
@@ -33,45 +34,6 @@ export const placeOf = (url: string): Place => {
 };
 
 const codeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message;
-
-/** What `transport` says about certificates, as values. Throws `SecretError`. */
-export const tlsFiles = async (
-  transport: Transport,
-  secrets: Secrets,
-): Promise<Partial<Record<"ca" | "cert" | "key", string>>> => {
-  const files: Partial<Record<"ca" | "cert" | "key", string>> = {};
-  for (const name of ["ca", "cert", "key"] as const) {
-    const ref = transport[name];
-    if (typeof ref === "string") files[name] = await secrets.read(ref, `transport.${name}`);
-  }
-  return files;
-};
-
-/** Which of them is not what it should be; `null` where all are. */
-export const wrongTlsFile = (files: Awaited<ReturnType<typeof tlsFiles>>): string | null => {
-  const fits = (what: Parameters<typeof createSecureContext>[0]): boolean => {
-    try {
-      createSecureContext(what);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  const { ca, cert, key } = files;
-  for (const [name, pem] of [
-    ["ca", ca],
-    ["cert", cert],
-  ] as const) {
-    // A text without any certificate is taken for an empty list of them.
-    if (pem !== undefined && !(/-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----/.test(pem) && fits({ [name]: pem })))
-      return `transport.${name}: expected a certificate in PEM`;
-  }
-  if (key !== undefined && !fits({ key })) return "transport.key: expected a private key in PEM without a passphrase";
-  if ((cert === undefined) !== (key === undefined)) return "transport.cert and transport.key belong together";
-  if (cert !== undefined && key !== undefined && !fits({ cert, key }))
-    return "transport.key: expected the private key of the certificate in transport.cert";
-  return null;
-};
 
 /** Settles once, at the latest at the deadline, and ends the connection. */
 const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (found: T) => void) => void): Promise<T> =>

@@ -1,5 +1,7 @@
-/** Connections to a deployment, as its target file wants them: certificates, proxy, HTTP version, how many. */
+/** Connections to a deployment, as its target file wants them (certificates, proxy, HTTP version, how many), and what their errors say. */
+import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
+import type { StreamEnd } from "../contract/streams.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
@@ -17,6 +19,40 @@ export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | 
   return shared ? connections * STREAMS_PER_CONNECTION : connections;
 };
 
+type TlsFiles = Partial<Record<"ca" | "cert" | "key", string>>;
+
+/** What `transport` says about certificates, as values. Throws `SecretError`. */
+export const tlsFiles = async (transport: Transport, secrets: Secrets): Promise<TlsFiles> => {
+  const files: TlsFiles = {};
+  for (const name of ["ca", "cert", "key"] as const) {
+    const ref = transport[name];
+    if (typeof ref === "string") files[name] = await secrets.read(ref, `transport.${name}`);
+  }
+  return files;
+};
+
+/** Which of them is not what it should be; `null` where all are. */
+export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
+  const fits = (what: Parameters<typeof createSecureContext>[0]): boolean => {
+    try {
+      createSecureContext(what);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  for (const [name, pem] of Object.entries({ ca, cert })) {
+    // A text without any certificate is taken for an empty list of them.
+    if (pem !== undefined && !(/-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----/.test(pem) && fits({ [name]: pem })))
+      return `transport.${name}: expected a certificate in PEM`;
+  }
+  if (key !== undefined && !fits({ key })) return "transport.key: expected a private key in PEM without a passphrase";
+  if ((cert === undefined) !== (key === undefined)) return "transport.cert and transport.key belong together";
+  if (cert !== undefined && key !== undefined && !fits({ cert, key }))
+    return "transport.key: expected the private key of the certificate in transport.cert";
+  return null;
+};
+
 type OpenTransport = {
   dispatcher: Dispatcher;
   /** Names in lower case; sent with every call. */
@@ -31,13 +67,6 @@ export const openTransport = async (
   secrets: Secrets,
   connect?: buildConnector.connector,
 ): Promise<OpenTransport> => {
-  const optional = async (ref: string | null | undefined, what: string): Promise<string | undefined> =>
-    ref === undefined || ref === null ? undefined : secrets.read(ref, `transport.${what}`);
-  const tls: { ca?: string; cert?: string; key?: string } = {};
-  for (const part of ["ca", "cert", "key"] as const) {
-    const pem = await optional(transport[part], part);
-    if (pem !== undefined) tls[part] = pem;
-  }
   const headers: Record<string, string> = {};
   for (const [name, ref] of Object.entries(transport.headers ?? {})) {
     headers[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
@@ -52,10 +81,31 @@ export const openTransport = async (
     bodyTimeout: 0,
     ...(h2 ? {} : { pipelining: 1 }),
   };
-  const proxy = await optional(transport.proxy, "proxy");
+  const tls = await tlsFiles(transport, secrets);
+  const { proxy } = transport;
   const dispatcher =
-    proxy === undefined
-      ? new Agent({ ...options, connect: connect ?? { ...tls, timeout: CONNECT_TIMEOUT_MS } })
-      : new ProxyAgent({ ...options, uri: proxy, requestTls: tls });
+    typeof proxy === "string"
+      ? new ProxyAgent({ ...options, uri: await secrets.read(proxy, "transport.proxy"), requestTls: tls })
+      : new Agent({ ...options, connect: connect ?? { ...tls, timeout: CONNECT_TIMEOUT_MS } });
   return { dispatcher, headers, connections, close: () => dispatcher.destroy() };
 };
+
+const CUT_SHORT = new Set([
+  "UND_ERR_SOCKET",
+  "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
+  "UND_ERR_RES_EXCEEDED_MAX_SIZE",
+  // The connection ended where a chunk was due.
+  "HTTPParserError",
+]);
+
+const OURS = new Set(["UND_ERR_DESTROYED", "UND_ERR_CLOSED"]);
+
+/** A cut by FIN inside a body is `truncated`; before the head, or by RST anywhere, it is `reset`. */
+export const endOf = (code: string, hadHead: boolean): StreamEnd =>
+  hadHead && CUT_SHORT.has(code) ? "truncated" : "reset";
+
+export const codeOf = (error: Error): string =>
+  (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;
+
+/** We closed the connections ourselves, at the end of a stage. */
+export const isOurs = (code: string): boolean => OURS.has(code);

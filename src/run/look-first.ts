@@ -3,15 +3,8 @@
  * target file states, with a certificate that is trusted. No request is sent. The sentences are those of `doctor`.
  */
 import { noHandshake, notAnswering, notTrusted } from "../client/network-errors.ts";
-import {
-  certificateText,
-  lookAtTcp,
-  lookAtTls,
-  placeOf,
-  speaksTls,
-  tlsFiles,
-  wrongTlsFile,
-} from "../client/tls-look.ts";
+import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
+import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";

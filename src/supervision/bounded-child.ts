@@ -7,7 +7,6 @@ import type { ChildProcess } from "node:child_process";
 export type ChildEnd = {
   code: number | null;
   signal: NodeJS.Signals | null;
-  /** Why it could not be started. */
   error: string | null;
   /** What it did not do in time, and was ended for. */
   late: string | null;
@@ -18,7 +17,6 @@ export type BoundedChild = {
   ended: Promise<ChildEnd>;
   /** Sets its deadline anew; `what` completes "did not …". */
   due(ms: number, what: string): void;
-  /** Ends it and its group at once. */
   kill(): void;
 };
 

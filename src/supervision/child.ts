@@ -37,7 +37,6 @@ export type ChildSpec = {
 export type Started = {
   group: GroupId;
   stdin: Writable | null;
-  /** Comes after its last lines. */
   exited: Promise<Exit>;
   hasExited: () => boolean;
   /** Also finds a line that was said before. Rejects with a sentence at the deadline and when the child has ended. */

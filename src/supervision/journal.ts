@@ -21,7 +21,6 @@ export type RunItself = ProcessId & { mark: string };
 const PHASES = ["about", "done", "undone"] as const;
 
 export type JournalEntry = {
-  /** ISO time, UTC. */
   at: string;
   /** The same in the entries of one side effect. */
   id: string;
@@ -31,9 +30,7 @@ export type JournalEntry = {
   /** On `about`, and again on `done` where more is known by then (a child's pid). */
   undo?: NamedUndo;
   detail?: string;
-  /** In the entry of the run itself. */
   run?: RunItself;
-  /** Who wrote it, where it was not the run. */
   by?: "watchdog" | "heal";
 };
 
@@ -43,7 +40,6 @@ export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
 /** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
 export type Keeper = { keep(effect: Effect): void; forget(id: string): void };
 
-/** One entry onto an open file, masked and flushed. */
 const append = (descriptor: number, entry: Omit<JournalEntry, "at">, redactor: Redactor): void => {
   const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry });
   writeSync(descriptor, `${JSON.stringify(masked)}\n`);
@@ -130,7 +126,6 @@ const markedRun = (value: unknown): RunItself | undefined => {
   return isRun && typeof mark === "string" && MARK.test(mark) ? { pid: pid as number, start, mark } : undefined;
 };
 
-/** Built anew from known fields; `null` where the line is no entry. */
 const entryOf = (line: string): JournalEntry | null => {
   let said: Record<string, unknown> | null;
   try {
@@ -165,16 +160,11 @@ export const readJournal = (path: string): { entries: JournalEntry[]; torn: numb
   }
 };
 
-/** Name of the entry of the run itself. */
 export const RUN_ITSELF = "the run itself";
 
-/** As a journal has it. */
 export type OpenEffect = Omit<Effect, "undo"> & { undo: NamedUndo; phase: "about" | "done" };
 
-/**
- * What was begun and not taken back, the newest first. An effect that was only about to be done counts: it may have
- * happened.
- */
+/** What was begun and not taken back, the newest first. One that was only about to be done counts: it may have happened. */
 export const openEffects = (entries: readonly JournalEntry[]): OpenEffect[] => {
   const open = new Map<string, OpenEffect>();
   for (const { id, kind, name, phase, undo } of entries) {
@@ -190,7 +180,6 @@ export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
   return entries.find(({ id }) => id === open?.id)?.run ?? null;
 };
 
-/** How the results of taking back are written down. */
 export type Notes = {
   write(effect: Effect, phase: "undone" | "about", detail: string): void;
   close(): void;

@@ -69,6 +69,5 @@ export const messageIn = (line: string): { type: string } | null => {
   }
 };
 
-/** The sentence about lines that could not be read; `null` where there were none. */
 export const unreadSentence = (count: number, who: string): string | null =>
   count === 0 ? null : `${count} ${count === 1 ? "line" : "lines"} of ${who} could not be read`;

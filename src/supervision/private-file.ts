@@ -51,7 +51,6 @@ export const readPrivateFile = async (path: string, charsMost: number): Promise<
   }
 };
 
-/** Whether a folder is this user's own and closed to others; a link to one is none. */
 const isPrivateFolder = async (path: string): Promise<boolean> => {
   const found = await lstat(path).catch(() => null);
   return found?.isDirectory() === true && isOwn(found) && isClosedToOthers(found);
@@ -98,7 +97,6 @@ const BYTES_MOST = 64 * 1024 * 1024;
 /** Why others may have written it, in words that follow its name; `null` where this user alone may. */
 export const whyNotOwn = ({ uid, mode }: Pick<Stats, "uid" | "mode">): string | null => {
   const own = process.geteuid?.();
-  // Without users (Windows) there is nothing to ask.
   if (own === undefined) return null;
   if (uid !== own) return `belongs to the user with the number ${uid}, and this is ${own}`;
   return (mode & OTHERS_MAY_WRITE) === 0 ? null : "may be written by others; `chmod go-w` it if you know who wrote it";

@@ -4,7 +4,6 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 /** Clock ticks of the kernel's own accounts; 100 a second on every Linux that Node runs on. */
 export const TICKS_PER_S = 100;
 
-/** The text of a file, `null` where there is none. */
 export const readProc = (path: string): string | null => {
   try {
     return readFileSync(path, "latin1");
@@ -13,14 +12,12 @@ export const readProc = (path: string): string | null => {
   }
 };
 
-/** The number of the user that a process runs as; `null` where there is none. */
 export const ownerOf = (pid: number): number | null => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? null;
 
 export type ProcessStat = {
   state: string;
   parent: number;
   pgid: number;
-  /** Clock ticks since boot, as text. */
   start: string;
   /** CPU time, its threads included; and that of its children which have ended and were waited for. */
   ticks: number;
@@ -65,7 +62,6 @@ export const pidsHere = (): number[] => {
   }
 };
 
-/** Of all processes here, each read once. */
 export const statsHere = (): Map<number, ProcessStat> =>
   new Map(
     pidsHere().flatMap((pid) => {
@@ -74,7 +70,6 @@ export const statsHere = (): Map<number, ProcessStat> =>
     }),
   );
 
-/** Milliseconds that a process has used, its threads included; `null` where it is not there or not known. */
 export const cpuTimeMs = (pid: number): number | null => {
   const stat = statOf(pid);
   return stat === null ? null : stat.ticks * (1000 / TICKS_PER_S);

@@ -50,7 +50,6 @@ const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   }
 };
 
-/** Sends a signal to that process and no other. False when it is not there any more. */
 export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean =>
   isAlive(target) && kill(target.pid, signal);
 
@@ -68,7 +67,6 @@ export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   });
 };
 
-/** To everybody in the group, if it is still that group. */
 export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
   if (isGroupAlive(group)) kill(-group.pgid, signal);
 };

@@ -17,7 +17,6 @@ const MASK = "[masked]";
 const isShort = (part: string): boolean => part.trim().length < FORM_MIN_CHARS;
 
 export class Redactor {
-  /** The mask of each form, in small letters. */
   readonly #masks = new Map<string, string>();
   readonly #search = new FormSearch();
   readonly #registered = new Set<string>();
@@ -65,7 +64,6 @@ export class Redactor {
     }
   }
 
-  /** The text with every secret masked. */
   redact(text: string): string {
     let known = "";
     let from = 0;
@@ -98,6 +96,5 @@ export class Redactor {
   }
 }
 
-/** The one of this process. */
 export const redactor: Redactor = new Redactor();
 export const redact = (text: string): string => redactor.redact(text);

@@ -143,7 +143,6 @@ export const formsOf = (part: string): string[] => {
   }
 };
 
-/** Shorter texts are not found. */
 export const FORM_MIN_CHARS = 6;
 
 const BLOCK = 3;
@@ -168,7 +167,6 @@ const blockAt = (text: string, at: number): number =>
  * allow (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
  */
 export class FormSearch {
-  /** By their first six characters, the longest first. */
   readonly #forms = new Map<string, string[]>();
   readonly #moves = new Uint8Array(1 << (BLOCK * BITS)).fill(FARTHEST);
 

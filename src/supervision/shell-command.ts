@@ -6,9 +6,7 @@ import { unmarked } from "./processes.ts";
 type ShellCommand = {
   /** For the sentence when it fails: `heal command`. */
   what: string;
-  /** The folder that it runs in (default: the runner's). */
   cwd?: string;
-  /** Its environment (default: the runner's). */
   env?: NodeJS.ProcessEnv;
   /** Ends it, and what it started. */
   signal: AbortSignal;
@@ -18,7 +16,6 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
-/** The command ended, and not with 0. */
 export class CommandFailedError extends Error {
   override name = "CommandFailedError";
   /** `null`: ended by a signal. */

@@ -9,7 +9,6 @@ export type StopSignals = {
   release(): void;
 };
 
-/** What ends a run: Ctrl-C, a request to end, a closed terminal. */
 export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void): StopSignals => {

@@ -56,7 +56,6 @@ type SupervisorOptions = {
   stopMs?: number;
 };
 
-/** What went wrong, in a sentence; `null` when it was done in time. */
 const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string | null> => {
   const tried = (async () => await undo())().then(
     () => null,
@@ -93,7 +92,6 @@ export class Supervisor {
     process.env[RUN_MARK] = mark;
   }
 
-  /** Starts the watchdog; throws a sentence when that fails. */
   static async open(options: SupervisorOptions): Promise<Supervisor> {
     const mark = randomBytes(8).toString("hex");
     const { watchdog: entry, journal } = options;
@@ -106,12 +104,10 @@ export class Supervisor {
     return this.#stopping.signal;
   }
 
-  /** What would be taken back now, by name, the next first. */
   pending(): string[] {
     return [...[...this.#undos].reverse(), ...this.#children.keys()].map(({ name }) => name);
   }
 
-  /** Throws a sentence; then nothing runs. */
   async start(spec: ChildSpec): Promise<Child> {
     if (this.#closing !== undefined) throw new Error(`${spec.name} is not started: the run is ending`);
     const starting = this.#start(spec);

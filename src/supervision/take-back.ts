@@ -25,7 +25,6 @@ type UndoLimits = CallLimits & {
   env?: NodeJS.ProcessEnv;
   /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
   againMs?: number;
-  /** Between SIGTERM and SIGKILL. */
   graceMs: number;
 };
 

@@ -12,7 +12,6 @@ export type TargetName = { base_url: string; name?: string; file?: string };
 /** What an operator had set on one control plane before it was changed: data that `PATCH /deployment` takes. */
 export type PlaneState = {
   plane: "api" | "keys" | "limiter";
-  /** Which one of several, from 0. */
   at: number;
   was: Record<string, number | string>;
 };
@@ -53,7 +52,6 @@ export type Undo =
   | { how: "all"; undos: readonly Undo[] };
 
 const NAME = /^[A-Za-z0-9_.-]{1,200}$/;
-/** The start time of a process, as `processes.ts` has it. */
 export const START = /^[\w :]{1,60}$/;
 const TEXT_MOST = 2_000;
 const MANY = 100;

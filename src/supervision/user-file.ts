@@ -191,7 +191,6 @@ const MEANS: Readonly<Record<string, string>> = {
   ENODEV: NO_KEEPING,
 };
 
-/** The place is right, and there is no room. */
 const NO_ROOM: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "the quota of this user is used up",

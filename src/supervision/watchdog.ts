@@ -19,7 +19,6 @@ import { inTime } from "./waiting.ts";
 /** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
 type Message = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
 
-/** Its last line when all is in order. */
 const BYE = "bye";
 
 const READY_MS = 15_000;
@@ -45,7 +44,6 @@ const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
 
 export type Watchdog = Keeper & {
   readonly pid: number;
-  /** One that ended early no longer protects anything. */
   isThere: () => boolean;
   /** All is in order: it goes at once. */
   bye: () => Promise<void>;
@@ -155,7 +153,6 @@ const rescue = async (journalPath: string, mark: string, takeBack: TakeBack, { e
   await killMarked(mark);
 };
 
-/** When time is up: no more manners. */
 const cutOff = (mark: string, { effects }: Held): void => {
   for (const { undo } of effects.values()) {
     try {

@@ -4,7 +4,6 @@
  */
 import type { Target } from "./target.ts";
 
-/** The budget of the target file does not allow the call; it was not sent. */
 export class BudgetSpentError extends Error {
   override name = "BudgetSpentError";
 }
@@ -14,7 +13,6 @@ export type Spending = { requests: number; map_loads: number; analyses: number }
 export type Budget = {
   readonly spent: Spending;
   readonly allowed: Spending;
-  /** Takes it or throws. */
   take(what: keyof Spending, amount?: number): void;
   left(what: keyof Spending): number;
 };

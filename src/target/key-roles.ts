@@ -22,14 +22,12 @@ const EXPECTED: Readonly<Record<KeyWanted, string>> = {
   token: "an administrator's token of the identity provider",
 };
 
-/** What belongs under a role of the target file. */
 export const wantedUnder = (role: string): KeyWanted => {
   if ((ADMIN_ROLES as readonly string[]).includes(role)) return "token";
   if (role.startsWith("publishable")) return "publishable";
   return role.startsWith("server") ? "server" : "key";
 };
 
-/** What was expected and what came; `null` where nothing speaks against it. */
 export const misplaced = (value: string, wanted: KeyWanted): { expected: string; came: string } | null => {
   const kind = KINDS.find(({ prefix }) => value.startsWith(prefix));
   if (kind === undefined || kind.is === wanted) return null;

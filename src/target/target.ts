@@ -18,7 +18,6 @@ export const ADMIN_ROLES = ["admin_pro", "admin_free", "admin_no_plan", "admin_k
 export type AdminRole = (typeof ADMIN_ROLES)[number];
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
-/** A value that may be a reference, read when needed. */
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
 const originUrl = (of: string) =>
   Type.String({ description: `${of}: a URL that begins with http:// or https://`, pattern: "^https?://[^\\s]+$" });

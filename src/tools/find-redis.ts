@@ -8,7 +8,6 @@ const LEAST_MAJOR = 6;
 const ASK_MS = 5_000;
 const ADVICE = `install it (apt-get install redis-server), or name one with ${VARIABLE}`;
 
-/** Throws ToolError: there is none, or it is something else. */
 export const findRedis = async (env: NodeJS.ProcessEnv = process.env): Promise<Tool> => {
   const path = env[VARIABLE] || "redis-server";
   const said = await new Promise<string | Error>((resolve) => {

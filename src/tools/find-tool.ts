@@ -8,10 +8,7 @@ import { askVersion, TOOL_RECIPES, type Tool, ToolError, type ToolName, type Too
 
 export { ToolError, ToolMissing, type ToolOptions } from "./tool-recipe.ts";
 
-/**
- * The tool, ready to run: the one that FLOODGATE_K6 or FLOODGATE_TOXIPROXY names, or the one in `.tools/`, built first if need be.
- * Throws ToolError when there is none, or when the named one is something else.
- */
+/** The tool that the environment names, or the one in `.tools/`, built first if need be. Throws ToolError when it is something else. */
 export const findTool = async (name: ToolName, options: ToolOptions = {}): Promise<Tool> => {
   const recipe = TOOL_RECIPES[name];
   const env = options.env ?? process.env;
@@ -34,7 +31,6 @@ type ToolSeen = {
   tool: Tool | null;
   /** Why the one that the variable names is not taken. */
   problem: string | null;
-  /** The Go that is there. */
   go: string | null;
   /** By that Go, or by one that Python's pip can install. */
   canBeBuilt: boolean;

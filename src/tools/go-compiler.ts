@@ -34,7 +34,6 @@ const outputOf = async (
     });
   });
 
-/** The user's environment without what would change the binary. */
 const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
   // A user's cross-compiling or workspace settings would give a binary that does not run here or is not the pinned one.
   const { GOOS: _os, GOARCH: _arch, ...rest } = env;
@@ -64,7 +63,6 @@ export const findGo = async (root: string, options: ToolOptions): Promise<GoComp
   return wheel.isEnough ? wheel : onPath;
 };
 
-/** Whether Python 3 with pip is there, which can install the wheel. */
 export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<boolean> =>
   "text" in (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS }));
 

@@ -33,7 +33,6 @@ const endOf = (code: string | undefined): LinkEnd => {
   return code === "ECONNRESET" || code === "EPIPE" ? "reset" : "closed";
 };
 
-/** Never rejects. */
 export const observeLink = ({ host, port, request, isComplete, giveUpMs }: LinkProbe): Promise<LinkSeen> =>
   new Promise((resolve) => {
     const began = performance.now();
@@ -84,7 +83,6 @@ export const httpProbe = (link: string, path: string, giveUpMs: number): LinkPro
   };
 };
 
-/** A Redis PING. */
 export const redisProbe = (host: string, port: number, giveUpMs: number): LinkProbe => ({
   host,
   port,

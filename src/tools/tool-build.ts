@@ -26,7 +26,6 @@ const foldersOf = (root: string): string[] => [
   join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`),
 ];
 
-/** The built tool that is still right for these sources. */
 const findBuilt = async (
   recipe: ToolRecipe,
   root: string,
@@ -42,7 +41,6 @@ const findBuilt = async (
   return null;
 };
 
-/** The built tool, built now if need be. */
 export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolOptions): Promise<Tool> => {
   const folder = join(root, ".tools");
   const path = join(folder, recipe.name);

@@ -20,17 +20,14 @@ export interface Tool {
 }
 
 export interface ToolOptions {
-  /** Default `process.env`. */
   env?: NodeJS.ProcessEnv;
   /** The clone: the folder with src/native, and with .tools. Default: this one. */
   root?: string;
   /** Called when a build begins, at least every 30 s, and when it ends. */
   progress?: (line: string) => void;
-  /** Stops a build that is under way. */
   signal?: AbortSignal;
   /** Called with the compiler, which leads a group of its own; the returned function is called when it has ended. */
   onSpawn?: (pid: number) => () => void;
-  /** How often a long build says so; default 30 000. */
   reminderMs?: number;
 }
 

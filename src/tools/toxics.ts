@@ -28,7 +28,6 @@ type ToxicType = ToxicShape["type"];
 /** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
 export type Toxic = ToxicShape & { name: string; stream: ToxicStream };
 
-/** What the server says of a toxic. */
 export type ToxicEcho = {
   name: string;
   type: string;
@@ -53,7 +52,7 @@ export const whatIsWrongWith = (toxic: Toxic): string | null => {
   if (known === undefined)
     return `toxiproxy has no toxic "${toxic.type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
   if (!/^[A-Za-z0-9_.-]+$/.test(toxic.name))
-    return `a toxic's name is letters, digits, "_", "../faults" and "-", not "${toxic.name}"`;
+    return `a toxic's name is letters, digits, "_", "." and "-", not "${toxic.name}"`;
   if (toxic.stream !== "upstream" && toxic.stream !== "downstream")
     return `a toxic's stream is upstream or downstream, not "${String(toxic.stream)}"`;
   const attributes: Record<string, unknown> = toxic.attributes;

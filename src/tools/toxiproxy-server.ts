@@ -42,7 +42,6 @@ type ServerOptions = {
   start: StartChild;
   /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
   folder?: string;
-  /** Until it answers, in milliseconds, each try. */
   readyMs?: number;
   tries?: number;
 };
@@ -148,7 +147,6 @@ const serverOf = (first: Running, port: number, toxiproxy: Toxiproxy, options: S
   };
 };
 
-/** Throws a sentence when no try worked. */
 export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
   const { command, tries = 3 } = options;
   const troubles = new Set<string>();

@@ -27,9 +27,7 @@ export class ToxiproxyError extends Error {
 }
 
 export type CallOptions = {
-  /** Deadline of this one call in milliseconds. */
   callMs?: number;
-  /** Ends the call early. */
   signal?: AbortSignal;
 };
 
@@ -54,7 +52,6 @@ type Transport = {
   ) => Promise<unknown>;
   /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
   underWay: () => number;
-  /** Resolves when there are none, or when the signal fires. */
   settled: (signal: AbortSignal) => Promise<void>;
   close: () => Promise<void>;
 };

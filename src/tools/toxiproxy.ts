@@ -36,7 +36,6 @@ export type Toxiproxy = {
     proxy: { name: string; listen: string; upstream: string; enabled?: boolean },
     options?: CallOptions,
   ) => Promise<ProxyState>;
-  /** Removing a proxy that is not there is not an error. */
   removeProxy: (name: string, options?: CallOptions) => Promise<void>;
   /** Enables every proxy and drops all toxics of the whole server. */
   reset: (options?: CallOptions) => Promise<void>;
@@ -51,7 +50,7 @@ const NAME = /^[A-Za-z0-9_.-]+$/;
 
 const checkedName = (name: string): string => {
   // The npm client puts names into paths as they are.
-  if (!NAME.test(name)) throw new Error(`a proxy's name is letters, digits, "_", "../faults" and "-", not "${name}"`);
+  if (!NAME.test(name)) throw new Error(`a proxy's name is letters, digits, "_", "." and "-", not "${name}"`);
   return name;
 };
 

@@ -3,7 +3,7 @@
  * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
  * beyond what the file permits.
  */
-import { tlsFiles, wrongTlsFile } from "../../client/tls-look.ts";
+import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { createBudget, type Spending } from "../../target/budget.ts";
 import { lockTarget } from "../../target/lock.ts";
