@@ -80,7 +80,6 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     await proxy.setEnabled(false);
     const healing = await heal(rig.server.toxiproxy, name);
     expect(healing).toEqual({
-      proxy: name,
       healed: true,
       gone: false,
       disabledByOthers: false,
