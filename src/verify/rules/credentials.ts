@@ -7,8 +7,8 @@ import { pairwise } from "../pairwise.ts";
 import { acceptsOf, all, type Row, rulesOf } from "../rule.ts";
 import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { answerTo } from "../sending/sent-once.ts";
-import { deadlineMs, expectOver } from "../sending/settling.ts";
+
+import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, mint, role, type TestCall } from "../sending/test-call.ts";
 import { forgeries, segment, UNKNOWN_CREDENTIALS, type UnknownCredential } from "./forged-credentials.ts";
 

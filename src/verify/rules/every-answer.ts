@@ -7,7 +7,7 @@ import { KEY_ROLES } from "../../target/target.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { codingOf } from "../sending/decoding.ts";
+import { codingOf } from "../sending/body-taps.ts";
 
 const every = rulesOf("every-answer");
 
@@ -61,6 +61,7 @@ const envelopeOf = ({ status, subcode }: Answer) =>
 /** Item 164 is stated of keys; the answer to a session that is over is a gap. */
 const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
   credential.as === "session" && facts?.state !== undefined && facts.state !== "valid";
+const retryAfter = ({ headers }: Answer): string | undefined => headers["retry-after"];
 const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
 
 /** A date counts whole seconds; without a `Date` beside it, two clocks are compared. */
@@ -74,126 +75,83 @@ const isPast = (stated: NonNullable<ReturnType<typeof readRetryAfter>>, { header
   return stated.atMs < Date.parse(headers.date) - PAST_MS;
 };
 
-const quotaFields = ({ fields: { meter, limit, used } }: Answer): string | null =>
-  unless(
-    meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used),
-    `they were ${shapeOf({ meter, limit, used })}`,
-  );
-
+// biome-ignore format: a table, a rule in a few lines
 const ANSWERS: readonly Rule[] = [
   must("envelope-fits-subcode", [59, 182, 183, 185, 188, 215], {
     title: "a subcode stands in its own envelope: {detail}, or flat {error} for the four structured 429",
-    concerns: isKnownRefusal,
-    expected: (answer) =>
-      envelopeOf(answer) === "flat"
-        ? `{"error": "${answer.subcode}"} without detail`
-        : `{"detail": "${answer.subcode}"}`,
+    concerns: isKnownRefusal, nothing: "no refusal with a subcode came",
+    expected: (answer) => envelopeOf(answer) === "flat" ? `{"error": "${answer.subcode}"} without detail` : `{"detail": "${answer.subcode}"}`,
     fault: (answer, note) => {
       const isEither = EITHER_ENVELOPE.has(answer.subcode as string) && answer.envelope === "flat";
       if (isEither && envelopeOf(answer) !== "flat") note(`${answer.subcode} in a flat body (A13)`);
       return unless(isEither || answer.envelope === envelopeOf(answer), `the envelope was ${answer.envelope}`);
-    },
-    nothing: "no refusal with a subcode came",
-  }),
+    } }),
   must("status-fits-subcode", [188, 191, 192, 202, 204, 208, 210, 216], {
     title: "a subcode comes with its own status",
-    concerns: isKnownRefusal,
+    concerns: isKnownRefusal, nothing: "no refusal with a subcode came",
     expected: ({ subcode }) => `status ${bySubcode.get(subcode as string)?.status} for ${subcode}`,
-    fault: ({ subcode, status }) => unless(status === bySubcode.get(subcode as string)?.status, `it was ${status}`),
-    nothing: "no refusal with a subcode came",
-  }),
+    fault: ({ subcode, status }) => unless(status === bySubcode.get(subcode as string)?.status, `it was ${status}`) }),
   must("subcode-is-in-the-catalogue", [182, 183, 188], {
     title: "a 403 or 429 of the platform carries a subcode of the specification",
-    concerns: (answer) => (answer.status === 403 || answer.status === 429) && isPlatform(answer),
+    concerns: (answer) => (answer.status === 403 || answer.status === 429) && isPlatform(answer), nothing: "no 403 or 429 came",
     expected: "a subcode of section 7.2",
     fault: ({ subcode, envelope, outcome }, note) => {
       // A firewall or a balancer in front does not speak the API's language.
       if (subcode === null && envelope === "other") return void note(`${outcome} from in between`);
       return unless(bySubcode.has(subcode ?? ""), `it was ${shapeOf(subcode ?? "none")}`);
-    },
-    nothing: "no 403 or 429 came",
-  }),
+    } }),
   must("unauthenticated-has-no-detail", [153, 189, 190], {
     title: "a 401 has no detail, but for publishable_requires_session",
-    concerns: (answer) =>
-      answer.status === 401 &&
-      isPlatform(answer) &&
-      !isEndedSession(answer) &&
-      answer.subcode !== "publishable_requires_session",
-    expected: "a body without `detail`",
-    fault: ({ fields }) => unless(!("detail" in fields), `the detail was ${shapeOf(fields.detail)}`),
-    nothing: "no 401 came",
-  }),
+    concerns: (answer) => answer.status === 401 && isPlatform(answer) && !isEndedSession(answer) && answer.subcode !== "publishable_requires_session",
+    nothing: "no 401 came", expected: "a body without `detail`",
+    fault: ({ fields }) => unless(!("detail" in fields), `the detail was ${shapeOf(fields.detail)}`) }),
   must("key-service-down-has-no-detail", [189, 216], {
     title: "a 503 has no detail",
-    concerns: ({ status }) => status === 503,
-    expected: "a body without `detail`",
-    fault: ({ fields }) => unless(!("detail" in fields), "there was one"),
-    nothing: "no 503 came",
-  }),
+    concerns: ({ status }) => status === 503, nothing: "no 503 came", expected: "a body without `detail`",
+    fault: ({ fields }) => unless(!("detail" in fields), "there was one") }),
+  // 502 and 504 are a balancer's words, 503 is the key service's.
   must("no-server-errors", [223], {
     title: "nothing is answered with a server error",
-    concerns: ({ status }) => status !== null,
-    expected: "no 5xx but 503",
-    // 502 and 504 are a balancer's words, 503 is the key service's.
-    fault: ({ status }) => unless((status ?? 0) < 500 || /^50[234]$/.test(`${status}`), `it was ${status}`),
-    nothing: "nothing was answered",
-  }),
+    concerns: ({ status }) => status !== null, nothing: "nothing was answered", expected: "no 5xx but 503",
+    fault: ({ status }) => unless((status ?? 0) < 500 || /^50[234]$/.test(`${status}`), `it was ${status}`) }),
   must("refusals-are-json", [182, 183], {
     title: "a refusal with a subcode is sent as JSON",
     concerns: (answer) => isRefusal(answer) && answer.body !== undefined && answer.subcode !== null,
-    expected: "a JSON content type",
+    nothing: "no refusal with a subcode came", expected: "a JSON content type",
     fault: (answer, note) => {
       const type = answer.headers["content-type"];
-      if (type === undefined) return void note("a refusal without a content type");
-      return unless(/json/i.test(type), header(answer, "content-type"));
-    },
-    nothing: "no refusal with a subcode came",
-  }),
+      return type === undefined ? void note("a refusal without a content type") : unless(/json/i.test(type), header(answer, "content-type"));
+    } }),
   should("success-has-no-error-key", [98, 106, 186], {
     title: "an answer under 200 with an error key is a failure, and comes for failures only",
     concerns: (answer) => isAdmitted(answer) && answer.testCall.route !== "chat.route" && answer.received.seen === null,
-    expected: "no error key on a correct call",
-    fault: ({ outcome, text, body }) => unless(!outcome.endsWith(" error"), shapeOfBody(text, body)),
-    nothing: "nothing was served",
-  }),
+    nothing: "nothing was served", expected: "no error key on a correct call",
+    fault: ({ outcome, text, body }) => unless(!outcome.endsWith(" error"), shapeOfBody(text, body)) }),
   must("rate-limited-says-when", [214, 217, 218], {
     title: "429 rate_limited carries a Retry-After that can be read",
-    concerns: ({ subcode }) => subcode === "rate_limited",
+    concerns: ({ subcode }) => subcode === "rate_limited", nothing: "nothing was rate limited",
     expected: "Retry-After in seconds or as a date",
-    fault: (answer) => {
-      const text = answer.headers["retry-after"];
-      return unless(text !== undefined && readRetryAfter(text, Date.now()) !== null, header(answer, "retry-after"));
-    },
-    nothing: "nothing was rate limited",
-  }),
+    fault: (answer) => unless(readRetryAfter(retryAfter(answer) ?? "", Date.now()) !== null, header(answer, "retry-after")) }),
   must("tile-restriction-says-3600", [208, 226], {
     title: "429 tile_access_restricted carries Retry-After: 3600",
-    concerns: ({ subcode }) => subcode === "tile_access_restricted",
-    expected: "Retry-After: 3600",
-    fault: (answer) => unless(answer.headers["retry-after"]?.trim() === "3600", header(answer, "retry-after")),
-    nothing: "no tile was restricted",
-  }),
+    concerns: ({ subcode }) => subcode === "tile_access_restricted", nothing: "no tile was restricted", expected: "Retry-After: 3600",
+    fault: (answer) => unless(retryAfter(answer)?.trim() === "3600", header(answer, "retry-after")) }),
   should("retry-after-is-readable", [214, 217, 218], {
     title: "Retry-After is a number of seconds, or a date that has not passed, wherever it stands",
-    concerns: ({ headers }) => headers["retry-after"] !== undefined,
-    expected: "seconds, or a date to come",
+    concerns: (answer) => retryAfter(answer) !== undefined, nothing: "no answer carried Retry-After", expected: "seconds, or a date to come",
     fault: (answer) => {
-      const text = answer.headers["retry-after"] as string;
+      const text = retryAfter(answer) as string;
       const stated = readRetryAfter(text, Date.now());
       const isDate = stated !== null && "atMs" in stated;
       const came = isDate ? `${text}, with the Date ${answer.headers.date ?? "absent"}` : text;
       return unless(stated !== null && !isPast(stated, answer), `it was ${came}`);
-    },
-    nothing: "no answer carried Retry-After",
-  }),
+    } }),
   must("quota-body-fields", [184, 227], {
     title: "map_load_quota_exceeded carries meter map_loads and the whole numbers limit and used, at its top level",
-    concerns: ({ subcode }) => subcode === "map_load_quota_exceeded",
+    concerns: ({ subcode }) => subcode === "map_load_quota_exceeded", nothing: "no allowance was used up",
     expected: "meter map_loads, whole numbers limit and used",
-    fault: quotaFields,
-    nothing: "no allowance was used up",
-  }),
+    fault: ({ fields: { meter, limit, used } }) => unless(meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used),
+      `they were ${shapeOf({ meter, limit, used })}`) }),
 ];
 
 /** RFC 9110 section 12.5.3; the specification does not speak of it. */

@@ -6,7 +6,7 @@ import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
 import { rulesOf } from "../rule.ts";
 import { inWords, isAdmitted } from "../sending/answer.ts";
-import { answerTo, isSilent } from "../sending/sent-once.ts";
+import { answerTo, isSilent } from "../sending/settling.ts";
 import { asNobody, body, inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { foreignLetters } from "./credentials.ts";
 
@@ -70,16 +70,14 @@ const oddBodies = (frame: Frame): readonly Odd[] => {
   ];
 };
 
+// biome-ignore format: a table
 const HEADS: readonly Odd[] = [
   { what: "a very long Origin", originValue: `https://${"a".repeat(LONG_HEADER)}.example`, origin: "foreign" },
   { what: "an Origin that is no URL", originValue: "not a url", origin: "foreign" },
   { what: "a very long X-Request-Id", headers: { "x-request-id": "r".repeat(LONG_HEADER) } },
   { what: "a good body sent as text/plain", headers: { "content-type": "text/plain" } },
   { what: "a good body without a content type", headers: { "content-type": "" } },
-  {
-    what: "a good body said to be in another charset",
-    headers: { "content-type": "application/json; charset=iso-8859-7" },
-  },
+  { what: "a good body said to be in another charset", headers: { "content-type": "application/json; charset=iso-8859-7" } },
   { what: "a content type that is none", headers: { "content-type": "nonsense;;=" } },
   { what: "an Accept that is none", headers: { accept: "nonsense" } },
 ];
@@ -124,41 +122,23 @@ const QUERIES: readonly (readonly [what: string, query: string])[] = [
 const MESSAGES = [{ role: "user", content: "Where is the harbour?" }];
 const message = (role: unknown, ...content: unknown[]) => ["messages", [{ role, content: content[0] }]] as const;
 /** One odd value at a time: a deployment that refuses the first would never read a second. */
+// biome-ignore format: a table
 const IN_CONTROL: readonly (readonly [name: string, value: unknown])[] = [
-  ["location", 5],
-  ["map_zoom", {}],
-  ["lang", []],
-  ["session_id", 7],
-  ["app_snapshot", []],
-  ["auto_actions", "yes"],
-  ["messages", {}],
-  ["messages", [null]],
-  ["messages", []],
-  message("tool", "Hello"),
-  message("", "Hello"),
-  message(7, "Hello"),
-  message("user", ""),
-  message("user", " \n"),
-  message("user"),
+  ["location", 5], ["map_zoom", {}], ["lang", []], ["session_id", 7], ["app_snapshot", []], ["auto_actions", "yes"],
+  ["messages", {}], ["messages", [null]], ["messages", []],
+  message("tool", "Hello"), message("", "Hello"), message(7, "Hello"), message("user", ""), message("user", " \n"), message("user"),
   message("user", [{ type: "text", text: "Hello" }]),
-  ["session_id", "s".repeat(5_000)],
-  ["session_id", "../\u202e'\"<\u00e9\n*:"],
+  ["session_id", "s".repeat(5_000)], ["session_id", "../\u202e'\"<\u00e9\n*:"],
 ];
 
 const ROUTE = { places: [{ name: "Station" }, { name: "Market" }], profile: "walking", raw_query: "there" };
 const place = (name: string, lat: number, lon: number) => ({ name, lat, lon });
+// biome-ignore format: a table
 const IN_ROUTE: readonly (readonly [name: string, value: unknown])[] = [
-  ["places", {}],
-  ["places", [null, 7]],
-  ["profile", []],
-  ["raw_query", {}],
-  ["places", []],
-  ["places", [{}, {}]],
+  ["places", {}], ["places", [null, 7]], ["profile", []], ["raw_query", {}], ["places", []], ["places", [{}, {}]],
   ["places", [place("", 95, 500), place("Market", -91, -181)]],
   ["places", [place("Here", 52.5, 13.4), place("Here", 52.5, 13.4)]],
-  ["profile", ""],
-  ["raw_query", ""],
-  ["raw_query", "\ud800"],
+  ["profile", ""], ["raw_query", ""], ["raw_query", "\ud800"],
 ];
 
 /** So much that a server may work on it for long: no answer is no finding. */
@@ -174,7 +154,10 @@ const isMuch = ({ what }: TestCall): boolean => MUCH.some((much) => much.what ==
 const named = (name: string, value: unknown): string => `${name} ${JSON.stringify(value).slice(0, 80)}`;
 const PLACES_TEXT = JSON.stringify(ROUTE).replaceAll(":", ": ").replaceAll(",", ", ");
 
+const HARBOUR = inControl('"Where is the harbour?"');
+
 /** By the first caller of the route. */
+// biome-ignore format: a table
 const VALUES: readonly OddOn[] = [
   ...IN_CONTROL.map(([name, value]) =>
     valueIn("chat.control", named(name, value), { messages: MESSAGES, [name]: value }),
@@ -193,66 +176,38 @@ const VALUES: readonly OddOn[] = [
   { route: "sdk.sessions", what: "a product that is an object", body: body('{"product": {"chat": 1}}') },
   { route: "sdk.sessions", what: "a product named constructor", body: body('{"product": "constructor"}') },
   { route: "sdk.sessions", what: "a member that is NaN", body: malformed(inExchange("NaN")) },
-  {
-    route: "chat.control",
-    what: "letters behind the body",
-    body: malformed(`${inControl('"Where is the harbour?"')}}] more`),
-  },
+  { route: "chat.control", what: "letters behind the body", body: malformed(`${HARBOUR}}] more`) },
   { route: "chat.route", what: "a byte order mark before the body", body: body(`\ufeff${PLACES_TEXT}`) },
   { route: "design.apply", what: "a dataset that is -Infinity", body: malformed('{"dataset": {"n": -Infinity}}') },
 ];
 
 /** By the last caller of the route: a server key is the one whose address may matter. */
+// biome-ignore format: a table
 const ODD_HEADS: readonly OddOn[] = [
-  {
-    // What proxies write who know or say nothing of the caller (RFC 7239 section 6).
-    route: "design.styles",
-    what: "a caller whose address the proxy does not know",
-    headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" },
-  },
-  {
-    route: "design.samples",
-    what: "odd conditions and an odd cookie",
-    headers: { cookie: "=;;session", range: "bytes=9-1", "if-none-match": "W/none", "if-modified-since": "yesterday" },
-  },
+  // What proxies write who know or say nothing of the caller (RFC 7239 section 6).
+  { route: "design.styles", what: "a caller whose address the proxy does not know",
+    headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" } },
+  { route: "design.samples", what: "odd conditions and an odd cookie",
+    headers: { cookie: "=;;session", range: "bytes=9-1", "if-none-match": "W/none", "if-modified-since": "yesterday" } },
   { route: "design.themes", what: "the same Authorization twice", form: "twice" },
-  {
-    route: "design.styles",
-    what: "a query that nobody asked for",
-    path: "/design/styles?x=%ff&x[]=1&x[y]=2&=&&limit=many",
-  },
+  { route: "design.styles", what: "a query that nobody asked for", path: "/design/styles?x=%ff&x[]=1&x[y]=2&=&&limit=many" },
   { route: "-", what: "a path with a letter as an escape", path: "/design/%73tyles" },
   { route: "-", what: "a path with slashes as escapes", path: "/design/styles%2f..%2fstyles" },
   { route: "-", what: "a path with a line end", path: "/design/styles%0d%0ax:1" },
   { route: "-", what: "a path with two slashes", path: "//design/styles" },
   { route: "-", what: "a very long path", path: `/design/${"a".repeat(LONG_LINE)}` },
-  {
-    route: "poi.enrich",
-    what: "encodings and languages that are none",
-    headers: { "accept-encoding": "nonsense;q=high, *;q=-1", "accept-language": "-;q=x, en-" },
-  },
-  {
-    route: "chat.route",
-    what: "a body with an encoding that is none",
-    headers: { "content-encoding": "nonsense" },
-  },
+  { route: "poi.enrich", what: "encodings and languages that are none",
+    headers: { "accept-encoding": "nonsense;q=high, *;q=-1", "accept-language": "-;q=x, en-" } },
+  { route: "chat.route", what: "a body with an encoding that is none", headers: { "content-encoding": "nonsense" } },
   { route: "chat.route", what: "a plain body that is called compressed", headers: { "content-encoding": "gzip" } },
   { route: "chat.route", what: "a query behind the path of a POST", path: "/chat/control/route?x=%ff&x[]=1&=&&" },
 ];
 
+// biome-ignore format: a table
 const AT_EXCHANGE: readonly Odd[] = [
-  ...BODIES,
-  ...oddBodies(inExchange),
-  ...HEADS,
-  {
-    what: "a known product beside a deeply nested field",
-    body: malformed(`{"product": "chat", "floodgate": ${deep}}`),
-  },
-  longKey("svc_pk_live_"),
-  {
-    what: "a caller whose addresses are none",
-    headers: { "x-forwarded-for": "unknown, 999.1.1.1, [::1", "x-forwarded-host": "-" },
-  },
+  ...BODIES, ...oddBodies(inExchange), ...HEADS, longKey("svc_pk_live_"),
+  { what: "a known product beside a deeply nested field", body: malformed(`{"product": "chat", "floodgate": ${deep}}`) },
+  { what: "a caller whose addresses are none", headers: { "x-forwarded-for": "unknown, 999.1.1.1, [::1", "x-forwarded-host": "-" } },
 ];
 
 const FIRST: readonly OddOn[] = [

@@ -1,4 +1,4 @@
-/** Who may call at runtime, from where, and which check decides when two fail (items 2-5, 40-48, 100, 145-156, 191-209). */
+/** Who may call at runtime, from where, and which check decides when two fail (items 2-5, 22, 40-48, 100, 143-156, 191-209). */
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import { scopeOf } from "../context.ts";
@@ -11,194 +11,98 @@ import { asNobody, asPublishable, asServer, FORMS, inSession, type TestCall } fr
 const { must, should } = rulesOf("lattice");
 
 /** Alternately in either header. */
-const inTurn = (routes: readonly RouteName[], call: (route: RouteName, more: Partial<TestCall>) => TestCall) =>
-  routes.map((route, i) => call(route, { form: FORMS[i % 2] ?? "bearer" }));
-const AI = RUNTIME_ROUTES.filter((route) => scopeOf(route) === "ai");
-const DESIGN = RUNTIME_ROUTES.filter((route) => scopeOf(route) === "design");
+const inTurn = (
+  routes: readonly RouteName[],
+  call: (route: RouteName, more: Partial<TestCall>) => TestCall,
+): TestCall[] => routes.map((route, i) => call(route, { form: FORMS[i % 2] ?? "bearer" }));
+const ofScope = (scope: "ai" | "design"): RouteName[] => RUNTIME_ROUTES.filter((route) => scopeOf(route) === scope);
 const SOME = ["design.styles", "poi.enrich", "chat.control"] as const;
+const tile = (more: Partial<TestCall>): TestCall => inSession("tile", "maps.tiles", more);
+const ONE_TILE = { tileUrl: true, spends: { map_loads: 1 }, roles: ["publishable"] } as const;
+const inBrowser = (route: RouteName, of: KeyRole = "server", more: Partial<TestCall> = {}): TestCall =>
+  asServer(route, { origin: "foreign", ...more }, of);
 
-/** What a key and a session may do: scopes, the session's product, the tier. Each row breaks one condition alone. */
-const CAPABILITIES_AT_RUNTIME = [
-  must("runtime-insufficient-scope", [5, 117, 156, 192], {
-    title: "a key without the scope design is answered 403 insufficient_scope on every design route",
-    rows: all(
-      inTurn(DESIGN, (route, more) => asServer(route, more, "server_no_design")),
-      "insufficient_scope",
-    ),
-  }),
-  must("runtime-serves-what-is-in-scope", [4, 42, 156], {
-    title: "a key without design is still served on the routes of its other scopes",
-    rows: [[asServer("chat.control", {}, "server_no_design"), "2xx"]],
-  }),
-  must("session-insufficient-scope", [4, 100, 156, 192], {
-    title: "a session of a key without the scope ai is refused on every route of that scope",
-    rows: all(
-      inTurn(AI, (route, more) => inSession("editor", route, more, "publishable_no_ai")),
-      "insufficient_scope",
-      "product_not_allowed",
-    ),
-  }),
-  should("session-keeps-to-its-product", [2, 156], {
-    title: "a session minted for one product is refused on the routes of another scope (A16)",
-    rows: all(
-      [
-        inSession("chat", "design.styles"),
-        inSession("chat", "design.apply"),
-        inSession("editor", "chat.control"),
-        inSession("editor", "poi.enrich"),
-      ],
-      "insufficient_scope",
-      "product_not_allowed",
-    ),
-  }),
-  should("downgraded-session-is-refused", [46, 156, 193], {
-    title: "a tile session of a downgraded organization opens neither chat nor design (A16, A17)",
-    needs: { roles: ["publishable_downgraded"], spends: { map_loads: 1 } },
-    cost: { calls: 4, map_loads: 1 },
-    rows: all(
-      SOME.map((route) => inSession("tile", route, {}, "publishable_downgraded")),
-      "insufficient_scope",
-      ["tier_capability_not_allowed", "product_not_allowed"],
-    ),
-  }),
-  should("downgraded-server-key", [13, 48], {
-    title: "a server key of an organization downgraded to Free is answered 403 tier_capability_not_allowed (A15)",
-    rows: all(
-      SOME.map((route) => asServer(route, {}, "server_downgraded")),
-      "tier_capability_not_allowed",
-      "insufficient_scope",
-    ),
-  }),
-];
-
-const PUBLISHABLE_AT_RUNTIME = [
+/** Each row breaks one condition alone, or, in `runtime-order`, two: which decides is chosen by the reference and not stated. */
+// biome-ignore format: a table, a rule in a few lines
+export const RUNTIME_RULES: readonly Rule[] = [
+  must("either-header", [22, 143], {
+    title: "a credential is accepted in Authorization: Bearer and in X-Api-Key alike",
+    rows: all((["design.styles", "design.themes"] as const).flatMap((route) =>
+      FORMS.flatMap((form) => [inSession("editor", route, { form }), asServer(route, { form })])), "2xx") }),
   must("publishable-key-at-runtime", [40, 68, 149, 191], {
     title: "a publishable key sent to a runtime route is answered 401 publishable_requires_session",
-    rows: pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(
-      ({ route, origin, form }): Row => {
-        const call = asPublishable(route, { origin, form });
-        return [call, "publishable_requires_session", origin === "none" ? "origin_required" : []];
-      },
-    ),
-  }),
+    rows: pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(({ route, ...more }): Row =>
+      [asPublishable(route, more), "publishable_requires_session", more.origin === "none" ? "origin_required" : []]) }),
   // Tiles may be public, or behind another server with answers of its own: this key alone must not open them.
   must("publishable-key-at-tiles", [40, 68, 149], {
     title: "a tile that nobody gets without a credential is not served to a publishable key either",
     expected: "no tile for a publishable key that was not exchanged",
-    needs: { roles: ["publishable"], tileUrl: true, spends: { map_loads: 1 } },
+    needs: ONE_TILE,
     cost: { calls: 2 },
     step: async (context, checks) => {
       if (isAdmitted(await context.send(asNobody("maps.tiles", { origin: "listed" })))) return "tiles are public here";
       const answer = await context.send(asPublishable("maps.tiles"));
       if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
       else checks.require(!isAdmitted(answer), answer, "401 publishable_requires_session", inWords(answer));
-    },
-  }),
-];
-
-const SERVER_KEY_IN_BROWSER = [
+    } }),
   must("server-key-in-browser", [41, 145, 197], {
     title: "a server key that comes with an Origin is answered 403 server_key_in_browser",
-    rows: all(
-      pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "foreign"] as const, form: FORMS }).map(
-        ({ route, origin, form }) => asServer(route, { origin, form }),
-      ),
-      "server_key_in_browser",
-    ),
-  }),
+    rows: all(pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "foreign"] as const, form: FORMS }).map(({ route, ...more }) =>
+      asServer(route, more)), "server_key_in_browser") }),
   should("server-key-in-a-sandboxed-frame", [148], {
     title: "a server key that comes with Origin: null is answered 403 server_key_in_browser",
-    rows: all(
-      [
-        asServer("design.styles", { origin: "null", form: "bearer" }),
-        asServer("poi.enrich", { origin: "null", form: "x-api-key" }),
-      ],
-      "server_key_in_browser",
-    ),
-  }),
-];
-
-const ADDRESS_OF_A_SERVER_KEY = must("ip-not-allowed", [44, 147, 198], {
-  title: "a server key used from an address outside its allowlist is answered 403 ip_not_allowed",
-  rows: all(
-    inTurn(RUNTIME_ROUTES, (route, more) => asServer(route, more, "server_foreign_ip")),
-    "ip_not_allowed",
-  ),
-});
-
-const tile = (more: Partial<TestCall>): TestCall => inSession("tile", "maps.tiles", more);
-const ONE_TILE = { tileUrl: true, spends: { map_loads: 1 }, roles: ["publishable"] } as const;
-
-const ORIGINS_AT_RUNTIME = [
+    rows: all([inBrowser("design.styles", "server", { origin: "null", form: "bearer" }),
+      inBrowser("poi.enrich", "server", { origin: "null", form: "x-api-key" })], "server_key_in_browser") }),
+  must("ip-not-allowed", [44, 147, 198], {
+    title: "a server key used from an address outside its allowlist is answered 403 ip_not_allowed",
+    rows: all(inTurn(RUNTIME_ROUTES, (route, more) => asServer(route, more, "server_foreign_ip")), "ip_not_allowed") }),
   must("session-origin-mismatch", [151, 195], {
     title: "a session used from an Origin outside the key's allowlist is answered 403 session_origin_mismatch",
-    rows: all(
-      RUNTIME_ROUTES.flatMap((route) =>
-        FORMS.map((form) => inSession(scopeOf(route) === "ai" ? "chat" : "editor", route, { origin: "foreign", form })),
-      ),
-      "session_origin_mismatch",
-    ),
-  }),
+    rows: all(RUNTIME_ROUTES.flatMap((route) => FORMS.map((form) =>
+      inSession(scopeOf(route) === "ai" ? "chat" : "editor", route, { origin: "foreign", form }))), "session_origin_mismatch") }),
   must("tile-foreign-origin", [208, 209], {
-    title:
-      "a tile asked for from a foreign Origin is refused: 429 tile_access_restricted or 403 session_origin_mismatch",
+    title: "a tile asked for from a foreign Origin is refused: 429 tile_access_restricted or 403 session_origin_mismatch",
     needs: ONE_TILE,
     cost: { map_loads: 1 },
-    rows: all(
-      FORMS.map((form) => tile({ origin: "foreign", form })),
-      "tile_access_restricted",
-      "session_origin_mismatch",
-    ),
-  }),
+    rows: all(FORMS.map((form) => tile({ origin: "foreign", form })), "tile_access_restricted", "session_origin_mismatch") }),
   should("tile-listed-origin", [208], {
     title: "a tile asked for with a tile session from its allowlisted Origin is served",
     needs: ONE_TILE,
     cost: { map_loads: 1 },
-    rows: all([tile({})], "2xx", ["404 Not Found", "edge 404"]),
-  }),
-];
-
-const EITHER_HEADER = must("either-header", [22, 143], {
-  title: "a credential is accepted in Authorization: Bearer and in X-Api-Key alike",
-  rows: all(
-    (["design.styles", "design.themes"] as const).flatMap((route) =>
-      FORMS.flatMap((form) => [inSession("editor", route, { form }), asServer(route, { form })]),
-    ),
-    "2xx",
-  ),
-});
-
-const foreign = (route: RouteName, of: KeyRole): TestCall => asServer(route, { origin: "foreign" }, of);
-
-/** Chosen by the reference and not stated, so a should. */
-const ORDER_AT_RUNTIME = rulesOf("order").should("runtime-order", [148, 150, 151, 156], {
-  title: "at runtime kind, browser and address decide before scope and tier",
-  needs: { anyOf: ["publishable", "server_no_design", "server_foreign_ip", "publishable_no_ai"] },
-  rows: [
-    [foreign("design.styles", "server_no_design"), "server_key_in_browser", "insufficient_scope"],
-    [foreign("design.styles", "server_foreign_ip"), "server_key_in_browser", "ip_not_allowed"],
-    [
-      foreign("poi.enrich", "server_downgraded"),
-      "server_key_in_browser",
-      ["tier_capability_not_allowed", "insufficient_scope"],
-    ],
-    [asPublishable("poi.enrich", {}, "publishable_no_ai"), "publishable_requires_session", "insufficient_scope"],
-    [
-      inSession("chat", "design.styles", { origin: "foreign" }),
-      "session_origin_mismatch",
-      ["insufficient_scope", "product_not_allowed"],
-    ],
-    ...(["revoked", "expired"] as const).map(
-      (of): Row => [
-        asPublishable("sdk.sessions", { origin: "foreign", product: "chat" }, of),
-        "unauthenticated",
-        ["session_origin_mismatch", "publishable_key_required"],
-      ],
-    ),
-  ],
-});
-
-export const RUNTIME_RULES: readonly Rule[] = [
-  ...[EITHER_HEADER, ...PUBLISHABLE_AT_RUNTIME, ...SERVER_KEY_IN_BROWSER, ADDRESS_OF_A_SERVER_KEY],
-  ...[...ORIGINS_AT_RUNTIME, ...CAPABILITIES_AT_RUNTIME, ORDER_AT_RUNTIME],
+    rows: all([tile({})], "2xx", ["404 Not Found", "edge 404"]) }),
+  must("runtime-insufficient-scope", [5, 117, 156, 192], {
+    title: "a key without the scope design is answered 403 insufficient_scope on every design route",
+    rows: all(inTurn(ofScope("design"), (route, more) => asServer(route, more, "server_no_design")), "insufficient_scope") }),
+  must("runtime-serves-what-is-in-scope", [4, 42, 156], {
+    title: "a key without design is still served on the routes of its other scopes",
+    rows: [[asServer("chat.control", {}, "server_no_design"), "2xx"]] }),
+  must("session-insufficient-scope", [4, 100, 156, 192], {
+    title: "a session of a key without the scope ai is refused on every route of that scope",
+    rows: all(inTurn(ofScope("ai"), (route, more) => inSession("editor", route, more, "publishable_no_ai")),
+      "insufficient_scope", "product_not_allowed") }),
+  should("session-keeps-to-its-product", [2, 156], {
+    title: "a session minted for one product is refused on the routes of another scope (A16)",
+    rows: all([inSession("chat", "design.styles"), inSession("chat", "design.apply"), inSession("editor", "chat.control"),
+      inSession("editor", "poi.enrich")], "insufficient_scope", "product_not_allowed") }),
+  should("downgraded-session-is-refused", [46, 156, 193], {
+    title: "a tile session of a downgraded organization opens neither chat nor design (A16, A17)",
+    needs: { roles: ["publishable_downgraded"], spends: { map_loads: 1 } },
+    cost: { calls: 4, map_loads: 1 },
+    rows: all(SOME.map((route) => inSession("tile", route, {}, "publishable_downgraded")),
+      "insufficient_scope", ["tier_capability_not_allowed", "product_not_allowed"]) }),
+  should("downgraded-server-key", [13, 48], {
+    title: "a server key of an organization downgraded to Free is answered 403 tier_capability_not_allowed (A15)",
+    rows: all(SOME.map((route) => asServer(route, {}, "server_downgraded")), "tier_capability_not_allowed", "insufficient_scope") }),
+  rulesOf("order").should("runtime-order", [148, 150, 151, 156], {
+    title: "at runtime kind, browser and address decide before scope and tier",
+    needs: { anyOf: ["publishable", "server_no_design", "server_foreign_ip", "publishable_no_ai"] },
+    rows: [
+      [inBrowser("design.styles", "server_no_design"), "server_key_in_browser", "insufficient_scope"],
+      [inBrowser("design.styles", "server_foreign_ip"), "server_key_in_browser", "ip_not_allowed"],
+      [inBrowser("poi.enrich", "server_downgraded"), "server_key_in_browser", ["tier_capability_not_allowed", "insufficient_scope"]],
+      [asPublishable("poi.enrich", {}, "publishable_no_ai"), "publishable_requires_session", "insufficient_scope"],
+      [inSession("chat", "design.styles", { origin: "foreign" }), "session_origin_mismatch", ["insufficient_scope", "product_not_allowed"]],
+      ...(["revoked", "expired"] as const).map((of): Row => [asPublishable("sdk.sessions", { origin: "foreign", product: "chat" }, of),
+        "unauthenticated", ["session_origin_mismatch", "publishable_key_required"]]),
+    ] }),
 ];

@@ -2,7 +2,7 @@
  * What came back from one call, named for judging. Reading is more lenient than the contract: a subcode is found wherever a
  * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
  */
-import { countedOutcome } from "../../client/call-line.ts";
+import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import {
   type EnvelopeSeen,
@@ -12,8 +12,11 @@ import {
   SUBCODE_OF_OLDER_NAME,
 } from "../../contract/envelopes.ts";
 import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
-import { OUTCOMES } from "../../contract/refusals.ts";
+import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
+import { mayHaveAnyBody } from "../../workload/request.ts";
+import type { Step } from "../../workload/step.ts";
+import { type Chunk, isDecoded } from "./body-taps.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
 /** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
@@ -26,13 +29,6 @@ export type Named = {
   envelope: EnvelopeFound;
   /** The subcode was spelt as in an older variant (item 73). */
   legacy: boolean;
-};
-
-/** One piece of a body as it came over the wire. */
-export type Chunk = {
-  atUs: number;
-  text: string /** The first of the answer's bytes that are no UTF-8 came with it. */;
-  notUtf8?: true;
 };
 
 export type Answer = Named & {
@@ -122,4 +118,69 @@ export const inWords = ({ outcome, text, body, received }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
   return `${outcome} with the body ${shapeOfBody(text, body)}`;
+};
+
+const headersOf = (received: Received): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(received.headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), (Array.isArray(value) ? value.join(", ") : value).trim()]],
+    ),
+  );
+
+const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
+
+/** Half of an answer is none, unless we left the stream ourselves. Rules ask whether a call was admitted: an empty stream was. */
+const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boolean): Named => {
+  if (status === null) return UNANSWERED;
+  if (seen !== null) return { ...UNANSWERED, outcome: outcomeOfStream(status, { ended }) };
+  if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
+  return nameAnswer(status, text, anyBody);
+};
+
+/** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
+const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => {
+  const { facts, ...bare } = line;
+  const plain = named.outcome === "401" || named.outcome === "503";
+  const failed = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
+  return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
+};
+
+/** A body that was decoded is one that was sent as it is, for every judge but the rule about codings. */
+const plainOf = (received: Received): Received => {
+  if (!isDecoded(received.headers)) return received;
+  const { "content-encoding": _coding, ...headers } = received.headers;
+  return { ...received, headers };
+};
+
+type Called = {
+  testCall: TestCall;
+  step: Parameters<typeof lineOf>[0];
+  request: Answer["request"];
+  received: Received;
+  chunks: readonly Chunk[];
+  context: CallContext;
+  /** How far the clock may be off, us. */
+  errorUs: Parameters<typeof lineOf>[3];
+};
+
+export const answerOfCall = ({ testCall, step, request, received, chunks, context, errorUs }: Called): Answer => {
+  const { status, text } = received;
+  const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));
+  const body = parseJson(text);
+  return {
+    ...named,
+    id: context.id,
+    testCall,
+    request,
+    line: lineFor(testCall, named, lineOf(step, plainOf(received), context, errorUs)),
+    received,
+    status,
+    headers: headersOf(received),
+    text,
+    body,
+    fields: isObject(body) ? body : {},
+    chunks,
+    foreign: isForeign(named.outcome, text),
+    transient: isTransient(named.outcome),
+  };
 };

@@ -1,12 +1,11 @@
 /**
- * The one function through which `verify` sends. A deployment may be busy with others' traffic, so an answer of overload,
- * rate or nothing at all is tried again after what `Retry-After` says. If it stays, and a neighbouring call passes meanwhile,
- * the answer belongs to this call and is judged; otherwise it says nothing. One attempt alone stands in `attempt.ts`.
+ * The one function through which `verify` sends. A deployment may be busy with others' traffic, so an answer of overload, rate or
+ * nothing at all is tried again after what `Retry-After` says. If it stays while a neighbouring call passes, the answer belongs to
+ * this call and is judged; otherwise it says nothing.
  */
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempt.ts";
-import { createOutages } from "./outages.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
 
@@ -16,16 +15,54 @@ const WAIT_FIRST_MS = 300;
 const CONFIRMATIONS = 2;
 /** So many outages one after the other are waited for, for one call. */
 const OUTAGES = 2;
+/** A deployment that starts again is back by then. */
+const OUTAGE_MAX_MS = 15_000;
+const LOOK_EVERY_MS = 1_000;
+
+const nameOf = ({ route, credential }: TestCall): string => `${route} ${JSON.stringify(credential)}`;
+
+type OutageParts = {
+  isUp(call: TestCall): Promise<boolean>;
+  /** Whether so much patience was left; it is used up then. */
+  rest(ms: number): Promise<boolean>;
+};
+
+/**
+ * A short maintenance (items 213, 216): a call that was admitted before and is away now is looked for once a second, by one for all.
+ * One that was never admitted, or that did not come back, is not waited for until it is admitted again.
+ */
+export const createOutages = ({ isUp, rest }: OutageParts) => {
+  const up = new Set<string>();
+  const running = new Map<string, Promise<boolean>>();
+  const look = async (call: TestCall): Promise<boolean> => {
+    const endMs = performance.now() + OUTAGE_MAX_MS;
+    while (performance.now() < endMs && (await rest(LOOK_EVERY_MS))) if (await isUp(call)) return true;
+    up.delete(nameOf(call));
+    return false;
+  };
+  return {
+    /** This call was admitted. */
+    seenUp: (call: TestCall): void => void up.add(nameOf(call)),
+    /** Whether this call is admitted again, within some seconds. */
+    end: (call: TestCall): Promise<boolean> => {
+      const name = nameOf(call);
+      if (!up.has(name)) return Promise.resolve(false);
+      const found = running.get(name) ?? look(call).finally(() => running.delete(name));
+      running.set(name, found);
+      return found;
+    },
+  };
+};
 
 type SenderParts = AttemptParts & {
   /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
   patienceMs: number;
   /** A call that is surely admitted and meets the same limits; `null` where there is none. */
-  neighbourOf(testCall: TestCall): TestCall | null;
+  neighbourOf(call: TestCall): TestCall | null;
 };
 
 export type Sender = {
-  send(testCall: TestCall): Promise<Answer>;
+  send(call: TestCall): Promise<Answer>;
   /** Everything that came, in order: for rules about every answer. */
   readonly answers: readonly Answer[];
 };
@@ -33,70 +70,70 @@ export type Sender = {
 export const createSender = (parts: SenderParts): Sender => {
   const { throttle, signal } = parts;
   let { patienceMs } = parts;
-  const { attempt, answers } = createAttempts(parts, (testCall) => outages.seenUp(testCall));
+  const { attempt, answers } = createAttempts(parts);
 
-  /** Waits for a call to be admitted again; takes of the patience that all have in common. */
-  const outages = createOutages({
-    isUp: async (neighbour) => isAdmitted(await attempt(neighbour, true)),
-    rest: async (ms) => {
-      if (patienceMs < ms) return false;
-      patienceMs -= ms;
-      await wait(ms, signal);
-      return true;
-    },
-  });
+  const tryOnce = async (call: TestCall, looking = false): Promise<Answer> => {
+    const answer = await attempt(call, looking);
+    if (isAdmitted(answer)) outages.seenUp(call);
+    return answer;
+  };
 
-  const waitFor = async (answer: Answer, k: number): Promise<boolean> => {
+  const rest = async (ms: number): Promise<boolean> => {
+    if (patienceMs < ms) return false;
+    patienceMs -= ms;
+    await wait(ms, signal);
+    return true;
+  };
+  const outages = createOutages({ isUp: async (call) => isAdmitted(await tryOnce(call, true)), rest });
+
+  const waitFor = (answer: Answer, k: number): Promise<boolean> => {
     const stated = answer.headers["retry-after"];
     const askedMs = stated === undefined ? undefined : statedWaitMs(stated, Date.now());
     const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
-    if (patienceMs < waitMs) return false;
-    patienceMs -= waitMs;
     // What says that there were too many is obeyed by everybody; the rest concerns this call.
-    if (answer.status === 429) {
+    if (answer.status === 429 && patienceMs >= waitMs) {
       throttle.slower(answer.subcode === "rate_limited" ? "rate" : "overload");
       throttle.pause(waitMs);
     }
-    await wait(waitMs, signal);
-    return true;
+    return rest(waitMs);
   };
 
-  /** Whether only this call is refused so, while its neighbour is admitted. `away`: the neighbour meets the same. */
-  const isItsOwn = async (testCall: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
+  /** The answer if only this call is refused so while its neighbour is admitted. `away`: the neighbour meets the same. */
+  const isItsOwn = async (call: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
     let last: Answer | null = null;
     for (let round = 0; round < CONFIRMATIONS; round++) {
-      const beside = await attempt(neighbour);
+      const beside = await tryOnce(neighbour);
       if (beside.transient) return "away";
       if (!isAdmitted(beside)) return null;
-      last = await attempt(testCall);
+      last = await tryOnce(call);
       if (!last.transient) return last;
     }
     return last === null ? null : { ...last, transient: false };
   };
 
-  /** Whose answers of which name were found to be their own: nothing is waited for a second time. */
+  /** Outcomes of callers that were found to be their own: they are not waited for a second time. */
   const ownBefore = new Set<string>();
 
-  const send = async (testCall: TestCall): Promise<Answer> => {
-    let answer = await attempt(testCall);
+  const send = async (call: TestCall): Promise<Answer> => {
+    let answer = await tryOnce(call);
     if (!answer.transient) throttle.faster();
-    if (!answer.transient || testCall.once === true) return answer;
-    const kind = `${answer.outcome} ${testCall.secret?.variable ?? JSON.stringify(testCall.credential)}`;
-    const slow = /timeout/.test(answer.received.error ?? "");
-    for (let k = 0; k < (slow ? 1 : ATTEMPTS - 1) && !ownBefore.has(kind); k++) {
+    if (!answer.transient || call.once === true) return answer;
+    const kind = `${answer.outcome} ${call.secret?.variable ?? JSON.stringify(call.credential)}`;
+    const isSlow = /timeout/.test(answer.received.error ?? "");
+    for (let k = 0; k < (isSlow ? 1 : ATTEMPTS - 1) && !ownBefore.has(kind); k++) {
       if (!(await waitFor(answer, k))) return answer;
-      answer = await attempt(testCall);
+      answer = await tryOnce(call);
       if (!answer.transient) return answer;
     }
-    const neighbour = parts.neighbourOf(testCall);
+    const neighbour = parts.neighbourOf(call);
     for (let outage = 0; neighbour !== null && outage < OUTAGES; outage++) {
-      const own = await isItsOwn(testCall, neighbour);
+      const own = await isItsOwn(call, neighbour);
       if (own !== "away") {
         if (own !== null && own.outcome === answer.outcome) ownBefore.add(kind);
         return own ?? answer;
       }
       if (!(await outages.end(neighbour))) return answer;
-      answer = await attempt(testCall);
+      answer = await tryOnce(call);
       if (!answer.transient) return answer;
     }
     return answer;

@@ -3,7 +3,7 @@
  * is to be judged here: a missing `event:` line, data that is no JSON, the order of the two.
  */
 import { parseJson } from "../../contract/envelopes.ts";
-import type { Chunk } from "./answer.ts";
+import type { Chunk } from "./body-taps.ts";
 
 type SseFrame = {
   /** `null`: the frame has no `event:` line. */

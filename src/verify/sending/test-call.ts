@@ -163,7 +163,7 @@ export const stepOfTestCall = (view: TargetView, n: number, testCall: TestCall):
   return { ...step, route, facts, org: known ? step.org : "-" };
 };
 
-type Built = { request: OutgoingRequest; sent: SentRequest; path: string };
+type Built = { request: OutgoingRequest; shown: SentRequest };
 
 /** `secret`: `null` for a call without a credential. `shared`: headers of the target file, names in lower case. */
 export const buildRequest = (
@@ -208,11 +208,11 @@ export const buildRequest = (
     headers: Object.entries(headersWith(secret, shared)).flat(),
     ...(step.body === undefined ? {} : { body: testCall.body?.bytes ?? step.body }),
   };
-  const sent: SentRequest = {
+  const shown: SentRequest = {
     method,
     url,
     headers: headersWith(secret === null ? null : variable, hidden),
     ...(step.body === undefined ? {} : { body: testCall.body?.shown ?? step.body }),
   };
-  return { request, sent, path: step.path };
+  return { request, shown };
 };

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { brotliCompressSync, createGzip, deflateSync, type Gzip, gzipSync, zstdCompressSync } from "node:zlib";
 import { Agent } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { decoding } from "./decoding.ts";
+import { decoding } from "./body-taps.ts";
 
 const TEXT = JSON.stringify({ detail: "insufficient_scope" });
 const CODED: Record<string, () => Uint8Array> = {

@@ -10,6 +10,7 @@ import {
   constants as zlibConstants,
 } from "node:zlib";
 import type { Dispatcher } from "undici";
+import type { RunClock } from "../../client/clock.ts";
 
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlibConstants;
 /** What there is to read is read at once: an event must not wait for the next. */
@@ -74,5 +75,53 @@ const decoded = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandle
 /** Sends as the other does; what comes back is plain. */
 export const decoding = (dispatcher: Dispatcher): Dispatcher => {
   const dispatch: Dispatcher["dispatch"] = (options, handler) => dispatcher.dispatch(options, decoded(handler));
+  return { dispatch } as Dispatcher;
+};
+
+/** One piece of a body as it came over the wire. `notUtf8`: the first byte of the answer that is no UTF-8 came with it. */
+export type Chunk = { atUs: number; text: string; notUtf8?: true };
+
+/** A letter may be spread over two pieces, and an answer may be left in the middle of one. `true` once, at the first break. */
+const utf8Breaks = (): ((chunk: Uint8Array) => boolean) => {
+  const strict = new TextDecoder("utf-8", { fatal: true });
+  let broken = false;
+  return (chunk) => {
+    if (broken) return false;
+    try {
+      strict.decode(chunk, { stream: true });
+    } catch {
+      broken = true;
+    }
+    return broken;
+  };
+};
+
+const PASSED_ON = [
+  "onRequestStart",
+  "onResponseStarted",
+  "onResponseStart",
+  "onResponseEnd",
+  "onResponseError",
+] as const;
+
+/** The same dispatcher; what comes is added to `chunks`, up to the piece that goes beyond `mostBytes`. */
+export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[], mostBytes: number): Dispatcher => {
+  let bytes = 0;
+  const decoder = new TextDecoder();
+  const breaks = utf8Breaks();
+  const dispatch: Dispatcher["dispatch"] = (options, handler) => {
+    const seen: Dispatcher.DispatchHandler = Object.create(handler) as Dispatcher.DispatchHandler;
+    for (const name of PASSED_ON) {
+      // biome-ignore lint/complexity/noBannedTypes: four signatures, passed through unchanged
+      (seen as Record<string, Function | undefined>)[name] = (handler[name] as Function | undefined)?.bind(handler);
+    }
+    seen.onResponseData = (controller, chunk) => {
+      const text = decoder.decode(chunk, { stream: true });
+      if (bytes <= mostBytes) chunks.push({ atUs: clock.nowUs(), text, ...(breaks(chunk) ? { notUtf8: true } : {}) });
+      bytes += chunk.length;
+      handler.onResponseData?.(controller, chunk);
+    };
+    return dispatcher.dispatch(options, seen);
+  };
   return { dispatch } as Dispatcher;
 };

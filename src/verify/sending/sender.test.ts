@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createOutages } from "./outages.ts";
+import { createOutages } from "./sender.ts";
 import type { TestCall } from "./test-call.ts";
 
 const testCall: TestCall = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLanes } from "./lanes.ts";
+import { createLanes } from "./gates.ts";
 
 test("no more are under way than there are lanes, in the order in which they came, and each is given back once", async () => {
   const lanes = createLanes(2);

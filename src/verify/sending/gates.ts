@@ -1,0 +1,146 @@
+/**
+ * What a call of `verify` waits for and pays before it leaves: the pace, the budget of the rules, a connection, the budget of the
+ * whole run. A target that has stopped answering is waited for here, by all calls together.
+ */
+import type { RunClock } from "../../client/clock.ts";
+import { inFlightMax } from "../../client/transport.ts";
+import { routeOf } from "../../contract/routes.ts";
+import type { Budget } from "../../target/budget.ts";
+import type { Target } from "../../target/target.ts";
+import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
+import { CannotJudge, inconclusive } from "../verdict.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
+import { asNobody, type TestCall } from "./test-call.ts";
+import { type Throttle, wait } from "./throttle.ts";
+
+/** After so many calls in a row without any answer the target is taken to be away. */
+const SILENCE_MAX = 12;
+const RESTART_MAX_MS = 30_000;
+
+/** A limit on calls under way, in order of arrival: one more would wait inside our own client, and look like the target's time. */
+export const createLanes = (count: number): { take(): Promise<() => void> } => {
+  let free = Math.max(1, count);
+  const waiting: (() => void)[] = [];
+  return {
+    take: async () => {
+      if (free > 0) free -= 1;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      let isTaken = true;
+      return () => {
+        if (!isTaken) return;
+        isTaken = false;
+        const next = waiting.shift();
+        if (next === undefined) free += 1;
+        else next();
+      };
+    },
+  };
+};
+
+export type GateParts = {
+  target: Target;
+  clock: RunClock;
+  throttle: Throttle;
+  budget: Budget;
+  /** Budget, highest rate and stop condition of the whole run; not bounded where absent. */
+  runBudget?: BudgetGuard;
+  signal?: AbortSignal;
+  /** `null` for a call without a credential. */
+  secretOf(call: TestCall): Promise<string | null>;
+};
+
+/** A call that may leave now. */
+export type Passed = { secret: string | null; taken: Taken | null; giveBack(): void };
+
+export type Gates = {
+  /** `looking`: let through also where nobody answers, to see whether somebody does again. Throws where the call must not leave. */
+  enter(call: TestCall, looking: boolean): Promise<Passed>;
+  /** Counts what an answer says was spent, and whether the target answers at all. */
+  record(answer: Answer): void;
+};
+
+/** What a call is charged if it is admitted. */
+const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
+  if (route === "sdk.sessions" && product === "tile") return "map_loads";
+  return route === "design.analyze" ? "analyses" : null;
+};
+
+/** `look` makes one call past these gates. */
+export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<unknown>): Gates => {
+  const { target, clock, throttle, budget, runBudget, signal } = parts;
+  const lanes = createLanes(inFlightMax(target));
+  let silent = 0;
+  let returning: Promise<boolean> | null = null;
+
+  const looksForAWhile = async (): Promise<boolean> => {
+    // By the clock: where nothing is refused and nothing answered, each look takes its own time.
+    const endMs = performance.now() + RESTART_MAX_MS;
+    while (performance.now() < endMs) {
+      await wait(1_000, signal);
+      await look(asNobody("design.styles"));
+      if (silent > 0) continue;
+      returning = null;
+      return true;
+    }
+    return false;
+  };
+  /** A target that does not come back within a restart's time is not waited for again. */
+  const answersAgain = (): Promise<boolean> => {
+    returning ??= looksForAWhile();
+    return returning;
+  };
+
+  const takeOfRun = async ({ route, anyway }: TestCall): Promise<Taken | null> => {
+    if (runBudget === undefined) return null;
+    if (anyway === true) {
+      runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+      return null;
+    }
+    const stream = route !== "-" && routeOf(route).stream !== undefined;
+    // Most calls to metered routes must be refused: charged beforehand, a budget of none would end the run with the first.
+    const taken = runBudget.take(clock.nowUs(), { stream });
+    const reason = runBudget.stopped ?? "nothing more may be sent";
+    // Nothing is reserved here, so there is nothing to wait for: what ends one call ends every rule that is left.
+    if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: true });
+    if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
+    return taken;
+  };
+
+  return {
+    enter: async (call, looking) => {
+      const { anyway, atOnce } = call;
+      if (silent >= SILENCE_MAX && !looking && !(await answersAgain()))
+        throw inconclusive("the target has stopped answering");
+      await parts.secretOf(call);
+      // What takes back what was made is sent at once, whatever is left.
+      if (anyway === true) budget.spent.requests += 1;
+      else {
+        if (atOnce !== true) await throttle.turn();
+        signal?.throwIfAborted();
+        budget.take("requests");
+      }
+      // Asked for again: what was minted before a long wait may have ended meanwhile.
+      const secret = await parts.secretOf(call);
+      const giveBack = await lanes.take();
+      try {
+        if (anyway !== true) signal?.throwIfAborted();
+        return { secret, taken: await takeOfRun(call), giveBack };
+      } catch (error) {
+        giveBack();
+        throw error;
+      }
+    },
+    record: (answer) => {
+      const { testCall, status, received } = answer;
+      // In a burst calls may be refused without an answer, one after the other, while the rest is served.
+      if (status !== null) silent = 0;
+      else if (testCall.atOnce !== true) silent += 1;
+      const charge = chargeOf(testCall);
+      if (charge === null) return;
+      // What was admitted unasked is spent all the same; of the run, also what may have been.
+      if (isAdmitted(answer)) budget.spent[charge] += 1;
+      if (isAdmitted(answer) || (status === null && received.sent))
+        runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
+    },
+  };
+};
