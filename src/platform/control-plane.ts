@@ -30,9 +30,9 @@ const bearerCheck = (token: string): ((authorization: string | undefined) => boo
  * returns the settings as they are then.
  */
 export type DeploymentChange = {
-  save?(): Promise<void>;
+  save?(): Promise<unknown>;
   /** Puts back what was before `save`, also where `save` failed and nobody knows what it did. */
-  restore?(): Promise<void>;
+  restore?(): Promise<unknown>;
   apply(): Record<string, unknown>;
 };
 

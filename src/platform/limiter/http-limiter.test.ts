@@ -144,7 +144,9 @@ describe("the link to the limiter", () => {
 describe("an answer that is nonsense admits nobody", () => {
   const good = (take: Take) => ({ charge_id: take.charge_id, verdict: "taken", used: 1, window: "2026-11" });
   const answers: Record<string, (takes: Take[]) => unknown> = {
-    "no list of tokens": (takes) => ({ answers: takes.map(good), tokens: undefined }),
+    "a refusal by a rate that it has none of": (takes) => ({
+      answers: takes.map(({ charge_id }) => ({ charge_id, verdict: "rate_limited", wait_ms: 5 })),
+    }),
     "not JSON": () => "<html>ok</html>",
     nothing: () => "",
     "no answers": () => ({}),
@@ -162,7 +164,7 @@ describe("an answer that is nonsense admits nobody", () => {
       let text = "";
       for await (const chunk of request) text += chunk;
       const answer = answers[name]?.((JSON.parse(text) as { takes: Take[] }).takes);
-      response.end(typeof answer === "string" ? answer : JSON.stringify({ tokens: [], ...(answer as object) }));
+      response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const limiter = createHttpLimiter({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
@@ -178,7 +180,7 @@ describe("an answer that is nonsense admits nobody", () => {
       for await (const chunk of request) text += chunk;
       const { takes } = JSON.parse(text) as { takes: Take[] };
       const answers = takes.map((take, i) => (i === 1 ? { verdict: "?" } : good(take)));
-      response.end(JSON.stringify({ answers, tokens: [] }));
+      response.end(JSON.stringify({ answers }));
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const limiter = createHttpLimiter({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });

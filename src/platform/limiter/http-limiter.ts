@@ -6,8 +6,10 @@ import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnsw
 import { createBatcher, readEach } from "../links/batch.ts";
 import { createJsonClient } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
-import { bundleTakes, MAX_ITEMS, readRefundAnswer } from "./wire.ts";
+import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
+const MAX_ITEMS = 256;
+const REFUNDS_AT_ONCE = 4;
 /** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
 const CONNECTIONS = 64;
 const CONNECT_TIMEOUT_MS = 250;
@@ -19,26 +21,18 @@ export const createHttpLimiter = ({ url, network }: { url: string; network?: Net
   const unavailable = (reason: string, cause?: unknown): LimiterUnavailable =>
     new LimiterUnavailable(`the limiter at ${url} gave no valid answer: ${reason}`, { cause });
 
-  const takes = createBatcher<Take, TakeAnswer>({
-    send: async (items, signal) => {
-      const { body, unpack } = bundleTakes(items);
-      return unpack(await client.request("POST", "/takes", body, signal));
-    },
-    unavailable,
-    maxItems: MAX_ITEMS,
-    maxInFlight: CONNECTIONS,
-  });
-  const refunds = createBatcher<Refund, void>({
-    send: async (items, signal) => {
-      const { answers } = (await client.request("POST", "/refunds", { refunds: items }, signal)) as {
-        answers?: unknown;
-      };
-      return readEach(items, answers, readRefundAnswer);
-    },
-    unavailable,
-    maxItems: MAX_ITEMS,
-    maxInFlight: 4,
-  });
+  const batcher = <Item, Answer>(name: string, maxInFlight: number, read: (item: Item, answer: unknown) => Answer) =>
+    createBatcher<Item, Answer>({
+      send: async (items, signal) => {
+        const reply = (await client.request("POST", `/${name}`, { [name]: items }, signal)) as { answers?: unknown };
+        return readEach(items, reply.answers, read);
+      },
+      unavailable,
+      maxItems: MAX_ITEMS,
+      maxInFlight,
+    });
+  const takes = batcher<Take, TakeAnswer>("takes", CONNECTIONS, readTakeAnswer);
+  const refunds = batcher<Refund, void>("refunds", REFUNDS_AT_ONCE, readRefundAnswer);
 
   return {
     take: (take, budgetMs) => takes.ask(take, budgetMs),

@@ -1,4 +1,7 @@
-/** The limiter's part of a control plane (interface.md section 4), over any limiter: our stores, the service, or Redis. */
+/**
+ * The limiter service: one process whose counts the API replicas share (interface.md section 4). Takes and refunds come in
+ * batches; the ledger and the clock are on the control plane only.
+ */
 import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import { type ControlPart, readClockOffset } from "../control-plane.ts";
@@ -6,8 +9,9 @@ import type { OperableLimiter } from "../limiter.ts";
 import { bodyOf, RequestError, route, type ServiceRoute, startHttpService } from "../links/http-service.ts";
 import type { Network } from "../links/network.ts";
 import { type LimiterStore, localLimiter } from "./store.ts";
-import { meterBody, refundsBody, replyOf, takesBody, takesOfBody } from "./wire.ts";
+import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
+/** The part of a control plane that is the limiter's, over our store or Redis. */
 export const limiterControl = (limiter: OperableLimiter): ControlPart => {
   let offsetMs = 0;
   return {
@@ -21,13 +25,12 @@ export const limiterControl = (limiter: OperableLimiter): ControlPart => {
     deployment: () => ({ clock_offset_ms: offsetMs }),
     readDeployment: (body) => {
       const offset = readClockOffset(body);
-      if (offset === undefined) return { apply: () => ({ clock_offset_ms: offsetMs }) };
       const before = offsetMs;
       return {
-        save: () => limiter.setClockOffset(offset),
-        restore: () => limiter.setClockOffset(before),
+        save: async () => offset !== undefined && limiter.setClockOffset(offset),
+        restore: async () => offset !== undefined && limiter.setClockOffset(before),
         apply: () => {
-          offsetMs = offset;
+          offsetMs = offset ?? before;
           return { clock_offset_ms: offsetMs };
         },
       };
@@ -52,8 +55,9 @@ export const oldestKeptWindow = (nowMs: number): string => {
 
 const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   route("POST", "/takes", async ({ body }) => {
-    const asked = bodyOf(takesBody, body);
-    return replyOf(asked, await store.take(takesOfBody(asked), clock.instant()));
+    const { takes } = bodyOf(takesBody, body);
+    const answers = await store.take(takes, clock.instant());
+    return { answers: takes.map(({ charge_id }, at) => ({ charge_id, ...answers[at] })) };
   }),
   route("POST", "/refunds", async ({ body }) => {
     const { refunds } = bodyOf(refundsBody, body);

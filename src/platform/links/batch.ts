@@ -76,16 +76,8 @@ export const readEach = <Item, Answer>(
   });
 };
 
-/** One is decided while the next is on its way; with fewer, each side would wait for the other. */
-const ENOUGH_IN_FLIGHT = 2;
-/**
- * While so many are under way, an answer is near, and until then more questions gather for the next batch: under load that
- * makes few large batches of many small ones. On a slow link nothing waits longer than this.
- */
-const LINGER_MS = 2;
-
-/** What questions have in common, a request or a deadline: once nobody waits for it, it ends. */
-type Shared = { waiting: number; end(): void };
+/** What waits for one request; once nobody does, the request ends. */
+type Batch = { waiting: number; end(): void };
 
 type Question<Item, Answer> = {
   item: Item;
@@ -93,14 +85,8 @@ type Question<Item, Answer> = {
   resolve(answer: Answer): void;
   reject(error: Error): void;
   settled: boolean;
-  deadline: Shared | null;
-  batch: Shared | null;
-};
-
-const leave = (shared: Shared | null): void => {
-  if (shared === null) return;
-  shared.waiting -= 1;
-  if (shared.waiting === 0) shared.end();
+  cancelDeadline(): void;
+  batch: Batch | null;
 };
 
 const nothing = (): void => {};
@@ -111,14 +97,15 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   let asked: Asked[] = [];
   let queue: Asked[] = [];
   const running = new Set<AbortController>();
-  let sentMs = 0;
-  let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
   const settle = (question: Asked): void => {
     question.settled = true;
-    leave(question.deadline);
-    leave(question.batch);
+    question.cancelDeadline();
+    const { batch } = question;
+    if (batch === null) return;
+    batch.waiting -= 1;
+    if (batch.waiting === 0) batch.end();
   };
 
   const fail = (question: Asked, reason: string, cause?: unknown): void => {
@@ -158,39 +145,18 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   };
 
   const flush = (): void => {
-    clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
-    while (queue.length > 0 && running.size < settings.maxInFlight) {
-      const answerIsNear = running.size >= ENOUGH_IN_FLIGHT && performance.now() - sentMs < LINGER_MS;
-      if (answerIsNear && queue.length < settings.maxItems) {
-        lingering = setTimeout(flush, LINGER_MS);
-        return;
-      }
-      sentMs = performance.now();
-      void dispatch(queue.splice(0, settings.maxItems));
-    }
-  };
-
-  /** Neighbours with one budget have one deadline, because a timer for each would cost more than the question. */
-  const startDeadlines = (questions: readonly Asked[]): void => {
-    for (let from = 0, to = 0; from < questions.length; from = to) {
-      const { budgetMs } = questions[from] as Asked;
-      to += 1;
-      while (questions[to]?.budgetMs === budgetMs) to += 1;
-      const alike = questions.slice(from, to);
-      const end = startDeadline(budgetMs, () => {
-        for (const question of alike) fail(question, `no answer within ${budgetMs} ms`);
-      });
-      const deadline = { waiting: alike.length, end };
-      for (const question of alike) question.deadline = deadline;
-    }
+    while (queue.length > 0 && running.size < settings.maxInFlight) void dispatch(queue.splice(0, settings.maxItems));
   };
 
   const endTurn = (): void => {
-    const questions = asked.filter(({ settled }) => !settled);
+    for (const question of asked) {
+      if (question.settled) continue;
+      const { budgetMs } = question;
+      question.cancelDeadline = startDeadline(budgetMs, () => fail(question, `no answer within ${budgetMs} ms`));
+      queue.push(question);
+    }
     asked = [];
-    startDeadlines(questions);
-    for (const question of questions) queue.push(question);
     flush();
   };
 
@@ -199,7 +165,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
       new Promise((resolve, reject) => {
         if (closed) return reject(settings.unavailable("its client is closed"));
         if (asked.length === 0) setImmediate(endTurn);
-        asked.push({ item, budgetMs, resolve, reject, settled: false, deadline: null, batch: null });
+        asked.push({ item, budgetMs, resolve, reject, settled: false, cancelDeadline: nothing, batch: null });
       }),
     close: () => {
       closed = true;
