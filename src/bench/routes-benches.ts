@@ -1,7 +1,8 @@
 /** Calls with one answer: a read, what is refused early, a session mint. Each against a bare Fastify route. */
+
 import { join } from "node:path";
 import { request } from "undici";
-import { startRedisPart } from "../deployments/redis-part.ts";
+import { startRedisPart } from "../deployments/part.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { ToolError } from "../tools/tool-recipe.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";

@@ -2,7 +2,7 @@
 import { closeSync } from "node:fs";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
-import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import { plannedEmbedded } from "../deployments/tenants.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
 import { replayedLogText } from "../report/replayed-log-text.ts";
 import { wrapped } from "../report/terminal.ts";

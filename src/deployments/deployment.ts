@@ -1,15 +1,26 @@
-/**
- * What a run works on, whoever's it is: reached by its base URL, its control planes and its fault proxies alone. What is
- * known of it beside its target file stands here as facts, so that nothing has to be guessed from what it happens to show.
- */
-
+/** What a run knows of a deployment because it started it: its processes and its stores, to be disturbed. */
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
 import type { BudgetGuard } from "../workload/budget.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
-import type { OwnParts } from "./own-parts.ts";
+import type { Part, RedisPart, RoleStarter, ServePart } from "./part.ts";
 import type { RemoteWatch } from "./remote-watch.ts";
+
+type LimiterStore = { kind: "sqlite"; path: string } | { kind: "redis"; redis: RedisPart };
+
+export type OwnParts = {
+  limiter: Part;
+  keys: Part;
+  apis: readonly Part[];
+  /** Where the limiter keeps its counts. */
+  store: LimiterStore;
+  /** One more replica beside those there are, on the same dependencies. */
+  startApi(name: string): Promise<ServePart>;
+  startRole: RoleStarter;
+  /** Where there are several replicas: what stands before them, each replica by its base URL in the order of `apis`. */
+  front?: { upstreams: readonly string[]; send(upstreams: readonly string[]): Promise<void> };
+};
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";

@@ -1,4 +1,5 @@
 /** The deployment that a target file names. */
+
 import { dirname, resolve } from "node:path";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";

@@ -3,9 +3,14 @@
  * store, as an orchestrator would, so that whoever calls it finds it where it was.
  */
 
-import type { Child } from "../supervision/supervisor.ts";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Role, Urls } from "../platform/start-role.ts";
+import { freePort } from "../supervision/free-port.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import type { Child, Supervisor } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
-import { type LinkProbe, observeLink } from "../tools/link-probe.ts";
+import { httpProbe, type LinkProbe, observeLink, redisProbe } from "../tools/link-probe.ts";
 
 export type Part = {
   readonly name: string;
@@ -100,4 +105,104 @@ export const openPart = async <At>(
     probe: (giveUpMs) => probeOf(at, giveUpMs),
   };
   return { part, at };
+};
+
+export type RedisPart = {
+  part: Part;
+  url: string;
+  /** What its next start is given beside its settings, e.g. to make it slow. */
+  nextArgs: string[];
+};
+
+const REDIS_READY_MS = 10_000;
+const PORT_TRIES = 4;
+const HOST = "127.0.0.1";
+
+const settings = (port: number, folder: string): string[] => [
+  ...["--port", `${port}`, "--bind", HOST, "--dir", folder, "--save", ""],
+  ...["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "notice"],
+];
+
+export const startRedisPart = async (options: {
+  supervisor: Supervisor;
+  path: string;
+  folder: string;
+  log: string;
+}): Promise<RedisPart> => {
+  const { supervisor, path, folder, log } = options;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const nextArgs: string[] = [];
+  const startOn = async (port: number) => {
+    const child = await supervisor.start({
+      name: "limiter",
+      command: path,
+      args: [...settings(port, folder), ...nextArgs],
+      ends: "by-signal",
+      files: { stdout: log, stderr: log },
+    });
+    // It also listens while it reads its files, and refuses everything until it has.
+    await child.waitForLine(nextArgs.length === 0 ? /Ready to accept connections/ : /Server initialized/, {
+      deadlineMs: REDIS_READY_MS,
+    });
+    return { child, at: port };
+  };
+  const launch = async (again: number | null) => {
+    if (again !== null) return startOn(again);
+    for (let tried = 1; ; tried += 1) {
+      try {
+        // redis-server takes 0 for "no port"; another may be quicker than we are.
+        return await startOn(await freePort());
+      } catch (error) {
+        if (tried === PORT_TRIES) throw error;
+      }
+    }
+  };
+  const { part, at } = await openPart("limiter", launch, (port, giveUpMs) => redisProbe(HOST, port, giveUpMs));
+  return { part, url: `redis://${HOST}:${at}`, nextArgs };
+};
+
+type RoleName = Exclude<Role, "all">;
+
+export type ServePart = { part: Part; url: string; control: string };
+
+export type RoleStarter = (name: string, role: RoleName, args: readonly string[]) => Promise<ServePart>;
+
+const SERVE_READY_MS = 20_000;
+const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
+
+const portOf = (url: string): string => new URL(url).port;
+
+/** `secrets` go by the environment; `logOf` says where the output of a process of that name is kept. */
+export const roleStarter = (options: {
+  supervisor: Supervisor;
+  secrets: Record<string, string>;
+  logOf(name: string): string;
+  /** The words of the command that serves a role; `serve` where absent. */
+  serve?: readonly string[] | undefined;
+}): RoleStarter => {
+  const { supervisor, secrets, logOf, serve = ["serve"] } = options;
+  return async (name, role, args) => {
+    const log = logOf(name);
+    const launch = async (again: { url: string; control: string } | null) => {
+      const ports =
+        again === null
+          ? ["--port", "0", "--control-port", "0"]
+          : ["--port", portOf(again.url), "--control-port", portOf(again.control)];
+      const child = await supervisor.start({
+        name,
+        command: process.execPath,
+        args: ["--disable-warning=ExperimentalWarning", ENTRY, ...serve, "--role", role, ...ports, ...args],
+        env: { ...secrets, FLOODGATE_END_WITH_STDIN: "1" },
+        ends: "at-stdin-eof",
+        files: { stderr: log },
+      });
+      const line = await child.waitForLine(/^\{.*\}$/, { deadlineMs: SERVE_READY_MS });
+      const urls = JSON.parse(line) as Urls;
+      return { child, at: { url: urls[role] as string, control: urls.control?.[role] as string } };
+    };
+    const { part, at } = await openPart(name, launch, ({ url }, giveUpMs) =>
+      httpProbe(new URL(url).host, "/health", giveUpMs),
+    );
+    return { part, ...at };
+  };
 };

@@ -4,10 +4,8 @@
  */
 import { controlSend } from "../client/control-planes.ts";
 import type { Target } from "../target/target.ts";
-import type { Deployment } from "./deployment.ts";
-import type { OwnParts } from "./own-parts.ts";
-import type { Part } from "./part.ts";
-import type { ServePart } from "./serve-part.ts";
+import type { Deployment, OwnParts } from "./deployment.ts";
+import type { Part, ServePart } from "./part.ts";
 
 export type Replicated = { deployment: Deployment; close(): Promise<void> };
 

@@ -1,5 +1,4 @@
 /** What the body of a recorded run has to work with; recorded-run.ts makes it. */
-
 import type { Line } from "../history/line.ts";
 import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";

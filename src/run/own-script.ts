@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Deployment } from "../deployments/deployment.ts";
-import { openDeployment } from "../deployments/open-deployment.ts";
+import { openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
 import { type K6Summary, measurementsOf, readSummary, runK6Script } from "../drivers/k6/own-script.ts";

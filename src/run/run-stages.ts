@@ -1,7 +1,7 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 
-import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
-import { openDeployment } from "../deployments/open-deployment.ts";
+import type { EmbeddedWish } from "../deployments/embedded.ts";
+import { openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";

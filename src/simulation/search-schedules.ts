@@ -3,9 +3,9 @@
  * times, so that what is reported is certain and easy to read. A claim that was found broken once is not looked for again.
  */
 import type { Claim } from "../history/run-document.ts";
-import { describeSchedule, drawSchedule, type FaultSchedule } from "./fault-schedule.ts";
-import { shrinkSchedule } from "./shrink-schedule.ts";
-import { isCertain, type PlaySchedule, type Replayed, replaySchedule, type Trial } from "./trial.ts";
+import { type FaultSchedule, describeSchedule, drawSchedule } from "./fault-schedule.ts";
+import { shrinkSchedule } from "./search-schedules.ts";
+import { type PlaySchedule, type Replayed, type Trial, isCertain, replaySchedule } from "./trial.ts";
 
 export type Finding = {
   /** As it was drawn, and its number. */

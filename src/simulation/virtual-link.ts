@@ -4,7 +4,7 @@
  */
 import { type Toxic, type ToxicEcho, whatIsWrongWith } from "../tools/toxics.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
-import { type Packet, socketError, type VirtualSocket } from "./virtual-socket.ts";
+import { type Packet, type VirtualSocket, socketError } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** From one end to the other, in milliseconds. */

@@ -1,10 +1,9 @@
 /** Listeners and connections in this process alone; some of them through links that can be broken. */
+import type { Network } from "../platform/links/network.ts";
+import { HOP_MS, type VirtualLink, VirtualSocket, createVirtualLink, socketError } from "./virtual-network.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import type { Network } from "../platform/links/network.ts";
-import { createVirtualLink, HOP_MS, type VirtualLink } from "./virtual-link.ts";
-import { socketError, VirtualSocket } from "./virtual-socket.ts";
-import type { VirtualTime } from "./virtual-time.ts";
 
 export type VirtualNetwork = Network & {
   /** Puts a link before a listener; returns it with the address that leads through it. */

@@ -6,12 +6,11 @@ import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import type { LimiterStore } from "../platform/limiter/store.ts";
 import type { Parts } from "../platform/parts.ts";
-import { planSeed, type SeedTenant, storeSeed } from "../platform/seed.ts";
+import { type SeedTenant, planSeed, storeSeed } from "../platform/seed.ts";
 import { type Running, startRole } from "../platform/start-role.ts";
 import type { Target } from "../target/target.ts";
 import type { ExploredLink } from "./fault-schedule.ts";
-import type { VirtualLink } from "./virtual-link.ts";
-import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts";
+import { type VirtualLink, type VirtualNetwork, createVirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** In the middle of a month. */

@@ -2,12 +2,10 @@
  * The deployment as one stage needs it: with several replicas, with other tenants, or reached through a proxy that may break
  * the way to it.
  */
-
-import type { Deployment } from "../deployments/deployment.ts";
 import { moveClock } from "../deployments/deployment-clock.ts";
-import type { OwnParts } from "../deployments/own-parts.ts";
+import type { Deployment, OwnParts } from "../deployments/deployment.ts";
 import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
-import { stageTenants } from "../deployments/stage-tenants.ts";
+import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import type { LoadStage } from "./stage-plan.ts";
 

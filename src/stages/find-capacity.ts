@@ -2,7 +2,6 @@
  * Finds the rate that a stage needs where the target file does not state one: a short ramp inside `permits.load_max_rps`,
  * as a stage of its own. What it found is kept with the deployment; where it met no limit, that is said.
  */
-
 import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
@@ -12,8 +11,7 @@ import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { plannedFor, playLoadStage, stageMissing } from "./load-stage.ts";
-import type { LoadStage } from "./stage-plan.ts";
-import { EVERYWHERE, STREAMS } from "./stage-plan.ts";
+import { EVERYWHERE, type LoadStage, STREAMS } from "./stage-plan.ts";
 
 const isOfRamp = (line: Line): line is CallLine =>
   line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";

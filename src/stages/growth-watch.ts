@@ -2,7 +2,6 @@
  * Whether a deployment grows while it is under load for long: memory, sockets, timers, open files. Read from its control plane
  * or, where there is none, by the queries of `observers` of the same names; judged by the slope after the warm-up.
  */
-
 import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { claimOf } from "../history/claim.ts";

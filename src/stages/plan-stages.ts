@@ -1,20 +1,12 @@
 /** What a run of stages would send and spend. Reads the target file and nothing else: no secret, no lock, no folder, no call. */
-
-import { type EmbeddedWish, plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import type { EmbeddedWish } from "../deployments/embedded.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
-import { plannedTenants } from "../deployments/stage-tenants.ts";
+import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import type { FaultCapabilities } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
 import { stageMissing } from "./load-stage.ts";
 import { readTarget } from "./prepare-target.ts";
-import {
-  type DeploymentWish,
-  intentOf,
-  type PlannedStage,
-  planOfStage,
-  type StagesWish,
-  stagesFor,
-} from "./stages-for.ts";
+import { type DeploymentWish, type PlannedStage, type StagesWish, intentOf, planOfStage, stagesFor } from "./stages-for.ts";
 
 export type PlanRequest = DeploymentWish &
   Partial<EmbeddedWish> & {

@@ -1,5 +1,4 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
-
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import { claimOf } from "../history/claim.ts";

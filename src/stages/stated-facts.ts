@@ -1,5 +1,4 @@
 /** What a judge may know of a stage before anything was looked at: what the deployment and its target file state. */
-
 import type { Deployment } from "../deployments/deployment.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 

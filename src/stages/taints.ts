@@ -2,7 +2,6 @@
  * What somebody else did to a deployment during a stage: a restart, a replica more or fewer, charges of calls that are not
  * ours. The stage may show their doing in place of the fault's, so it is in doubt.
  */
-
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { TenantFacts } from "../history/stage-facts.ts";

@@ -1,5 +1,4 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
-
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/fresh-connection.ts";
 import type { Deployment } from "../deployments/deployment.ts";

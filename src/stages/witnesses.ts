@@ -2,7 +2,6 @@
  * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
  * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
  */
-
 import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";

@@ -1,9 +1,10 @@
 /** A real process is killed, stopped and ended in order, seen to be, and brought back on its port. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { OwnParts } from "../../deployments/own-parts.ts";
+import type { OwnParts } from "../../deployments/deployment.ts";
 import { openPart, type Part } from "../../deployments/part.ts";
 import { Journal, openEffects, readJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";

@@ -1,6 +1,6 @@
 /** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
 import { readGauges } from "../../client/control-planes.ts";
-import type { OwnParts } from "../../deployments/own-parts.ts";
+import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part } from "../../deployments/part.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";

@@ -1,12 +1,13 @@
 /** Each error of Redis, on a server of our own: a write meets it, it is proved, and it is gone after the heal. */
+
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { OwnParts } from "../../deployments/own-parts.ts";
-import { type RedisPart, startRedisPart } from "../../deployments/redis-part.ts";
+import type { OwnParts } from "../../deployments/deployment.ts";
+import { type RedisPart, startRedisPart } from "../../deployments/part.ts";
 import { Journal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";

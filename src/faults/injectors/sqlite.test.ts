@@ -1,4 +1,5 @@
 /** Errors of an SQLite store: what a process meets that writes, and that it is over after the heal. */
+
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -76,6 +76,11 @@ export const readEach = <Item, Answer>(
   });
 };
 
+/** One batch is decided while the next is on its way; with fewer, each side would wait for the other. */
+const ENOUGH_IN_FLIGHT = 2;
+/** So long questions gather for a fuller batch while enough are under way: an answer is near then. */
+const LINGER_MS = 2;
+
 /** What waits for one request; once nobody does, the request ends. */
 type Batch = { waiting: number; end(): void };
 
@@ -97,6 +102,8 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   let asked: Asked[] = [];
   let queue: Asked[] = [];
   const running = new Set<AbortController>();
+  let sentMs = 0;
+  let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
   const settle = (question: Asked): void => {
@@ -145,8 +152,17 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   };
 
   const flush = (): void => {
+    clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
-    while (queue.length > 0 && running.size < settings.maxInFlight) void dispatch(queue.splice(0, settings.maxItems));
+    while (queue.length > 0 && running.size < settings.maxInFlight) {
+      const answerIsNear = running.size >= ENOUGH_IN_FLIGHT && performance.now() - sentMs < LINGER_MS;
+      if (answerIsNear && queue.length < settings.maxItems) {
+        lingering = setTimeout(flush, LINGER_MS);
+        return;
+      }
+      sentMs = performance.now();
+      void dispatch(queue.splice(0, settings.maxItems));
+    }
   };
 
   const endTurn = (): void => {

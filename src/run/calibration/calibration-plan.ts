@@ -1,5 +1,4 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
-
 import type { Deployment } from "../../deployments/deployment.ts";
 import { capabilitiesOf } from "../../faults/capabilities.ts";
 import { consequencesOf } from "../../faults/disturbance.ts";

@@ -4,8 +4,8 @@
  */
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { startEmbedded } from "../../deployments/embedded.ts";
-import { loadTenants } from "../../deployments/embedded-tenants.ts";
+import { openEmbedded } from "../../deployments/embedded.ts";
+import type { RunEvents } from "../../deployments/run-context.ts";
 import { Journal, readJournal } from "../../supervision/journal.ts";
 import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
@@ -30,16 +30,15 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
   const run = makeRunFolder({ profile: "theirs", now: new Date(), reports: folder, out: join(folder, "theirs") });
   const journal = new Journal(run.pathOf("journal.ndjson"), redactor);
   const supervisor = await Supervisor.open({ journal, watchdog: null });
-  const { target, toxiproxy, links } = await startEmbedded({
-    supervisor,
-    redactor,
-    folder: run,
-    toxiproxyCommand: [toxiproxyPath],
-    seed: 1,
-    tenants: loadTenants(12),
+  const quiet = { step: () => undefined } as unknown as RunEvents;
+  const theirs = { supervisor, folder: run, seed: 1, events: quiet, toolOrStandIn: async () => toxiproxyPath };
+  const { target, faults } = await openEmbedded(theirs, { limiter: "sqlite" });
+  const control = faults?.toxiproxy as Toxiproxy;
+  await control.createProxy({
+    name: "stranger",
+    listen: "127.0.0.1:0",
+    upstream: faults?.links.limiter?.listen as string,
   });
-  const control = toxiproxy.toxiproxy;
-  await control.createProxy({ name: "stranger", listen: "127.0.0.1:0", upstream: links.limiter });
   await control.proxy("stranger").addToxic({
     name: "theirs",
     type: "latency",

@@ -1,8 +1,8 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
 
-import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
+import type { EmbeddedWish } from "../../deployments/embedded.ts";
+import { openDeployment } from "../../deployments/embedded.ts";
 import { remoteProxy } from "../../deployments/from-target.ts";
-import { openDeployment } from "../../deployments/open-deployment.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { doubt } from "../../history/claim.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";

@@ -1,7 +1,7 @@
 /** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
 
-import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
-import { openDeployment } from "../../deployments/open-deployment.ts";
+import type { EmbeddedWish } from "../../deployments/embedded.ts";
+import { openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";

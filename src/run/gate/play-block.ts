@@ -2,7 +2,6 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
-
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { plannedEmbedded } from "./embedded-deployment.ts";
-import { plannedTenants } from "./stage-tenants.ts";
+import { plannedEmbedded, plannedTenants } from "./tenants.ts";
 
 const target = plannedEmbedded();
 const orgs = (wish: Parameters<typeof plannedTenants>[0]): string[] =>

@@ -1,0 +1,110 @@
+/**
+ * Who calls a deployment of ours: load tenants that are never refused for what they are, quota tenants whose allowance a stage
+ * can use up, and those of one stage where its tenants at large do not fit. Numbers fit the stages of `run smoke` and two cores.
+ */
+import { controlSend } from "../client/control-planes.ts";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
+import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
+import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
+import { planSeed, type Seed, type SeedTenant } from "../platform/seed.ts";
+import { redactor } from "../supervision/redaction.ts";
+import type { Target } from "../target/target.ts";
+
+const LOAD_TENANTS = 12;
+const numbered = (letter: string, at: number): string => `org_${letter}${String(at + 1).padStart(2, "0")}`;
+
+/** Paid, with an allowance that no stage can reach. */
+export const loadTenants = (count = LOAD_TENANTS): SeedTenant[] =>
+  Array.from({ length: count }, (_, at) => ({ org: numbered("t", at), tier: "Pro", allowance: 1_000_000, used: 0 }));
+
+/** Three Free tenants stop at their allowance, two paid ones at five times it; one of each begins in the middle. */
+const QUOTA_TENANTS: readonly SeedTenant[] = [
+  { org: "org_q01", tier: "Free", allowance: 60, used: 0 },
+  { org: "org_q02", tier: "Free", allowance: 40, used: 15 },
+  { org: "org_q03", tier: "Free", allowance: 25, used: 0 },
+  { org: "org_q04", tier: "Pro", allowance: 20, used: 0 },
+  { org: "org_q05", tier: "Pro", allowance: 12, used: 20 },
+];
+export const embeddedTenants = (): SeedTenant[] => [...loadTenants(), ...QUOTA_TENANTS];
+
+/** What the target file of a reference deployment says, whoever starts it. */
+export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "name"> & Partial<Target>): Target => ({
+  schema: "floodgate/target@1",
+  base_url: base,
+  key_management_url: base,
+  tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
+  shedding: "fixed",
+  stream_end: REFERENCE_STREAM_ENDS,
+  limits: EMBEDDED_LIMITS,
+  permits: { writes: true, quota_burn: true, chaos: true },
+  tenants: seed.target.tenants,
+  credentials: seed.target.credentials as NonNullable<Target["credentials"]>,
+  ...more,
+});
+
+/** `adminSecret`: what the deployment signs the tokens of organization admins with. */
+export const seedNow = (tenants: readonly SeedTenant[], adminSecret: string): Seed => {
+  const nowMs = Date.now();
+  return planSeed(tenants, {
+    makeSecret,
+    adminToken: (org) => mintAdminToken({ secret: adminSecret, org, nowMs }),
+    nowMs,
+  });
+};
+
+/** Stores a seed through the key service's control plane, as an operator would. */
+export const sendSeed = async (control: string, { organizations, keys }: Seed): Promise<void> => {
+  for (const { secret } of keys) redactor.register(secret);
+  for (const organization of organizations) await controlSend("POST", `${control}/orgs`, organization);
+  for (const key of keys) await controlSend("POST", `${control}/keys`, key);
+};
+
+/** For a plan, before anything is started: no secret is one. */
+const plannedSeed = (tenants: readonly SeedTenant[]): Seed =>
+  planSeed(tenants, { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 });
+
+/** What is known of the embedded deployment before it is started: enough for a plan. */
+export const plannedEmbedded = (): Target => {
+  const control = { api: ["http://127.0.0.1"] };
+  return referenceTarget("http://127.0.0.1/v1", plannedSeed(embeddedTenants()), { name: "embedded", control });
+};
+
+/** Three tenants alone, or organizations with one map load left beside the others; absent: those of the whole run. */
+type Tenants = "few" | "last-units" | undefined;
+
+/** So few that calls of one key meet. */
+const FEW = 3;
+/** As many as come to their last unit one after the other, before, while and after a fault is in. */
+const LAST_UNITS = 24;
+
+/** One map load left, of Free's allowance and of five times a paid one. */
+const LAST_UNIT_TENANTS = Array.from({ length: LAST_UNITS }, (_, at): SeedTenant => {
+  const org = numbered("u", at);
+  return at % 2 === 0 ? { org, tier: "Free", allowance: 1, used: 0 } : { org, tier: "Pro", allowance: 1, used: 4 };
+});
+
+const withMore = (target: Target, { target: { tenants } }: Seed): Target => ({
+  ...target,
+  tenants: [...(target.tenants ?? []), ...tenants],
+});
+
+/** What a plan may know of the stage's target before anything is started. */
+export const plannedTenants = (wish: Tenants, target: Target): Target => {
+  if (wish === "last-units") return withMore(target, plannedSeed(LAST_UNIT_TENANTS));
+  return wish === "few" ? { ...target, tenants: (target.tenants ?? []).slice(0, FEW) } : target;
+};
+
+/** Made anew by the operator each time. Of a deployment of ours, whose key service can be operated. */
+export const stageTenants = async (wish: Tenants, target: Target): Promise<Target> => {
+  const control = target.control?.keys;
+  if (wish !== "last-units" || control === undefined || control === null) return plannedTenants(wish, target);
+  const { organizations, keys, ...rest } = seedNow(LAST_UNIT_TENANTS, "nobody");
+  const own = new Set(LAST_UNIT_TENANTS.map(({ org }) => org));
+  const seed: Seed = {
+    ...rest,
+    organizations: organizations.filter(({ id }) => own.has(id)),
+    keys: keys.filter(({ org_id }) => own.has(org_id)),
+  };
+  await sendSeed(control, seed);
+  return withMore(target, seed);
+};
