@@ -1,5 +1,4 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
-
 import { routeOf } from "../contract/routes.ts";
 import { LINK_FAULTS } from "../faults/link-faults.ts";
 import type { Claim } from "../history/run-document.ts";

@@ -1,6 +1,6 @@
+import { expect, test } from "vitest";
 import type { FaultEvent, FaultSchedule } from "./fault-schedule.ts";
 import { shrinkSchedule } from "./search-schedules.ts";
-import { expect, test } from "vitest";
 
 const event = (fault: string, atMs: number, forMs = 1_600): FaultEvent => ({ link: "limiter", fault, atMs, forMs });
 const FIVE: FaultSchedule = {

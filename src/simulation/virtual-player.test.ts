@@ -1,4 +1,5 @@
 /** The whole platform in virtual time, in its thread: the faults do what they are called, and planted mutants are found. */
+
 import { afterAll, describe, expect, test } from "vitest";
 import { EXPERIMENTS } from "../faults/experiments.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";

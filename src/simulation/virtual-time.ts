@@ -25,39 +25,22 @@ export type VirtualTime = {
   waitsForReal: boolean;
 };
 
-/** The earliest first: a binary heap. */
+/** The latest first, so that the next one is popped. */
 const createQueue = () => {
-  const heap: Entry[] = [];
+  const entries: Entry[] = [];
   const isBefore = (a: Entry, b: Entry): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
-  const swap = (i: number, j: number): void => {
-    [heap[i], heap[j]] = [heap[j] as Entry, heap[i] as Entry];
-  };
   return {
     push: (entry: Entry): void => {
-      let at = heap.push(entry) - 1;
-      while (at > 0) {
-        const parent = (at - 1) >> 1;
-        if (!isBefore(heap[at] as Entry, heap[parent] as Entry)) break;
-        swap(at, parent);
-        at = parent;
+      let [low, high] = [0, entries.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (isBefore(entry, entries[middle] as Entry)) low = middle + 1;
+        else high = middle;
       }
+      entries.splice(low, 0, entry);
     },
-    pop: (): Entry | undefined => {
-      const first = heap[0];
-      const last = heap.pop();
-      if (first === undefined || last === undefined || heap.length === 0) return first;
-      heap[0] = last;
-      for (let at = 0; ; ) {
-        let least = at;
-        for (const child of [2 * at + 1, 2 * at + 2]) {
-          if (child < heap.length && isBefore(heap[child] as Entry, heap[least] as Entry)) least = child;
-        }
-        if (least === at) return first;
-        swap(at, least);
-        at = least;
-      }
-    },
-    clear: (): void => void heap.splice(0),
+    pop: (): Entry | undefined => entries.pop(),
+    clear: (): void => void entries.splice(0),
   };
 };
 

@@ -1,19 +1,18 @@
 /** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
-
-import type { buildConnector } from "undici";
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
 import { makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
-import type { Network } from "../platform/links/network.ts";
+import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
@@ -29,17 +28,6 @@ const DRAIN_MS = 20_000;
 const POLL_MS = 20;
 /** In virtual time; a schedule with its recovery and drain takes some thirty seconds. */
 const TRIAL_MS = 600_000;
-
-const connectorOf =
-  ({ connect }: Network): buildConnector.connector =>
-  ({ hostname, port }, callback) => {
-    const socket = connect({ host: hostname, port: Number(port) });
-    const failed = (error: Error): void => callback(error, null);
-    socket.once("error", failed).once("connect", () => {
-      socket.off("error", failed);
-      callback(null, socket);
-    });
-  };
 
 /** Puts each fault in at its moment and takes it away again, as lines say. */
 const breakLinks = (
@@ -93,7 +81,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   const story = STORIES.get(schedule.story);
   if (story === undefined) throw new Error(`there is no story "${schedule.story}"`);
   const clock: RunClock = { nowUs: () => Math.round(time.nowMs() * 1000), errorUs: 0 };
-  const { target } = platform;
+  const [target] = platform.targets as [Target];
   const view = viewOf(target);
   const lines: Line[] = [];
   const onLine = (line: Line): void => void lines.push(line);
@@ -131,7 +119,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   await client.close();
   const endMs = time.nowMs();
   const isDrained = (): boolean => {
-    const gauges = platform.running.gauges();
+    const gauges = platform.apis[0]?.gauges();
     return gauges !== undefined && gauges.unsettled === 0 && (gauges.in_flight === 0 || gauges.sockets === 0);
   };
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
@@ -148,7 +136,9 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     faults: schedule.events.length > 0,
     drained: isDrained(),
     recovery_deadline_ms: RECOVERY_MS,
-    ...platform.witnesses(idRun),
+    counts: platform.counts(idRun),
+    gauges: [platform.apis[0]?.gauges() as Gauges],
+    ledger: platform.ledger(idRun),
     texts: [{ name: "the platform's log", text: platform.log() }],
     key_lookups: lookupsAfter(lines, platform.lookupsMs, endMs) ?? [],
   };

@@ -148,7 +148,7 @@ const benchOf = (
     send,
     target: targets[0] as Target,
     running: apis[0] as Running,
-    lookups: deployment.lookups,
+    lookups: () => deployment.lookupsMs.length,
     sendAll: async (steps, atOnce = MANY) => {
       const answers: Sent[] = [];
       const next = steps.entries();

@@ -66,6 +66,8 @@ export type ApiService = {
   url: string;
   control: ControlPart;
   gauges(): Gauges;
+  /** As `GET /counts?run=`. */
+  counts(run: string): Record<string, Record<string, number>>;
   /** For an operator in the same process: capacity that drops or recovers. */
   inference: Inference;
   log: Logger;
@@ -169,6 +171,7 @@ export const startApiService = async (
     url,
     control: apiControl(context, gauges),
     gauges,
+    counts: (run) => context.counts.of(run),
     inference: context.inference,
     log,
     close: async () => {

@@ -1,5 +1,4 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
-
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturb.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";

@@ -1,0 +1,126 @@
+/**
+ * The reference deployment in this process: three services over the links of a network, one or more API replicas, demo data,
+ * and what a judge may know of it beforehand. For trials, which spoil its parts, and for the simulation, whose network is
+ * virtual.
+ */
+import { knowControlToken } from "../client/control-planes.ts";
+import type { LedgerLine } from "../history/line.ts";
+import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import type { LimiterStore } from "../platform/limiter/store.ts";
+import type { Parts } from "../platform/parts.ts";
+import { type SeedTenant, storeSeed } from "../platform/seed.ts";
+import { type Links, type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
+import type { Target } from "../target/target.ts";
+import { referenceTarget, seedNow } from "./tenants.ts";
+
+export type InProcess = {
+  /** The first one has the services as well. */
+  apis: readonly Running[];
+  /** One for each replica. */
+  targets: readonly Target[];
+  tenants: Record<string, TenantFacts>;
+  /** Of all roles. */
+  log(): string;
+  /** When the key service was asked for a record, as `nowMs` says. */
+  lookupsMs: readonly number[];
+  counts(idRun: string): NonNullable<StageFacts["counts"]>;
+  ledger(idRun: string): LedgerLine[];
+  close(): Promise<void>;
+};
+
+type Kept = { limiter?: LimiterStore; lookupsMs: number[] };
+
+/** The parts with what they keep laid open, whatever a mutant has made of them. */
+const observed = (parts: Parts, kept: Kept, nowMs: () => number): Parts => ({
+  ...parts,
+  limiterStore: (store) => {
+    kept.limiter = parts.limiterStore(store);
+    return kept.limiter;
+  },
+  keyStore: (healthy) => {
+    const store = parts.keyStore(healthy);
+    const counted =
+      <A, B>(look: (name: A) => B) =>
+      (name: A): B => {
+        kept.lookupsMs.push(nowMs());
+        return look(name);
+      };
+    return { ...store, byHash: counted(store.byHash), byId: counted(store.byId) };
+  },
+});
+
+export const startInProcess = async (options: {
+  name: string;
+  parts: Parts;
+  /** Of every replica, for services as well. */
+  role: RoleOptions;
+  /** In place of direct links. */
+  links?: (services: { keys: string; limiter: string }) => Links | Promise<Links>;
+  replicas?: number;
+  tenants: readonly SeedTenant[];
+  /** What the target says beside addresses and credentials. */
+  target: Partial<Target>;
+  nowMs?: () => number;
+}): Promise<InProcess> => {
+  const { name, replicas = 1, nowMs = () => performance.now() } = options;
+  const kept: Kept = { lookupsMs: [] };
+  const parts = observed(options.parts, kept, nowMs);
+  let log = "";
+  const adminSecret = `admin-${name}`.padEnd(32, "a");
+  const role: RoleOptions = {
+    sessionSecret: `session-${name}`.padEnd(32, "s"),
+    adminSecret,
+    logTo: {
+      write: (text) => {
+        log += text;
+      },
+    },
+    ...options.role,
+  };
+  const apis: Running[] = [];
+  const start = async (...what: Parameters<typeof startRole>): Promise<Running> => {
+    const running = await startRole(...what);
+    apis.push(running);
+    const control = running.urls.control?.api;
+    if (control !== undefined) knowControlToken(control, running.controlToken as string);
+    return running;
+  };
+  const close = async (): Promise<void> => {
+    for (const api of apis.toReversed()) await api.close();
+  };
+  try {
+    const first = await start("all", { ...role, links: options.links }, parts);
+    const { keys, limiter } = first.urls as { keys: string; limiter: string };
+    while (apis.length < replicas) await start("api", { ...role, keys, limiter }, parts);
+    const administration = first.administration as NonNullable<Running["administration"]>;
+    const seed = seedNow(options.tenants, adminSecret);
+    await storeSeed(seed, administration.keys, administration.limiter);
+    const control = first.urls.control?.api;
+    const targetOf = ({ urls }: Running): Target =>
+      referenceTarget(urls.api as string, seed, {
+        name,
+        ...(control === undefined
+          ? {}
+          : { control: { keys: control, limiter: control, api: [urls.control?.api as string] } }),
+        ...options.target,
+      });
+    return {
+      apis,
+      targets: apis.map(targetOf),
+      tenants: Object.fromEntries(
+        seed.organizations.map(({ id, tier, map_load_allowance = 0, map_loads_used }) => [
+          id,
+          { tier, allowance: map_load_allowance, used_at_start: map_loads_used },
+        ]),
+      ),
+      log: () => log,
+      lookupsMs: kept.lookupsMs,
+      counts: (idRun) => first.api?.counts(idRun) ?? {},
+      ledger: (idRun) => [...((kept.limiter as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
