@@ -2,8 +2,9 @@
  * The deployment as one stage needs it: with several replicas, with other tenants, or reached through a proxy that may break
  * the way to it.
  */
-import { moveClock } from "../deployments/deployment-clock.ts";
+
 import type { Deployment, OwnParts } from "../deployments/deployment.ts";
+import { moveClock } from "../deployments/deployment-clock.ts";
 import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";

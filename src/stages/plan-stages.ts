@@ -6,7 +6,14 @@ import type { FaultCapabilities } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
 import { stageMissing } from "./load-stage.ts";
 import { readTarget } from "./prepare-target.ts";
-import { type DeploymentWish, type PlannedStage, type StagesWish, intentOf, planOfStage, stagesFor } from "./stages-for.ts";
+import {
+  type DeploymentWish,
+  intentOf,
+  type PlannedStage,
+  planOfStage,
+  type StagesWish,
+  stagesFor,
+} from "./stages-for.ts";
 
 export type PlanRequest = DeploymentWish &
   Partial<EmbeddedWish> & {

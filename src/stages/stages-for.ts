@@ -1,15 +1,15 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
 import { plannedTenants } from "../deployments/tenants.ts";
 import type { Disturbance } from "../faults/disturbance.ts";
-import type { Intent } from "../target/target-guard.ts";
 import type { Target } from "../target/target.ts";
+import type { Intent } from "../target/target-guard.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify } from "../verify/planning/plan.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
 import { plannedFor } from "./load-stage.ts";
-import { type StagePlan, type SuiteFor, type VerifyStage, shortened } from "./stage-plan.ts";
+import { type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 
 export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
 

@@ -1,12 +1,12 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
 import { plannedEmbedded } from "../../deployments/tenants.ts";
 import { HOLDS_ALWAYS } from "../../faults/experiments.ts";
-import { type Component, type Fault, aboutFault, faultKey } from "../../faults/fault.ts";
+import { aboutFault, type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
 import { wrapped } from "../../report/terminal.ts";
 import { experimentsFor } from "../../run/experiments/chosen.ts";
-import { readTargetFile } from "../../target/target-file.ts";
 import type { Target } from "../../target/target.ts";
+import { readTargetFile } from "../../target/target-file.ts";
 import { printShown } from "./output.ts";
 
 const about = (fault: Fault, target: Target | null): { what: string; stream: string } =>

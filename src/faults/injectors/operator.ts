@@ -1,7 +1,7 @@
 /** What an operator does to a service that works: makes it slower, replaces its replicas, lets a new month begin. */
 import { controlSend } from "../../client/control-planes.ts";
-import { moveClock, offsetBeforeMonthMs } from "../../deployments/deployment-clock.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
+import { moveClock, offsetBeforeMonthMs } from "../../deployments/deployment-clock.ts";
 import type { Target } from "../../target/target.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
 import type { Fault } from "../fault.ts";

@@ -2,16 +2,17 @@
  * Errors of the store that the limiter keeps its counts in, brought about from outside the process that uses it. Redis counts
  * each kind of error that it answers with, which proves that a call met one.
  */
+
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import { promisify } from "node:util";
+import { Redis } from "ioredis";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Fault } from "../fault.ts";
 import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
-import { Redis } from "ioredis";
-import { execFile } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { DatabaseSync } from "node:sqlite";
-import { promisify } from "node:util";
 
 type StoreFault = Extract<Fault, { by: "store" }>["fault"];
 

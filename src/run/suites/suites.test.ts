@@ -1,3 +1,4 @@
+import { expect, test } from "vitest";
 import { OUTCOMES } from "../../contract/refusals.ts";
 import { plannedEmbedded } from "../../deployments/tenants.ts";
 import { LINK_FAULTS } from "../../faults/link-faults.ts";
@@ -5,7 +6,6 @@ import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { isIncidental, shortened } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { SUITES } from "./suites.ts";
-import { expect, test } from "vitest";
 
 const given = { target: plannedEmbedded(), embedded: true };
 const suites = [...SUITES.values()].map((suite) => [suite.name, suite.stages(given)] as const);
