@@ -129,20 +129,17 @@ const chaos = async (options: ChaosOptions, command: Command): Promise<Judging |
 
 export const chaosCommand = (): Command =>
   judgingCommand<ChaosOptions>(
-    excluding(
-      new Command("chaos")
-        .description("break something under load, see what callers get, heal it, see it recover")
-        .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
-        .option("--list", "every experiment: what it breaks and what must hold")
-        .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
-        .option("--for <time>", "how long to explore (default: 10m)", seconds)
-        .option("--real", "explore on real links: toxiproxy and the embedded deployment")
-        .addOption(limiterOption())
-        .option("--short", "of all, four: each dependency refused, and its replies lost")
-        .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
-        .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
-        .addHelpText("after", HELP),
-      EXCLUSIONS,
-    ),
+    excluding(new Command("chaos"), EXCLUSIONS)
+      .description("break something under load, see what callers get, heal it, see it recover")
+      .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
+      .option("--list", "every experiment: what it breaks and what must hold")
+      .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
+      .option("--for <time>", "how long to explore (default: 10m)", seconds)
+      .option("--real", "explore on real links: toxiproxy and the embedded deployment")
+      .addOption(limiterOption())
+      .option("--short", "of all, four: each dependency refused, and its replies lost")
+      .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
+      .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
+      .addHelpText("after", HELP),
     chaos,
   );

@@ -82,13 +82,11 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
 };
 
 export const doctorCommand = (): Command =>
-  excluding(
-    new Command("doctor")
-      .description("look at tools, this machine and, with --target, a target file")
-      .option("--target <file>", "also try each role of this target file once (at most 60 calls)", once)
-      .option(...I_OWN)
-      .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
-      .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
-      .option("--json", "print what was found as JSON on stdout"),
-    [["precise", "!calibrate", "--precise is a way to --calibrate; give both"]],
-  ).action(doctor);
+  excluding(new Command("doctor"), [["precise", "!calibrate", "--precise is a way to --calibrate; give both"]])
+    .description("look at tools, this machine and, with --target, a target file")
+    .option("--target <file>", "also try each role of this target file once (at most 60 calls)", once)
+    .option(...I_OWN)
+    .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
+    .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
+    .option("--json", "print what was found as JSON on stdout")
+    .action(doctor);

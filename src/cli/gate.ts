@@ -112,27 +112,24 @@ const isRecorded = async (options: GateOptions): Promise<boolean> => {
 
 export const gateCommand = (): Command => {
   const command = judgingCommand<GateOptions>(
-    excluding(
-      new Command("gate")
-        .description("compare two deployments: is the head worse than the base?")
-        .option("--base <file>", "target file of the deployment that is known", once)
-        .option("--head <file>", "target file of the deployment that may be worse", once)
-        .option("--scenario <name>", "what is played", GATE_SCENARIO)
-        .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
-        .option(
-          "--pairs <n>",
-          `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
-          whole(1, PAIRS_MOST),
-        )
-        .option("--before <run...>", "run folders of what is known")
-        .option("--after <run...>", "run folders of what may be worse")
-        .option("--baseline <file>", "a saved baseline, compared with --run")
-        .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
-        .option("--save-baseline <file>", "write the figures of --run as a baseline")
-        .option("--reason <text>", "why this is the baseline; kept in the file")
-        .addHelpText("after", EXPLAINED),
-      EXCLUSIONS,
-    ),
+    excluding(new Command("gate"), EXCLUSIONS)
+      .description("compare two deployments: is the head worse than the base?")
+      .option("--base <file>", "target file of the deployment that is known", once)
+      .option("--head <file>", "target file of the deployment that may be worse", once)
+      .option("--scenario <name>", "what is played", GATE_SCENARIO)
+      .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
+      .option(
+        "--pairs <n>",
+        `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
+        whole(1, PAIRS_MOST),
+      )
+      .option("--before <run...>", "run folders of what is known")
+      .option("--after <run...>", "run folders of what may be worse")
+      .option("--baseline <file>", "a saved baseline, compared with --run")
+      .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
+      .option("--save-baseline <file>", "write the figures of --run as a baseline")
+      .option("--reason <text>", "why this is the baseline; kept in the file")
+      .addHelpText("after", EXPLAINED),
     async (options) => {
       if (await isRecorded(options)) return null;
       const { base, head, iOwn: owned = [], scenario, rate: ratePerS, pairs } = options;

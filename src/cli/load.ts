@@ -141,34 +141,29 @@ const load = async (options: LoadOptions, { processedArgs }: Command): Promise<J
 
 export const loadCommand = (): Command =>
   judgingCommand<LoadOptions>(
-    excluding(
-      new Command("load")
-        .description("play one scenario, or a k6 script of your own")
-        .argument("[scenario]", "its name; all are listed where none is given")
-        .argument("[k6-arguments...]", "after --script FILE and --: for k6")
-        .addOption(choice("--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]))
-        .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
-        .option("--duration <length>", "such as 15s or 2m", seconds)
-        .addOption(choice("--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]))
-        .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
-        .addOption(
-          choice("--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES),
-        )
-        .option(
-          "--time-field <name>",
-          "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column",
-        )
-        .option("--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %")
-        .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
-        .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
-        .option(
-          "--precise",
-          "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core",
-        )
-        .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
-        .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
-        .option("--short", "a fifth of the time, for a first look"),
-      EXCLUSIONS,
-    ),
+    excluding(new Command("load"), EXCLUSIONS)
+      .description("play one scenario, or a k6 script of your own")
+      .argument("[scenario]", "its name; all are listed where none is given")
+      .argument("[k6-arguments...]", "after --script FILE and --: for k6")
+      .addOption(choice("--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]))
+      .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
+      .option("--duration <length>", "such as 15s or 2m", seconds)
+      .addOption(choice("--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]))
+      .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
+      .addOption(choice("--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES))
+      .option(
+        "--time-field <name>",
+        "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column",
+      )
+      .option("--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %")
+      .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
+      .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
+      .option(
+        "--precise",
+        "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core",
+      )
+      .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
+      .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
+      .option("--short", "a fifth of the time, for a first look"),
     load,
   );

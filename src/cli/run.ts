@@ -25,15 +25,12 @@ Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
 
 export const runCommand = (): Command =>
   judgingCommand<RunOptions>(
-    excluding(
-      new Command("run")
-        .description("play a suite: rules, load and faults, judged and reported")
-        .argument("[suite]", `one of ${NAMES}`, "smoke")
-        .addOption(limiterOption())
-        .option("--short", "stages of minutes take a fifth of their time, for a first look")
-        .addHelpText("after", EXPLAINED),
-      [EMBEDDED_ALONE],
-    ),
+    excluding(new Command("run"), [EMBEDDED_ALONE])
+      .description("play a suite: rules, load and faults, judged and reported")
+      .argument("[suite]", `one of ${NAMES}`, "smoke")
+      .addOption(limiterOption())
+      .option("--short", "stages of minutes take a fifth of their time, for a first look")
+      .addHelpText("after", EXPLAINED),
     ({ limiter, short = false, target: targetFile, iOwn: owned = [] }, { processedArgs: [name] }) => {
       const suite = SUITES.get(name);
       if (suite === undefined) {

@@ -55,16 +55,15 @@ const serveCommand = (): Command =>
 
 const exploreCommand = (): Command =>
   recordingOptions(
-    excluding(
-      new Command("explore")
-        .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
-        .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
-        .option("--schedules <n>", "end after so many", whole(1))
-        .option("--for <time>", "end after so long (default: 10m)", seconds)
-        .option("--real", "on real links: toxiproxy and the embedded deployment")
-        .addOption(limiterOption()),
-      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
-    ),
+    excluding(new Command("explore"), [
+      ["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"],
+    ])
+      .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
+      .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
+      .option("--schedules <n>", "end after so many", whole(1))
+      .option("--for <time>", "end after so long (default: 10m)", seconds)
+      .option("--real", "on real links: toxiproxy and the embedded deployment")
+      .addOption(limiterOption()),
   ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
     const mutant = options.mutant === undefined ? null : mutantCalled(options.mutant).name;
     const wish = { ...exploreWish(options), mutant, most: options.schedules };

@@ -4,7 +4,7 @@ import type { InferenceOptions } from "../../platform/inference.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
-import { choice, excluding, notNegative, positive, upTo, whole } from "./checks.ts";
+import { choice, type Exclusion, excluding, notNegative, positive, upTo, whole } from "./checks.ts";
 
 type Change = InferenceOptions["changes"][number];
 
@@ -70,68 +70,63 @@ falls while calls wait longer than --tolerated-wait-ms for a slot and grows whil
 it is used, K at most. Below the limit every call is admitted; at the limit only
 those of an organization that holds less than its share of it.`;
 
+const EXCLUSIONS: readonly Exclusion[] = [
+  ["tenants", "!write-target", "--tenants needs --write-target FILE: without it nobody knows the tenants' keys"],
+  ["target-from", "!write-target", "--target-from needs --write-target FILE: it is the rest of that file"],
+  ["tls-cert tls-key", "!tls-cert !tls-key", "--tls-cert and --tls-key belong together: give both or neither"],
+];
+
 /** Adds all options of `serve`, with the defaults of the platform. */
 export const addServeOptions = (command: Command): Command =>
-  excluding(
-    command
-      .addOption(choice("--role <role>", "which part", ROLES, "all"))
-      .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
-      .option("--port <n>", "0 lets the system choose", port, 0)
-      .option("--control-port <n>", "control plane; off unless given", port)
-      .option(
-        "--control-host <address>",
-        "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
-      )
-      .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
-      .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
-      .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
-      .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
-      .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
-      .addOption(
-        choice(
-          "--service-distribution <name>",
-          "of the service time",
-          ["constant", "exponential", "lognormal"],
-          "constant",
-        ),
-      )
-      .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
-      .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
-      .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
-      .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
-      .option(
-        "--global-in-flight <K>",
-        "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
-        whole(1),
-      )
-      .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
-      .addOption(choice("--shedding <how>", "fixed caps or a limit that adapts", ["fixed", "adaptive"], "fixed"))
-      .option(
-        "--tolerated-wait-ms <n>",
-        "for adaptive shedding: the queue wait that is tolerated (default 20)",
-        positive,
-      )
-      .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
-      .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
-      .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
-      .option("--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed")
-      .option("--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP")
-      .option("--tls-key <file>", "its private key (PEM)")
-      .option("--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)")
-      .addOption(
-        choice("--log-level <level>", "of the log on stderr", ["silent", "error", "warn", "info", "debug"], "info"),
-      )
-      .option("--seed <n>", "of the simulated service times", whole(0), 1)
-      .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
-      .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
-      .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
-      .addHelpText("after", EXPLAINED),
-    [
-      ["tenants", "!write-target", "--tenants needs --write-target FILE: without it nobody knows the tenants' keys"],
-      ["target-from", "!write-target", "--target-from needs --write-target FILE: it is the rest of that file"],
-      ["tls-cert tls-key", "!tls-cert !tls-key", "--tls-cert and --tls-key belong together: give both or neither"],
-    ],
-  );
+  excluding(command, EXCLUSIONS)
+    .addOption(choice("--role <role>", "which part", ROLES, "all"))
+    .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
+    .option("--port <n>", "0 lets the system choose", port, 0)
+    .option("--control-port <n>", "control plane; off unless given", port)
+    .option(
+      "--control-host <address>",
+      "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
+    )
+    .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
+    .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
+    .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
+    .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
+    .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
+    .addOption(
+      choice(
+        "--service-distribution <name>",
+        "of the service time",
+        ["constant", "exponential", "lognormal"],
+        "constant",
+      ),
+    )
+    .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
+    .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
+    .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
+    .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
+    .option(
+      "--global-in-flight <K>",
+      "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
+      whole(1),
+    )
+    .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
+    .addOption(choice("--shedding <how>", "fixed caps or a limit that adapts", ["fixed", "adaptive"], "fixed"))
+    .option("--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated (default 20)", positive)
+    .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
+    .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
+    .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
+    .option("--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed")
+    .option("--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP")
+    .option("--tls-key <file>", "its private key (PEM)")
+    .option("--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)")
+    .addOption(
+      choice("--log-level <level>", "of the log on stderr", ["silent", "error", "warn", "info", "debug"], "info"),
+    )
+    .option("--seed <n>", "of the simulated service times", whole(0), 1)
+    .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
+    .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
+    .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
+    .addHelpText("after", EXPLAINED);
 
 const PEM_BYTES_MAX = 1 << 20;
 
