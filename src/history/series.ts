@@ -14,7 +14,7 @@ export type SeriesEvent = {
   fault?: { experiment: string; link: string; fault: string; took_effect?: boolean };
 };
 
-export type OrganizationSeries = { offered: number[]; answered: number[]; shed: number[] };
+type OrganizationSeries = { offered: number[]; answered: number[]; shed: number[] };
 
 export type StageSeries = {
   stage: string;

@@ -1,6 +1,6 @@
 /** What claims about a stage, a run or a comparison mean, for `explain`; invariants and rules explain themselves. */
 
-export type ClaimFamily = {
+type ClaimFamily = {
   /** Claim ids of the family, with `*` for what differs. */
   pattern: string;
   means: string;

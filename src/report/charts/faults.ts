@@ -10,7 +10,7 @@ import { count, counted, milliseconds } from "../figures.ts";
 import { facts, type Markup } from "../page/markup.ts";
 import type { Course } from "./course.ts";
 
-export type FaultCourse = {
+type FaultCourse = {
   experiment: string;
   /**
    * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended

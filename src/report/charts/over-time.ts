@@ -104,7 +104,7 @@ const bandLabels = ({ bands, marks, spanS }: Course): Markup[] => {
 export type Line = { text: string; shape: LineShape; path: string; halo?: true };
 export type Limit = { at: number; text: string };
 
-export type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & {
+type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & {
   scale: Scale;
   /** Under the bands of faults. */
   under?: Markup;

@@ -5,26 +5,19 @@
 export const PAGE_SCRIPT = `(() => {
 "use strict";
 const W = 640;
-const svgNs = "http://www.w3.org/2000/svg";
-const el = (name, attributes, ...inside) => {
-  const made = document.createElement(name);
+const filled = (made, attributes, inside) => {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...inside);
   return made;
 };
+const el = (name, attributes, ...inside) => filled(document.createElement(name), attributes, inside);
+const svg = (name, attributes, ...inside) => filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, inside);
 const button = (value, text) => el("button", { type: "button", value }, text);
 const controls = (name, span, step) => el("div", { class: "controls" },
   el("label", {}, "Cursor ", el("input", { type: "range", min: 0, max: span, step, value: 0, "aria-label": "cursor through the charts of " + name })),
   el("output", {}),
   el("span", { class: "buttons" }, button("in", "Zoom in"), button("out", "Zoom out"), button("all", "All")));
-const svgText = (s, x, y) => {
-  const t = document.createElementNS(svgNs, "text");
-  t.setAttribute("x", x * 100 + "%");
-  t.setAttribute("y", y);
-  if (x > 0.97) t.setAttribute("text-anchor", "end");
-  t.textContent = s;
-  return t;
-};
+const svgText = (s, x, y) => svg("text", { x: x * 100 + "%", y, ...(x > 0.97 ? { "text-anchor": "end" } : {}) }, s);
 const tidy = (n) => String(Number(n.toFixed(3)));
 const words = (s, span) => span >= 120 ? tidy(s / 60) + " min" : s === 0 ? "0" : tidy(s) + " s";
 const step = (width, span) => {
@@ -43,9 +36,8 @@ for (const course of document.querySelectorAll(".course")) {
     const frame = figure.querySelector(".frame");
     const plot = frame.querySelector(".plot");
     const [first, last] = figure.dataset.columns.split(" ").map(Number);
-    const cursor = document.createElementNS(svgNs, "line");
     const top = Number(plot.getAttribute("y"));
-    for (const [key, value] of Object.entries({ class: "cursor", y1: top, y2: top + Number(plot.getAttribute("height")), visibility: "hidden", stroke: "currentColor" })) cursor.setAttribute(key, value);
+    const cursor = svg("line", { class: "cursor", y1: top, y2: top + Number(plot.getAttribute("height")), visibility: "hidden", stroke: "currentColor" });
     frame.append(cursor);
     const read = el("p", { class: "read" });
     frame.after(read);
@@ -69,9 +61,7 @@ for (const course of document.querySelectorAll(".course")) {
     for (const c of charts) {
       const x = at === null ? -1 : share(at);
       const seen = x >= 0 && x <= 1;
-      c.cursor.setAttribute("visibility", seen ? "visible" : "hidden");
-      c.cursor.setAttribute("x1", x * 100 + "%");
-      c.cursor.setAttribute("x2", x * 100 + "%");
+      filled(c.cursor, { visibility: seen ? "visible" : "hidden", x1: x * 100 + "%", x2: x * 100 + "%" }, []);
       c.read.hidden = at === null;
       if (at === null) continue;
       const cells = [...rows[Math.min(rows.length - 1, Math.floor(at / rowS))].cells].map((cell) => cell.textContent);
@@ -89,8 +79,7 @@ for (const course of document.querySelectorAll(".course")) {
       c.plot.setAttribute("viewBox", (from / span) * W + " 0 " + ((to - from) / span) * W + " " + box[3]);
       for (const name of c.names) {
         const x = share(Number(name.dataset.s));
-        name.setAttribute("x", Math.max(0, x) * 100 + "%");
-        name.setAttribute("visibility", x > 1 ? "hidden" : "visible");
+        filled(name, { x: Math.max(0, x) * 100 + "%", visibility: x > 1 ? "hidden" : "visible" }, []);
       }
       const y = c.ticks.firstElementChild ? c.ticks.firstElementChild.getAttribute("y") : 0;
       c.ticks.replaceChildren();
@@ -133,4 +122,4 @@ for (const course of document.querySelectorAll(".course")) {
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-n0hEw6aAncqAXbcd+pxgOQlCnn8ufBttPDkPGg7ch7E=";
+export const PAGE_SCRIPT_HASH = "sha256-fM4NDFgvf+lCPFD2PT2TkmorWCTDT09Tc2nXlCBOC8g=";
