@@ -50,7 +50,7 @@ describe("ratios of a gate", () => {
 });
 
 const probe = (ratePerS: number, bad: number, n: number, notes: string[] = []) => ({
-  plan: { ratePerS, purpose: "bracket" },
+  plan: { ratePerS, purpose: "bracket" as const },
   tallies: [{ bad, n }],
   generator: { notes },
 });

@@ -1,5 +1,7 @@
 /** What a gate and a capacity search found: ratios of head and base, and shares of calls that broke an objective. */
 import { scaleLinear, scaleLog } from "d3-scale";
+import type { Answer } from "../../capacity/answer.ts";
+import type { GeneratorFacts, ProbePlan, Tally } from "../../capacity/probe.ts";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
 import { wilsonInterval } from "../../history/statistics/statistics.ts";
 import { figure, perSecond, share } from "../figures.ts";
@@ -90,23 +92,14 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   };
 };
 
-/** What of `capacity.json` is drawn. */
+/** What of `capacity.json` is drawn; a figure of the answer that cannot be said is absent or null. */
 export type FoundCapacity = {
-  answer: {
-    kind: string;
-    /** Calls a second; what cannot be said is absent or null. */
-    ratePerS?: number | null;
-    low?: number | null;
-    high?: number | null;
-    reason: string;
-    /** Which objective bounds it. */
-    binding?: number | null;
-  };
+  answer: Pick<Answer, "kind" | "reason"> & { [figure in "ratePerS" | "low" | "high" | "binding"]?: number | null };
   objectives: string[];
   probes: {
-    plan: { ratePerS: number; purpose: string };
-    tallies: { bad: number; n: number }[];
-    generator: { notes: string[] };
+    plan: Pick<ProbePlan, "ratePerS" | "purpose">;
+    tallies: Tally[];
+    generator: Pick<GeneratorFacts, "notes">;
   }[];
 };
 
