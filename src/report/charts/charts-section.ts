@@ -1,13 +1,14 @@
 /** The part of the page that shows a run over time: a block for each stage, those that need a look open. */
 import type { Comparison } from "../../gate/paired-comparison.ts";
-import type { Claim, RunDocument, StageSummary } from "../../history/run-document.ts";
+import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import { VERDICTS } from "../claim-order.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
-import { html, type Markup } from "../page/markup.ts";
+import { card, html, type Markup } from "../page/markup.ts";
 import { type Course, courseOf, type Detail } from "./course.ts";
 import { faultFacts } from "./faults.ts";
 import type { FoundCapacity } from "./found-charts.ts";
-import { chartFigure, figuresOverTime } from "./frame.ts";
+import { type Chart, chartFigure, figuresOverTime } from "./frame.ts";
 import { chartsOfStage } from "./stage-charts.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
@@ -28,40 +29,36 @@ const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
 /** An attribute without a value. */
 const OPEN = html` open`;
 
-/** A block of charts that share a cursor and a zoom. */
+/** A block of charts that share a cursor and a zoom, with what stands before and after them. */
 export const courseBlock = (
-  about: { id: string; name: string; calls: number; isOpen: boolean },
+  { id, name, calls, isOpen }: { id: string; name: string; calls: number; isOpen: boolean },
   course: Course,
-  charts: { finding: string; before: Markup | null; overTime: Markup; others: Markup | null },
+  overTime: readonly Chart[],
+  [before, after]: readonly [Markup | null, Markup | null],
 ): Markup => {
-  const { id, name, calls, isOpen } = about;
   const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
-  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${charts.finding}</span></summary>
-<p class="small muted">${width}</p>${charts.before}${charts.overTime}${charts.others}</details>`;
+  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
+<p class="small muted">${width}</p>${before}${figuresOverTime(overTime)}${after}</details>`;
 };
 
-const stageBlock = (
-  whole: StageSeries,
-  run: RunDocument,
-  detail: Detail,
-  about: { id: string; isOpen: boolean },
-): Markup => {
-  const own = about.isOpen ? openDetail(detail) : detail;
+const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: string, isOpen: boolean): Markup => {
+  const own = isOpen ? openDetail(detail) : detail;
   const course = courseOf(whole, own);
-  const { overTime, others, said } = chartsOfStage(course, run.claims, about.id, own.folded);
-  return courseBlock({ ...about, name: whole.stage, calls: sumOf(whole.offered) }, course, {
-    finding: overTime[0]?.finding ?? "",
-    before: faultFacts(course, run),
-    overTime: html`${figuresOverTime(overTime)}${said.map(({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`)}`,
-    others: others.length === 0 ? null : html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`,
-  });
+  const { overTime, others, said } = chartsOfStage(course, run.claims, id, own.folded);
+  const sentences = said.map(
+    ({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`,
+  );
+  const beside = html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`;
+  const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered) };
+  const after = html`${sentences}${others.length === 0 ? null : beside}`;
+  return courseBlock(about, course, overTime, [faultFacts(course, run), after]);
 };
 
-const needsALook = (claims: readonly Claim[], stage: string): boolean =>
-  claims.some(
-    (claim) =>
-      claim.stage === stage && claim.level === "must" && (claim.verdict === "fail" || claim.verdict === "inconclusive"),
-  );
+/** The worst verdict of the claims that must hold in a stage; `null` where it has none. */
+export const verdictOfStage = ({ claims }: RunDocument, stage: string): ClaimVerdict | null => {
+  const own = new Set(claims.filter((one) => one.stage === stage && one.level === "must").map((one) => one.verdict));
+  return VERDICTS.find((verdict) => own.has(verdict) && (verdict !== "skipped" || own.size === 1)) ?? null;
+};
 
 export const isDrawn =
   (stages: readonly StageSummary[]) =>
@@ -80,12 +77,13 @@ export const chartsSection = (run: RunDocument, series: Series, detail: Detail, 
     left.length === 0
       ? null
       : html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
-  const needed = drawn.filter(({ stage }) => needsALook(run.claims, stage)).slice(0, NEED_MOST);
+  const needsALook = ({ stage }: StageSeries): boolean => {
+    const verdict = verdictOfStage(run, stage);
+    return verdict === "fail" || verdict === "inconclusive";
+  };
+  const needed = drawn.filter(needsALook).slice(0, NEED_MOST);
   const blocks = drawn.map((one, i) =>
-    stageBlock(one, run, detail, {
-      id: `c${i}`,
-      isOpen: drawn.length <= OPEN_MOST || needed.includes(one),
-    }),
+    stageBlock(one, run, detail, `c${i}`, drawn.length <= OPEN_MOST || needed.includes(one)),
   );
-  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${blocks}${leftOut}</section>`;
+  return card("courses", "Over time", note && html`<p class="small muted">${note}</p>`, blocks, leftOut);
 };

@@ -22,6 +22,12 @@ const NAMES: Readonly<Record<OutcomeKind, string>> = {
 /** Patterns of refusals that have a layer of their own, the most frequent first. */
 const REFUSAL_PATTERNS = ["refused", "refused-second", "refused-third"] as const;
 
+/** Calls of one kind in each bin. */
+export const countsOf = ({ by_outcome, offered }: StageSeries, kind: OutcomeKind): number[] => {
+  const own = Object.entries(by_outcome).filter(([outcome]) => kindOf(outcome) === kind);
+  return offered.map((_, i) => sumOf(own.map(([, counts]) => counts[i] ?? 0)));
+};
+
 /** Each way of shedding has a layer of its own, as have the refusals that came most. */
 export const layersOf = ({ by_outcome, offered }: StageSeries): Layer[] => {
   const layers = new Map<string, Layer>();

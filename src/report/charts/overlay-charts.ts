@@ -4,7 +4,7 @@ import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts
 import { count, milliseconds, share } from "../figures.ts";
 import { type Course, rowTimes, stepPath } from "./course.ts";
 import type { Chart } from "./frame.ts";
-import { layersOf } from "./layers.ts";
+import { countsOf } from "./layers.ts";
 import { type Line, linear, logarithmic, overTime, type Scale } from "./over-time.ts";
 import { percentilePlot } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
@@ -39,18 +39,13 @@ const inRows = <T>(axis: Course, { course }: Side, values: readonly T[]): T[][] 
   return rows;
 };
 
-const answeredOf = ({ series }: Course): number[] => {
-  const layers = layersOf(series).filter(({ kind }) => kind === "answered");
-  return series.offered.map((_, i) => sumOf(layers.map(({ counts }) => counts[i] ?? 0)));
-};
-
 const answeredChart = (sides: Sides, id: string): Chart => {
   const axis = sharedAxis(sides);
-  const rates = sides.map(({ course }) => answeredOf(course).map((n) => n / course.binS));
+  const rates = sides.map(({ course }) => countsOf(course.series, "answered").map((n) => n / course.binS));
   const scale = linear(HEIGHT, Math.max(1, ...rates.flat()), 4);
   const said = sides.map(
     ({ name, course }) =>
-      `the ${name} run answered ${share(sumOf(answeredOf(course)), sumOf(course.series.offered))} of ${count(sumOf(course.series.offered))} calls`,
+      `the ${name} run answered ${share(sumOf(countsOf(course.series, "answered")), sumOf(course.series.offered))} of ${count(sumOf(course.series.offered))} calls`,
   );
   return overTime(axis, {
     id,
@@ -60,7 +55,10 @@ const answeredChart = (sides: Sides, id: string): Chart => {
     unit: "calls/s",
     scale,
     lines: linesOf(sides, axis, rates, scale),
-    columns: sides.map((side) => [`answered in ${side.name}`, inRows(axis, side, answeredOf(side.course)).map(sumOf)]),
+    columns: sides.map((side) => [
+      `answered in ${side.name}`,
+      inRows(axis, side, countsOf(side.course.series, "answered")).map(sumOf),
+    ]),
   });
 };
 

@@ -7,14 +7,13 @@ import type { SampleName } from "../../history/sample.ts";
 import { sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
-import { kindOf, type OutcomeKind } from "../outcome-kinds.ts";
 import { html } from "../page/markup.ts";
 import { type Course, type Detail, stepPath, xOf } from "./course.ts";
 import { courseOfFault } from "./faults.ts";
 import { swatch } from "./fills.ts";
 import type { Chart } from "./frame.ts";
 import { type HeatMap, heatMap } from "./heat-map.ts";
-import { type Layer, layerShapes, layersOf } from "./layers.ts";
+import { countsOf, type Layer, layerShapes, layersOf } from "./layers.ts";
 import { organizationsChart } from "./organizations-chart.ts";
 import { linear, overTime } from "./over-time.ts";
 import { percentilePlot, type TimeLimit } from "./percentile-plot.ts";
@@ -223,11 +222,9 @@ const cheapness = ({ series }: Course): string | undefined => {
     : "A refusal takes as long as an answer, or longer.";
 };
 
-const isShedding = ({ series }: Course): boolean => {
-  const of = (kind: OutcomeKind): number =>
-    sumOf(Object.entries(series.by_outcome).flatMap(([outcome, counts]) => (kindOf(outcome) === kind ? counts : [])));
-  return of("shed") >= of("refused");
-};
+/** Whether most refusals are for overload. */
+const isShedding = ({ series }: Course): boolean =>
+  sumOf(countsOf(series, "shed")) >= sumOf(countsOf(series, "refused"));
 
 /** In the order in which they stand; the first two also where not all charts are drawn. */
 const MAPS = [

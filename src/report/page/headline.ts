@@ -1,18 +1,16 @@
 /** The first thing to look at: ratios of a gate, rates of a capacity search, a strip of many stages, or the stage that matters most. */
 import { scaleLinear } from "d3-scale";
-import type { ClaimVerdict, RunDocument } from "../../history/run-document.ts";
+import type { RunDocument } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { type Found, isDrawn } from "../charts/charts-section.ts";
+import { type Found, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
 import { courseOf, stepPath } from "../charts/course.ts";
 import { capacityChart, gateChart } from "../charts/found-charts.ts";
 import { chartFigure, WIDTH } from "../charts/frame.ts";
-import { layerShapes } from "../charts/layers.ts";
+import { countsOf, layerShapes } from "../charts/layers.ts";
 import { bandShapes } from "../charts/over-time.ts";
 import { loadChart } from "../charts/stage-charts.ts";
-import { VERDICTS } from "../claim-order.ts";
 import { count, share } from "../figures.ts";
-import { kindOf } from "../outcome-kinds.ts";
 import { sign } from "./html-claims.ts";
 import { html, type Markup } from "./markup.ts";
 
@@ -22,19 +20,12 @@ const DETAIL = { binsMost: 120, rowsMost: 25 };
 const SMALL_DETAIL = { binsMost: 32, rowsMost: 1 };
 const SMALL_HEIGHT = 64;
 
-/** The worst verdict of the claims that must hold in a stage; `null` where it has none. */
-const verdictOf = ({ claims }: RunDocument, stage: string): ClaimVerdict | null => {
-  const own = new Set(claims.filter((one) => one.stage === stage && one.level === "must").map((one) => one.verdict));
-  return VERDICTS.find((verdict) => own.has(verdict) && (verdict !== "skipped" || own.size === 1)) ?? null;
-};
-
-const shedIn = ({ by_outcome }: StageSeries): number =>
-  sumOf(Object.entries(by_outcome).flatMap(([outcome, counts]) => (kindOf(outcome) === "shed" ? counts : [])));
+const shedIn = (series: StageSeries): number => sumOf(countsOf(series, "shed"));
 
 /** The stage that stands for the run; ids of blocks are those of `chartsSection`. */
 const mainStage = (run: RunDocument, drawn: readonly StageSeries[]): number => {
   for (const verdict of ["fail", "inconclusive"] as const) {
-    const at = drawn.findIndex(({ stage }) => verdictOf(run, stage) === verdict);
+    const at = drawn.findIndex(({ stage }) => verdictOfStage(run, stage) === verdict);
     if (at !== -1) return at;
   }
   const sheds = drawn.map(shedIn);
@@ -52,7 +43,7 @@ const playedIn = (stage: string): Markup | null => {
 const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const at = mainStage(run, drawn);
   const series = drawn[at] as StageSeries;
-  const verdict = verdictOf(run, series.stage);
+  const verdict = verdictOfStage(run, series.stage);
   return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${playedIn(series.stage)}${chartFigure(loadChart(courseOf(series, DETAIL), "headline-load"))}`;
 };
 
@@ -65,7 +56,7 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
     series.offered.map((n) => n / binS),
     y,
   );
-  const verdict = verdictOf(run, whole.stage);
+  const verdict = verdictOfStage(run, whole.stage);
   const calls = sumOf(whole.offered);
   const shed = shedIn(whole);
   const words = `${count(calls)} calls${shed === 0 ? "" : `, ${share(shed, calls)} shed`}`;

@@ -3,7 +3,7 @@ import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { type Series, sumOf } from "../../history/series.ts";
 import { courseBlock, isDrawn } from "../charts/charts-section.ts";
 import { courseOf, type Detail } from "../charts/course.ts";
-import { chartFigure, figuresOverTime } from "../charts/frame.ts";
+import { chartFigure } from "../charts/frame.ts";
 import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
 import { figure, intervalText, moment, valueText } from "../figures.ts";
 import { badge } from "./html-claims.ts";
@@ -48,12 +48,9 @@ const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen:
     { name: "later", course: courseOf(other, DETAIL) },
   ];
   const { overTime, others } = overlayCharts(sides, id);
-  return courseBlock({ id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen }, sharedAxis(sides), {
-    finding: overTime[0]?.finding ?? "",
-    before: null,
-    overTime: figuresOverTime(overTime),
-    others: html`${others.map((chart) => chartFigure(chart))}${measurements(stage, a.document, b.document)}`,
-  });
+  const about = { id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen };
+  const after = html`${others.map((chart) => chartFigure(chart))}${measurements(stage, a.document, b.document)}`;
+  return courseBlock(about, sharedAxis(sides), overTime, [null, after]);
 };
 
 export const htmlOverlay = (a: Recorded, b: Recorded): string => {
