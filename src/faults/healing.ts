@@ -7,8 +7,13 @@
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { TakeBack } from "../supervision/take-back.ts";
 import { isServing, type Serving } from "../tools/serving.ts";
-import { openToxiproxy, type ProxyState, type Toxiproxy } from "../tools/toxiproxy.ts";
-import { type CallOptions, ToxiproxyError } from "../tools/toxiproxy-transport.ts";
+import {
+  type CallOptions,
+  openToxiproxy,
+  type ProxyState,
+  type Toxiproxy,
+  ToxiproxyError,
+} from "../tools/toxiproxy.ts";
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 import { takeToxicAway } from "./take-toxic-away.ts";
 

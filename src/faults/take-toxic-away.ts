@@ -5,8 +5,7 @@
  */
 import { pause } from "../supervision/waiting.ts";
 import type { ToxicEcho } from "../tools/toxics.ts";
-import type { ProxyControl } from "../tools/toxiproxy.ts";
-import type { CallOptions } from "../tools/toxiproxy-transport.ts";
+import type { CallOptions, ProxyControl } from "../tools/toxiproxy.ts";
 
 /** For what was held back to be written, and for connections without a client to end: so often so long. */
 const LOOKS = 3;

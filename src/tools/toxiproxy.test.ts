@@ -4,10 +4,9 @@ import { heal } from "../faults/healing.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import type { Toxic } from "./toxics.ts";
 import { startForTests, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
-import { openToxiproxy } from "./toxiproxy.ts";
+import { openToxiproxy, type ToxiproxyError } from "./toxiproxy.ts";
 import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 import { startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
-import type { ToxiproxyError } from "./toxiproxy-transport.ts";
 
 const path = toxiproxyOrSkip();
 const failure = (promise: Promise<unknown>): Promise<ToxiproxyError> =>
@@ -60,7 +59,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     await proxy.addToxic(latency);
     expect(await failure(proxy.addToxic(latency))).toMatchObject({
       status: 409,
-      serverMessage: expect.stringContaining("already exists"),
+      message: expect.stringContaining("already exists"),
     });
     expect(await failure(rig.server.toxiproxy.proxy("nobody").read())).toMatchObject({ status: 404 });
     const again = rig.server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: rig.upstream.address });

@@ -12,8 +12,7 @@ import { isAlive } from "../../supervision/processes.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-urls.ts";
-import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../tools/toxiproxy.ts";
-import { ToxiproxyError } from "../../tools/toxiproxy-transport.ts";
+import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "../../tools/toxiproxy.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
 
