@@ -6,7 +6,7 @@ import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { checkObjectives } from "../stages/objectives.ts";
-import { misspeltRequired } from "../stages/required-names.ts";
+import { misspeltRequired } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Target } from "../target/target.ts";
 import { calibrationSection } from "../verify/doctor/calibration-findings.ts";

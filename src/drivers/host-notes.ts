@@ -3,10 +3,18 @@
  * these figures as the reason (design.md section 2, "Open loop, intended time"; the rules: history/time-doubts.ts).
  */
 import { readdirSync, statSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
+import { hostNotesOf } from "../history/time-doubts.ts";
 import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/proc-files.ts";
+
+export const hostDoubts = (stage: string, host: HostNotes | null): string[] => {
+  const rest = { target_cores: null, other_cores: null, rate_error: null };
+  const silent = { calls: 0, lag_ms: [], generator: [], calibration: [] };
+  const notes = hostNotesOf({ host, cores: cpus().length, ...rest, ...silent });
+  return notes.map((note) => `${stage}: ${note}`);
+};
 
 export type HostNotes = HostFacts;
 

@@ -16,9 +16,7 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { openJudges } from "../invariants/judge-stage.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { shown, verdictOf } from "./compose-document.ts";
-import { historyLines } from "./older-lines.ts";
-import { outcomesSeen } from "./outcomes-seen.ts";
-import { jsonLines } from "./read-lines.ts";
+import { historyLines, jsonLines, outcomesSeen } from "./read-lines.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 

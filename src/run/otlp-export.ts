@@ -10,7 +10,106 @@ import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 import { OtlpMetrics } from "../report/otlp-metrics.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
-import { otlpSettings } from "./otlp-settings.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+type OtlpSettings = { endpoint: string; headers: Record<string, string>; deadlineMs: number };
+
+const DEADLINE_MS = 3_000;
+/** However patient the environment is: a run must not end late for whoever watches it. */
+const DEADLINE_MS_MAX = 10_000;
+
+/** As the specification has it: what is about metrics alone comes first, and an empty value is none. */
+const settingOf = (env: Environment, name: string): { variable: string; value: string } | null => {
+  for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
+    const value = env[variable]?.trim();
+    if (value !== undefined && value !== "") return { variable, value };
+  }
+  return null;
+};
+
+const endpointOf = (env: Environment, warn: (text: string) => void): string | null => {
+  const found = settingOf(env, "ENDPOINT");
+  if (found === null) return null;
+  const { variable, value } = found;
+  redactor.registerUrl(value, variable);
+  const url = URL.parse(value);
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    warn(`${variable} is no address that begins with http:// or https://; no metrics are sent`);
+    return null;
+  }
+  if (url.username !== "" || url.password !== "") {
+    warn(`${variable} has a user or a password in it, which is not sent; put it into OTEL_EXPORTER_OTLP_HEADERS`);
+    url.username = "";
+    url.password = "";
+  }
+  if (variable === "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") return url.href;
+  url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
+  return url.href;
+};
+
+/** The text as it is where it is not percent-encoded as it should be. */
+const decodedOr = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
+
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** What HTTP has in the value of a header (RFC 9110, field-value). */
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** `name=value,name=value`, each percent-encoded. */
+const headersOf = (env: Environment, warn: (text: string) => void): Record<string, string> => {
+  const found = settingOf(env, "HEADERS");
+  const headers: Record<string, string> = {};
+  if (found === null) return headers;
+  for (const [at, pair] of found.value.split(",").entries()) {
+    if (pair.trim() === "") continue;
+    const cut = pair.indexOf("=");
+    const name = decodedOr(pair.slice(0, Math.max(cut, 0)).trim()).toLowerCase();
+    const written = pair.slice(cut + 1).trim();
+    const value = decodedOr(written);
+    redactor.register(value, found.variable);
+    const which = `header ${at + 1} of ${found.variable}`;
+    if (cut < 0 || !NAME.test(name) || !VALUE.test(value)) {
+      warn(`${which} is no name=value that HTTP can carry; it is left out`);
+      continue;
+    }
+    if (value === written && written.includes("%")) {
+      warn(`${which} is not percent-encoded (a % is written %25); it is sent as it stands there`);
+    }
+    headers[name] = value;
+  }
+  return headers;
+};
+
+const deadlineOf = (env: Environment, warn: (text: string) => void): number => {
+  const found = settingOf(env, "TIMEOUT");
+  if (found === null) return DEADLINE_MS;
+  const ms = Number(found.value);
+  if (Number.isFinite(ms) && ms > 0) return Math.min(ms, DEADLINE_MS_MAX);
+  warn(`${found.variable} is no number of milliseconds above 0; ${DEADLINE_MS} is used`);
+  return DEADLINE_MS;
+};
+
+/** The default of most exporters is http/protobuf; a collector takes both forms of HTTP at the same address. */
+const PROTOCOLS = new Set(["http/json", "http/protobuf"]);
+
+/** `null` where the environment names no collector, or none that can be used. */
+const otlpSettings = (env: Environment, warn: (text: string) => void): OtlpSettings | null => {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_METRICS_EXPORTER === "none") return null;
+  const endpoint = endpointOf(env, warn);
+  if (endpoint === null) return null;
+  const protocol = settingOf(env, "PROTOCOL");
+  if (protocol !== null && !PROTOCOLS.has(protocol.value)) {
+    const is = protocol.value === "grpc" ? "grpc" : "none that is known";
+    warn(`${protocol.variable} is ${is}; Floodgate sends http/json, which a collector takes on port 4318`);
+  }
+  return { endpoint, headers: headersOf(env, warn), deadlineMs: deadlineOf(env, warn) };
+};
 
 const EVERY_MS = 5_000;
 const MESSAGE_CHARS_MAX = 200;

@@ -1,6 +1,72 @@
 /** Reads files of lines block by block: the history of a soak is larger than a text may be. */
 import { closeSync, readSync } from "node:fs";
+import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
+import { transportCode } from "../contract/transport-codes.ts";
+import type { CallLine, Line } from "../history/line.ts";
+import type { StageSummary } from "../history/run-document.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
+
+type OlderCall = Omit<CallLine, "started_us" | "connect_us" | "attempt"> & { started_us?: number };
+
+/** How ids end: workload/request.ts, client/api-client.ts, scenarios/shared/sessions.ts. */
+const MINTED = /-(?:s\d+|v\d+s\d+)$/;
+const REPEATED = /r(\d+)$/;
+const LATER_STEP = /-\d+_\d+(?:r\d+)?$/;
+
+const made = (id: string): Pick<CallLine, "attempt" | "unscheduled"> => {
+  if (MINTED.test(id)) return { attempt: 0, unscheduled: "mint" };
+  const attempt = Number(REPEATED.exec(id)?.[1] ?? 0);
+  return LATER_STEP.test(id) ? { attempt, unscheduled: "step" } : { attempt };
+};
+
+/** A line of today stays as it is. */
+export const withAllTimes = (line: Line): Line => {
+  if (line.type !== "call") return line;
+  const named: CallLine = line.error === undefined ? line : { ...line, error: transportCode(line.error) };
+  const older: OlderCall = named;
+  if (older.started_us !== undefined) return named;
+  const { first_us: firstUs, events = 0, ended } = older;
+  const isStream = ended !== undefined && firstUs !== null && events > 0;
+  return {
+    ...older,
+    started_us: older.sent_us,
+    connect_us: 0,
+    ...(isStream ? { first_event_us: firstUs } : {}),
+    ...made(older.id),
+  };
+};
+
+/** Every line of a recorded `history.ndjson`, in the order in which they were written. */
+export function* historyLines(path: string): Generator<Line> {
+  for (const line of jsonLines<Line>(path)) yield withAllTimes(line);
+}
+
+const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
+
+/** One of the specification's outcomes, or `null`. */
+export const outcomeName = (line: Line): string | null => {
+  if (line.type === "fold") return line.offered > 0 && KNOWN.has(line.outcome) ? line.outcome : null;
+  if (line.type !== "call") return null;
+  const name = line.ended === "error_event" ? ERROR_IN_STREAM : line.outcome;
+  return KNOWN.has(name) ? name : null;
+};
+
+/** Those of a stage of which only totals are known. */
+const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
+  Object.keys(by_outcome).filter((name) => KNOWN.has(name));
+
+/** `counted`: stages that have no lines. */
+export const outcomesSeen = (
+  lines: Iterable<Line>,
+  counted: readonly Pick<StageSummary, "by_outcome">[] = [],
+): number => {
+  const seen = new Set(counted.flatMap(outcomesCounted));
+  for (const line of lines) {
+    const name = outcomeName(line);
+    if (name !== null) seen.add(name);
+  }
+  return seen.size;
+};
 
 const BLOCK_BYTES = 1 << 20;
 const LINE_END = 10;

@@ -15,8 +15,7 @@ import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 import type { OtlpExport } from "./otlp-export.ts";
-import { outcomeName } from "./outcomes-seen.ts";
-import { jsonLines } from "./read-lines.ts";
+import { jsonLines, outcomeName } from "./read-lines.ts";
 import type { StageRecord } from "./write-reports.ts";
 
 export type Recorder = {

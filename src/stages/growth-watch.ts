@@ -8,7 +8,7 @@ import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import type { Gauges } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
-import { type Observed, observe } from "./observers.ts";
+import { type Observed, observe } from "./witnesses.ts";
 
 type Watched = {
   /** In reports, and among the queries of `observers.prometheus`. */

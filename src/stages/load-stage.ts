@@ -39,18 +39,23 @@ import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.
 import { STORIES } from "../workload/catalogue.ts";
 import { profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
-import { watchMachineUse } from "./machine-use.ts";
+import { sampleStage, stageHost, watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
-import { type Observed, observe, observedStage } from "./observers.ts";
 import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { inHand } from "./play.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
-import { sampleStage } from "./sampling.ts";
-import { stageHost } from "./stage-host.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
-import { statedFacts } from "./stated-facts.ts";
 import { changesSeen, foreignCharges, type OwedChanges } from "./taints.ts";
-import { heldNow, readAllWitnesses, readTenants, watchLookups } from "./witnesses.ts";
+import {
+  heldNow,
+  type Observed,
+  observe,
+  observedStage,
+  readAllWitnesses,
+  readTenants,
+  statedFacts,
+  watchLookups,
+} from "./witnesses.ts";
 
 const storyOfPlan = (plan: LoadStage): Story => {
   const story = STORIES.get(plan.story);

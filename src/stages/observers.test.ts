@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import type { Target } from "../target/target.ts";
-import { observe, readLedgerByCommand } from "./observers.ts";
+import { observe, readLedgerByCommand } from "./witnesses.ts";
 
 const SAID = "bcndhr-nqzva-Gbxra";
 

@@ -1,16 +1,39 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
+import { consequencesOf } from "../faults/disturbance.ts";
+import { isUndecided, secondOf } from "../history/played-again.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
 import { deploymentFor } from "./deployment-for-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
 import { stageOnBroken } from "./reached-claim.ts";
-import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
+
+/** On a machine that disturbs more than these, the same again would say no more. */
+const PLAYED_AGAIN_MAX = 5;
+
+const isBroken = ({ level, verdict }: Claim): boolean => level === "must" && verdict === "fail";
+
+const wasDisturbed = (host: StageHost | undefined): boolean => host !== undefined && hostNotesOf(host).length > 0;
+
+/** It uses up what it is about: units that are the last of their organizations, or the beginning of a month. */
+const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
+  tenants === "last-units" || story === "last-units" || consequencesOf(disturbance).movesClock;
+
+/** The stage to play once more; `null` where it is decided, or where the machine is not the reason that anybody saw. */
+export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
+  if (plan.kind !== "load" || plan.disturbance === undefined || consequencesOf(plan.disturbance).isDrawn) return null;
+  const { claims, facts, isLeftBroken } = outcome;
+  if (happensOnce(plan) || !claims.some(isUndecided) || claims.some(isBroken) || isLeftBroken) return null;
+  return wasDisturbed(facts.host) ? { ...plan, name: secondOf(plan.name) } : null;
+};
 
 const playOn = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<StageOutcome> => {
   const { deployment: asNeeded, close } = await deploymentFor(plan, deployment);

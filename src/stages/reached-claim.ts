@@ -9,7 +9,7 @@ import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Reach } from "../workload/story.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
-import { statedFacts } from "./stated-facts.ts";
+import { statedFacts } from "./witnesses.ts";
 
 const isSeenIn =
   ({ by_outcome }: StageSummary) =>

@@ -5,7 +5,7 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
-import { stageAgain } from "./stage-again.ts";
+import { stageAgain } from "./play-stages.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 const fault = {

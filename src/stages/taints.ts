@@ -5,7 +5,7 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { TenantFacts } from "../history/stage-facts.ts";
-import type { Observed } from "./observers.ts";
+import type { Observed } from "./witnesses.ts";
 
 const CHANGES = ["restarts", "replicas"];
 

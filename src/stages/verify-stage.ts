@@ -2,7 +2,7 @@
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/fresh-connection.ts";
 import type { Deployment } from "../deployments/deployment.ts";
-import type { RunContext } from "../deployments/run-context.ts";
+import type { RunContext, RunFolder } from "../deployments/run-context.ts";
 import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
@@ -12,8 +12,33 @@ import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
 import { VERIFY_COMMAND } from "../verify/judged-rule.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
-import { keepAnswers } from "./kept-answers.ts";
+import type { Answer } from "../verify/sending/answer.ts";
 import type { VerifyStage } from "./stage-plan.ts";
+
+const ANSWERS_FILE = "answers.ndjson";
+const ANSWER_MOST_CHARS = 64 << 10;
+const ALL_MOST_CHARS = 64 << 20;
+
+const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer): void; close(): Promise<void> } => {
+  const file = folder.openLines(ANSWERS_FILE);
+  let left = ALL_MOST_CHARS;
+  let writing = Promise.resolve();
+  return {
+    see: ({ id, status, headers, text, chunks, received }) => {
+      const body = (text === "" ? chunks.map((chunk) => chunk.text).join("") : text).slice(0, ANSWER_MOST_CHARS);
+      const line = JSON.stringify({ id, status, ended: received.ended, headers, body });
+      left -= line.length;
+      if (left < 0) return;
+      writing = writing.then(() => file.write(line));
+      // Said by `close`.
+      writing.catch(() => undefined);
+    },
+    close: async () => {
+      await writing;
+      await file.close();
+    },
+  };
+};
 
 /** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just names it. */
 const effectJournal = (journal: Journal): EffectJournal => ({

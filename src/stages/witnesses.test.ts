@@ -3,8 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Target } from "../target/target.ts";
-import { observe } from "./observers.ts";
-import { readAllWitnesses, readTenants } from "./witnesses.ts";
+import { observe, readAllWitnesses, readTenants } from "./witnesses.ts";
 
 let server: Server;
 let url: string;

@@ -9,7 +9,7 @@ import type { Mutant } from "../../mutants/mutant.ts";
 import { HEALTHY } from "../../platform/parts.ts";
 import { pictureOf, THEMES } from "../../report/picture.ts";
 import { EXIT, UsageError } from "../../run/exit-codes.ts";
-import { replayScheduleCrash } from "../../run/exploration/replay-schedule.ts";
+import { replayScheduleCrash } from "../../run/exploration/real-player.ts";
 import { runExplore } from "../../run/exploration/run-explore.ts";
 import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";

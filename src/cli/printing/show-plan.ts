@@ -1,6 +1,6 @@
 /** `--dry-run` of a command that plays stages: a table of 80 columns, or JSON. Nothing is sent. */
 import { wrapped } from "../../report/terminal.ts";
-import { type PlannedTarget, type PlanRequest, planStages } from "../../stages/plan-stages.ts";
+import { type PlannedTarget, type PlanRequest, planStages } from "../../stages/stages-for.ts";
 import type { Shown } from "./output.ts";
 
 const row = (name: string, driver: string, seconds: string, calls: string, lacks = ""): string =>

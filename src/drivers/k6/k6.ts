@@ -14,9 +14,8 @@ import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { Drive, Driver, Problem } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
-import { inputFor, type K6Run, type K6Setup } from "./handover.ts";
+import { busyWarnings, inputFor, type K6Run, type K6Setup, vusHere } from "./handover.ts";
 import { FAILED, type K6Played, type K6SegmentResult, runSegment } from "./k6-segment.ts";
-import { busyWarnings, vusHere } from "./vus.ts";
 
 const reasonOf = (error: unknown): string => redact(error instanceof Error ? error.message : String(error));
 

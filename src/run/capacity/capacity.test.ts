@@ -11,7 +11,7 @@ import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { UsageError } from "../exit-codes.ts";
 import { QUIET } from "../play-quietly.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity } from "./capacity.ts";
-import type { PlayedProbe } from "./capacity-probe.ts";
+import type { PlayedProbe } from "./capacity-search.ts";
 
 const SLOTS = 4;
 const SERVICE_MS = 50;

@@ -5,8 +5,8 @@ import { type Demand, demandOf } from "../../capacity/demand.ts";
 import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
 import { parseObjectives } from "../../history/objectives.ts";
-import { type PlannedTarget, plannedTarget } from "../../stages/plan-stages.ts";
 import { prepareTarget, readTarget } from "../../stages/prepare-target.ts";
+import { type PlannedTarget, plannedTarget } from "../../stages/stages-for.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
@@ -15,7 +15,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import type { PlayedProbe } from "./capacity-probe.ts";
+import type { PlayedProbe } from "./capacity-search.ts";
 import { playCapacity } from "./capacity-search.ts";
 
 export type CapacityWishes = {

@@ -10,9 +10,8 @@ import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { statedCapacity } from "./base-capacity.ts";
 import { gateSideOf, stageOf } from "./play-block.ts";
-import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, type SidePlayed } from "./run-gate.ts";
+import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, type SidePlayed, statedCapacity } from "./run-gate.ts";
 
 export type GateWishes = {
   baseFile: string;

@@ -4,7 +4,7 @@
  */
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
-import { hostDoubts } from "../../drivers/host-doubts.ts";
+import { hostDoubts } from "../../drivers/host-notes.ts";
 import type { Side } from "../../gate/block-plan.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Claim, Protocol } from "../../history/run-document.ts";
@@ -12,8 +12,7 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
 import { type LevelRoom, playLevel } from "../../stages/level.ts";
-import { statedFacts } from "../../stages/stated-facts.ts";
-import { readTenants, readWitnesses } from "../../stages/witnesses.ts";
+import { readTenants, readWitnesses, statedFacts } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";

@@ -3,8 +3,8 @@
  * them as claims, measurements and a table. How a block is played may be handed in, so that all of it runs in virtual time too.
  */
 
-import type { BlockLoad, Side } from "../../gate/block-plan.ts";
 import {
+  type BlockLoad,
   callsOfBlock,
   loadFor,
   looksFrom,
@@ -12,9 +12,10 @@ import {
   pairTakesS,
   profileOfBlock,
   SIDES,
+  type Side,
 } from "../../gate/block-plan.ts";
 import { invariantsClaim } from "../../gate/broken-invariants.ts";
-import { PROBE_S } from "../../gate/capacity-probes.ts";
+import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "../../gate/capacity-probes.ts";
 import { gateClaims, gateMeasurements, sinkingClaim } from "../../gate/gate-claims.ts";
 import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
@@ -24,11 +25,48 @@ import { claimOf, doubt } from "../../history/claim.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
+import { streamsPerS } from "../../workload/callers/overload.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
 import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
+
+/** What the gate plays unless another scenario is named. */
+export const GATE_SCENARIO = "chat-past-capacity";
+
+const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
+
+/** Capacity by what the user or the base's owner states; `null` when it has to be probed: slots say nothing about reads. */
+export const statedCapacity = (
+  { scenario, ratePerS }: { scenario: string; ratePerS?: number },
+  base: TargetView,
+): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);
+
+/** Where nothing is permitted by name, probes go no further. */
+const PROBED_MOST_PER_S = 2_000;
+
+/** Calls a second; `null` when the base served nothing. `play`: a rate and the probe's number. */
+const probeCapacity = async (
+  play: (ratePerS: number, number: number) => Promise<PlayedBlock>,
+  mostPerS: number,
+  isOver: () => boolean,
+  events: { step(text: string): void; progress(text: string): void; note(text: string): void },
+): Promise<number | null> => {
+  events.step("probing how much the base carries");
+  const probes: Probe[] = [];
+  const most = Math.min(mostPerS, PROBED_MOST_PER_S);
+  for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
+    const { lines, startUs } = await play(rate, probes.length + 1);
+    const probe = probeOf(rate, lines, startUs);
+    probes.push(probe);
+    events.progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
+  }
+  const found = capacityOf(probes);
+  if (found.perS === 0) return null;
+  if (!found.isReached) events.note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
+  return found.perS;
+};
 
 export const GATE_STAGE = "gate";
 

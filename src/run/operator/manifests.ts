@@ -2,7 +2,13 @@
  * The manifests of a distributed run by the k6-operator: fields as in its custom resource definition `k6.io/v1alpha1`
  * TestRun (v1.6.0, config/crd/bases/k6.io_testruns.yaml). Scalars are written as JSON, which YAML reads as it is.
  */
-import type { SecretWanted } from "./target-without-secrets.ts";
+
+export type SecretWanted = {
+  /** Of the environment variable, and of the Secret's key. */
+  variable: string;
+  /** Where the value stands in the target file. */
+  what: string;
+};
 
 export type OperatorRun = {
   /** Of every object, and the Secret's with `-target` behind it. */

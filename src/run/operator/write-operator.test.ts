@@ -11,8 +11,7 @@ import { REPOSITORY } from "../../supervision/repository.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { scenarioStage } from "../suites/load-stages.ts";
-import { withoutSecrets } from "./target-without-secrets.ts";
-import { writeOperator } from "./write-operator.ts";
+import { withoutSecrets, writeOperator } from "./write-operator.ts";
 
 const binary = join(REPOSITORY, ".tools/k6");
 const STORY = STORIES.get("catalog-reads")!;

@@ -19,8 +19,11 @@ import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
+import { keysFor } from "../../workload/callers/story-keys.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
+import type { Story } from "../../workload/story.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
 import {
   ARCHIVE,
@@ -28,11 +31,82 @@ import {
   dockerfile,
   type OperatorRun,
   readme,
+  type SecretWanted,
   secretEnv,
   secretName,
   testRunYaml,
 } from "./manifests.ts";
-import { cannotBeHanded, withoutSecrets } from "./target-without-secrets.ts";
+
+type StatedForCluster = {
+  /** With `env:` references alone; what only the runner acts on is left out. */
+  stated: Partial<Target>;
+  /** Those that the story reads. */
+  wanted: SecretWanted[];
+};
+
+const variableOf = (what: string): string =>
+  `FLOODGATE_${what
+    .replace(/[^A-Za-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .toUpperCase()}`;
+
+/** What k6 takes from its own process and no variable can give it. */
+const cannotBeHanded = ({ transport }: Pick<Target, "transport">): string[] =>
+  (["ca", "cert", "key", "proxy"] as const).flatMap((name) =>
+    transport?.[name] === undefined || transport[name] === null ? [] : [`transport.${name}`],
+  );
+
+export const withoutSecrets = (target: Target, story: Story, seed: number): StatedForCluster => {
+  const names = new Map<string, string>();
+  const reference = (what: string): string => {
+    const taken = new Set(names.values());
+    let variable = variableOf(what);
+    // Names that differ in punctuation alone.
+    while (taken.has(variable)) variable += "_";
+    names.set(what, variable);
+    return `env:${variable}`;
+  };
+  const { schema, name, base_url, key_management_url, tile_url, stream_end, shedding, exclusive } = target;
+  const { limits, permits, budget, stop_when, tenants, credentials, transport } = target;
+  const stated = {
+    schema,
+    name,
+    base_url,
+    key_management_url,
+    tile_url,
+    stream_end,
+    shedding,
+    exclusive,
+    limits,
+    permits,
+    budget,
+    stop_when,
+    tenants: tenants?.map(({ publishable, server, ...rest }) => ({
+      ...rest,
+      ...(publishable && { publishable: { ...publishable, key: reference(`tenants (${rest.org}).publishable.key`) } }),
+      ...(server && { server: { ...server, key: reference(`tenants (${rest.org}).server.key`) } }),
+    })),
+    credentials:
+      credentials &&
+      Object.fromEntries(
+        Object.entries(credentials).map(([role, credential]) => {
+          const field = "token" in credential ? "token" : "key";
+          return [role, { ...credential, [field]: reference(`credentials.${role}.${field}`) }];
+        }),
+      ),
+    transport: transport?.headers && {
+      headers: Object.fromEntries(
+        Object.keys(transport.headers).map((header) => [header, reference(`transport.headers.${header}`)]),
+      ),
+    },
+  };
+  // Through JSON, so that what is absent is no member.
+  const plain = JSON.parse(JSON.stringify(stated)) as Partial<Target>;
+  const keys = keysFor(story, seed, viewOf(target), plain).map(({ what }) => what);
+  const headers = [...names.keys()].filter((what) => what.startsWith("transport.headers."));
+  const wanted = [...keys, ...headers].map((what) => ({ what, variable: names.get(what) ?? variableOf(what) }));
+  return { stated: plain, wanted };
+};
 
 type OperatorWish = {
   stage: LoadStage;
