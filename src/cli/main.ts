@@ -36,7 +36,7 @@ const configure = (command: Command, above: readonly string[] = []): void => {
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);
   // Names without options: otherwise no room is left for the descriptions.
-  const helpWidth = Math.min(100, process.stderr.columns ?? 80);
+  const helpWidth = Math.min(100, process.stderr.columns || 80);
   command.configureHelp({ helpWidth, subcommandTerm: (child) => child.name() });
   for (const child of command.commands) configure(child, names);
 };

@@ -48,7 +48,7 @@ export const isTerminal = (): boolean => process.stderr.isTTY === true && proces
 
 /** Replaces the last `drawn` lines on a terminal by these, each cut to its width. */
 export const drawAgain = (drawn: number, lines: readonly string[]): void => {
-  const columns = (process.stderr.columns ?? 80) - 1;
+  const columns = (process.stderr.columns || 80) - 1;
   const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns)}\n`);
   process.stderr.write(`${drawn === 0 ? "" : `\u001b[${drawn}A\u001b[J`}${cut.join("")}`);
 };
