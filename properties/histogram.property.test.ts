@@ -48,12 +48,12 @@ law(
 );
 
 law(
-  "number, least, most and mean are exact",
+  "number, least, most and sum are exact",
   () =>
     fc.property(durationsArb, (values) => {
-      const { n, min, max, mean } = Histogram.of(values);
+      const { n, min, max, sum: total } = Histogram.of(values).toJSON();
       expect([n, min, max]).toEqual([values.length, Math.min(...values), Math.max(...values)]);
-      expect(mean).toBe(values.reduce((sum, value) => sum + value, 0) / values.length);
+      expect(total).toBe(values.reduce((sum, value) => sum + value, 0));
     }),
   RUNS,
 );

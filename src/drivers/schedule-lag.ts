@@ -6,7 +6,7 @@ type LagMs = { p50: number; p99: number; max: number };
 
 export const lagFigures = (lag: Histogram): LagMs => {
   const ms = (us: number | null): number => (us ?? 0) / 1000;
-  return { p50: ms(lag.quantile(0.5)), p99: ms(lag.quantile(0.99)), max: ms(lag.max) };
+  return { p50: ms(lag.quantile(0.5)), p99: ms(lag.quantile(0.99)), max: ms(lag.quantile(1)) };
 };
 
 /** Why nothing may be said about time, `null` where calls left as they should. */

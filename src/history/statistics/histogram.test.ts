@@ -49,10 +49,10 @@ describe("Histogram", () => {
     }
   });
 
-  test("values below 1024 us, the least, the largest, the mean and the count are exact", () => {
+  test("values below 1024 us, the least, the largest, the sum and the count are exact", () => {
     const histogram = Histogram.of([3, 200, 1023, 1_000_003]);
     expect([histogram.quantile(0.25), histogram.quantile(0.5), histogram.quantile(0.75)]).toEqual([3, 200, 1023]);
-    expect([histogram.min, histogram.max, histogram.mean, histogram.n]).toEqual([3, 1_000_003, 250_307.25, 4]);
+    expect(histogram.toJSON()).toMatchObject({ min: 3, max: 1_000_003, sum: 4 * 250_307.25, n: 4 });
     expect(histogram.quantile(1)).toBe(1_000_003);
   });
 
@@ -95,12 +95,13 @@ describe("Histogram", () => {
 
   test("an empty one has no quantile, least or largest", () => {
     const histogram = new Histogram();
-    expect([histogram.quantile(0.5), histogram.min, histogram.max, histogram.mean]).toEqual([null, null, null, null]);
+    expect(histogram.quantile(0.5)).toBeNull();
+    expect(histogram.toJSON()).toMatchObject({ min: null, max: null, sum: 0, n: 0 });
     expect(histogram.atRank(1)).toBeNull();
   });
 
   test("a duration below zero counts as zero, what is no number is refused", () => {
-    expect(Histogram.of([-3]).max).toBe(0);
+    expect(Histogram.of([-3]).quantile(1)).toBe(0);
     expect(() => Histogram.of([Number.NaN])).toThrow(RangeError);
     expect(() => Histogram.of([Number.POSITIVE_INFINITY])).toThrow(RangeError);
     expect(() => new Histogram().record(1, 0.5)).toThrow(RangeError);

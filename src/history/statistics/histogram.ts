@@ -100,19 +100,6 @@ export class Histogram {
     return count;
   }
 
-  /** Exact, as the next two; `null` while nothing was recorded. */
-  get min(): number | null {
-    return this.#n === 0 ? null : this.#min;
-  }
-
-  get max(): number | null {
-    return this.#n === 0 ? null : this.#max;
-  }
-
-  get mean(): number | null {
-    return this.#n === 0 ? null : this.#sum / this.#n;
-  }
-
   /**
    * What is known of the sample at `rank` (1 is the smallest): it lies in [low, high] for certain, and `value`, in
    * microseconds, is within `HISTOGRAM_RELATIVE_ERROR` of it. `null` for a rank that no sample has.
@@ -148,16 +135,9 @@ export class Histogram {
   }
 
   toJSON(): HistogramJson {
+    const [min, max] = this.#n === 0 ? [null, null] : [this.#min, this.#max];
     const counts = this.#ascending();
-    return {
-      schema: "floodgate/histogram@2",
-      unit: "us",
-      n: this.#n,
-      sum: this.#sum,
-      min: this.min,
-      max: this.max,
-      counts,
-    };
+    return { schema: "floodgate/histogram@2", unit: "us", n: this.#n, sum: this.#sum, min, max, counts };
   }
 
   /** Throws `RangeError` where the JSON is of another schema or contradicts itself. */

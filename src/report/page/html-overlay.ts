@@ -7,7 +7,7 @@ import { chartFigure } from "../charts/frame.ts";
 import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
 import { figure, intervalText, moment, valueText } from "../figures.ts";
 import { badge } from "./html-claims.ts";
-import { html, type Markup } from "./markup.ts";
+import { card, html, type Markup, table } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 
 export type Recorded = { document: RunDocument; series: Series };
@@ -37,7 +37,9 @@ const measurements = (stage: string, a: RunDocument, b: RunDocument): Markup | n
     return one.stage === stage && other !== undefined ? [[one, other] as const] : [];
   });
   if (pairs.length === 0) return null;
-  return html`<div class="scroll"><table><thead><tr><th>Measurement</th><th class="number">earlier</th><th class="number">later</th><th class="number">change</th><th></th></tr></thead><tbody>${pairs.map(([x, y]) => measurementRow(x, y))}</tbody></table></div>`;
+  const heads = ["Measurement", ...["earlier", "later", "change"].map((number) => ({ number })), ""];
+  const rows = pairs.map(([x, y]) => measurementRow(x, y));
+  return html`<div class="scroll">${table("", heads, rows)}</div>`;
 };
 
 const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup | null => {
@@ -59,13 +61,10 @@ export const htmlOverlay = (a: Recorded, b: Recorded): string => {
   const blocks = shared.map((stage, i) => stageBlock(stage, a, b, `c${i}`, shared.length <= OPEN_MOST));
   const names = new Set([...a.series.stages, ...b.series.stages].map(({ stage }) => stage));
   const alone = [...names].filter((stage) => !shared.includes(stage));
-  const left =
-    alone.length === 0
-      ? null
-      : html`<p class="small muted">In one run only, or too small to draw: ${alone.join(", ")}.</p>`;
+  const left = html`<p class="small muted">In one run only, or too small to draw: ${alone.join(", ")}.</p>`;
   const body = html`<header><p class="brand">Floodgate</p><p class="muted">two runs, compared</p></header>
 <section class="card"><h2>Two runs</h2><div class="scroll"><table><tbody>${runRow("earlier", a)}${runRow("later", b)}</tbody></table></div>
 <p>Two runs at two times differ by what the machine did meanwhile, too. This page shows how they went; whether something got worse is decided by <code>floodgate gate</code>.</p></section>
-<section class="card" id="courses"><h2>Over time</h2>${blocks.length === 0 ? html`<p>No stage is in both runs.</p>` : blocks}${left}</section>`;
+${card("courses", "Over time", blocks.length === 0 ? html`<p>No stage is in both runs.</p>` : blocks, alone.length === 0 ? null : left)}`;
   return pageShell(`${a.document.id} and ${b.document.id}`, body, true);
 };
