@@ -45,7 +45,7 @@ export class Checks {
   #unclear = 0;
   #unclearWhy = "";
   #off = "";
-  #spent = false;
+  #spent = "";
   #idle = false;
   #broken = 0;
   #failure: Failure | null = null;
@@ -131,7 +131,7 @@ export class Checks {
     if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);
     else if (shortage !== null) {
       this.unclear(shortage.reason);
-      this.#spent = true;
+      this.#spent = shortage.spent ?? shortage.reason;
     }
   }
 
@@ -168,7 +168,10 @@ export class Checks {
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     if (this.#unclear > 0) {
       const reason = `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`;
-      return { ...made("inconclusive", reason, "not enough to judge by"), ...(this.#spent ? { spent: true } : {}) };
+      return {
+        ...made("inconclusive", reason, "not enough to judge by"),
+        ...(this.#spent === "" ? {} : { spent: this.#spent }),
+      };
     }
     if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
     return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };

@@ -14,7 +14,7 @@ import type { CredentialRef } from "../workload/step.ts";
 import type { Effects } from "./effects.ts";
 import { type Permission, type Role, shortageOf } from "./planning/needs.ts";
 import type { Answer } from "./sending/answer.ts";
-import type { Sender } from "./sending/sender.ts";
+import type { Sender, SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 import { createSessions } from "./sessions.ts";
 import type { Open } from "./verdict.ts";
@@ -57,29 +57,20 @@ export type Context = {
   forget(): void;
 };
 
-type ContextParts = {
-  target: Target;
+type ContextParts = Pick<
+  Context,
+  "target" | "budget" | "effects" | "signal" | "seed" | "leewayMs" | "patienceMs" | "wallMs"
+> & {
   view: TargetView;
   secrets: Secrets;
-  budget: Budget;
-  effects: Effects;
-  seed: number;
   allowed: ReadonlySet<Permission>;
-  leewayMs: number;
-  patienceMs: number;
-  wallMs(): number;
-  signal?: AbortSignal;
-  makeSender(parts: {
-    secretOf(testCall: TestCall): Promise<string | null>;
-    originOf(testCall: TestCall): string | undefined;
-    neighbourOf(testCall: TestCall): TestCall | null;
-  }): Sender;
+  makeSender(parts: Pick<SenderParts, "secretOf" | "originOf" | "neighbourOf">): Sender;
 };
 
 const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^role:/, "") : "");
 
-export const createContext = (parts: ContextParts): Context => {
-  const { target, view, secrets, budget } = parts;
+export const createContext = ({ view, secrets, allowed, makeSender, ...given }: ContextParts): Context => {
+  const { target, budget } = given;
   const credentials = target.credentials ?? {};
   const kept = new Map<string, Promise<unknown>>();
 
@@ -100,80 +91,63 @@ export const createContext = (parts: ContextParts): Context => {
     return read(found?.server?.key, "server", `tenants (${org}).server.key`);
   };
 
+  const short: Context["short"] = (what, amount) => shortageOf(target, budget.left, what, amount);
   const sessions = createSessions(
-    () => shortageOf(target, budget.left, "map_loads", 1),
-    (testCall) => send(testCall),
+    () => short("map_loads", 1),
+    (call) => send(call),
   );
 
-  const sender = parts.makeSender({
-    secretOf: async (testCall) => {
-      if (testCall.secret !== undefined) return testCall.secret.value;
-      const { credential } = testCall;
-      if (!("of" in credential)) return nobodysCredential(stepOfTestCall(view, 0, testCall)) ?? null;
+  const sender = makeSender({
+    secretOf: async (call) => {
+      if (call.secret !== undefined) return call.secret.value;
+      const { credential } = call;
+      if (!("of" in credential)) return nobodysCredential(stepOfTestCall(view, 0, call)) ?? null;
       if (credential.of.startsWith("tenant:")) return tenantKey(credential.of.slice("tenant:".length));
       const name = nameOf(credential) as Role;
       return credential.as === "session" ? sessions.tokenOf(name as KeyRole, credential.product) : secretOf(name);
     },
-    originOf: (testCall) => {
-      if (testCall.originValue !== undefined) return testCall.originValue;
-      if (testCall.origin !== "listed" || !("of" in testCall.credential)) return undefined;
-      const own = keyRole(nameOf(testCall.credential) as KeyRole)?.origin;
+    originOf: ({ originValue, origin, credential }) => {
+      if (originValue !== undefined) return originValue;
+      if (origin !== "listed" || !("of" in credential)) return undefined;
       // A server key has no allowlist of origins: any real one will do, best one that the deployment knows.
-      return own ?? keyRole("publishable")?.origin;
+      return keyRole(nameOf(credential) as KeyRole)?.origin ?? keyRole("publishable")?.origin;
     },
-    neighbourOf: (testCall) => {
-      const mintNext = mint("publishable", "chat");
-      const readNext = asServer("design.styles");
+    neighbourOf: ({ route, credential }) => {
+      const calls = [mint("publishable", "chat"), asServer("design.styles")];
       const same = (next: TestCall): boolean =>
-        next.route === testCall.route && JSON.stringify(next.credential) === JSON.stringify(testCall.credential);
-      const wanted = nameOf(testCall.credential) === "server" ? [readNext, mintNext] : [mintNext, readNext];
+        next.route === route && JSON.stringify(next.credential) === JSON.stringify(credential);
+      const wanted = nameOf(credential) === "server" ? calls.reverse() : calls;
       return wanted.find((next) => has(nameOf(next.credential) as Role) && !same(next)) ?? null;
     },
   });
 
   const once: Context["once"] = <T>(name: string, work: () => Promise<T>): Promise<T> => {
-    const found = kept.get(name);
-    if (found !== undefined) return found as Promise<T>;
-    const started = work();
-    kept.set(name, started);
-    return started;
+    const found = (kept.get(name) as Promise<T> | undefined) ?? work();
+    kept.set(name, found);
+    return found;
   };
 
   const exchangeForms: Context["exchangeForms"] = () =>
     once("exchange forms", async () => {
       if (!has("publishable")) return FORMS;
       const taken: Form[] = [];
-      for (const form of FORMS) {
-        const answer = await sender.send(mint("publishable", "editor", { form }));
-        if (answer.status !== 401) taken.push(form);
-      }
+      for (const form of FORMS)
+        if ((await sender.send(mint("publishable", "editor", { form }))).status !== 401) taken.push(form);
       return taken.length === 0 ? FORMS : taken;
     });
 
-  const send: Context["send"] = async (testCall) => {
-    if (testCall.route !== "sdk.sessions" || testCall.form !== undefined) return sender.send(testCall);
-    const [form] = await exchangeForms();
-    return sender.send(form === undefined ? testCall : { ...testCall, form });
+  const send: Context["send"] = async (call) => {
+    if (call.route !== "sdk.sessions" || call.form !== undefined) return sender.send(call);
+    const [form = "bearer"] = await exchangeForms();
+    return sender.send({ ...call, form });
   };
 
   return {
-    target,
-    budget,
-    effects: parts.effects,
-    signal: parts.signal,
-    seed: parts.seed,
-    leewayMs: parts.leewayMs,
-    patienceMs: parts.patienceMs,
-    wallMs: parts.wallMs,
+    ...given,
     answers: sender.answers,
-    has,
-    keyRole,
-    secretOf,
+    ...{ has, keyRole, secretOf, short, send, exchangeForms, once, mint: sessions.mint },
     kindOf: async (name) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
-    short: (what, amount) => shortageOf(target, budget.left, what, amount),
-    permits: (what) => parts.allowed.has(what),
-    send,
-    exchangeForms,
+    permits: (what) => allowed.has(what),
     each: async (items, work) => {
       const queue = [...items].reverse();
       const workers = Array.from({ length: Math.min(AT_A_TIME, items.length) }, async () => {
@@ -181,8 +155,6 @@ export const createContext = (parts: ContextParts): Context => {
       });
       await Promise.all(workers);
     },
-    mint: sessions.mint,
-    once,
     forget: () => {
       kept.clear();
       sessions.forget();

@@ -55,12 +55,10 @@ const KNOWN_VARIABLES: Readonly<Record<string, string>> = {
 const meaningOf = (variable: string): string => {
   const known = KNOWN_VARIABLES[variable];
   if (known !== undefined) return known;
-  const session = /^\$SESSION_(\w+)_(CHAT|EDITOR|VIEWER|TILE)$/.exec(variable);
-  if (session !== null) {
-    const [, of = "", product = ""] = session;
+  const [, of, product = ""] = /^\$SESSION_(\w+)_(CHAT|EDITOR|VIEWER|TILE)$/.exec(variable) ?? [];
+  if (of !== undefined)
     return `session_token of POST /sdk/sessions with $KEY_${of}, its Origin and product ${product.toLowerCase()}`;
-  }
-  const [, kind = "", name = ""] = /^\$(KEY|TOKEN|HEADER)_(\w+)$/.exec(variable) ?? [];
+  const [, kind, name = ""] = /^\$(KEY|TOKEN|HEADER)_(\w+)$/.exec(variable) ?? [];
   if (kind === "HEADER") return `the header ${name.toLowerCase().replaceAll("_", "-")} of the target file`;
   return `credentials.${name.toLowerCase()} of the target file`;
 };
@@ -71,32 +69,23 @@ const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const argument = (text: string): string =>
   /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
 
-/** Headers that only say who sends. */
-const NOISE = new Set(["user-agent", "x-request-id"]);
-
 const curlOf = ({ method, url, headers, body }: SentRequest): string => {
-  const head = Object.entries(headers)
-    .filter(([name]) => !NOISE.has(name))
-    .map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);
-  return [
-    "curl -sS -i",
-    `-X ${method}`,
-    quoted(url),
-    ...head,
-    ...(body === undefined ? [] : [`-d ${quoted(body)}`]),
-  ].join(" ");
+  // These only say who sends.
+  const { "user-agent": _agent, "x-request-id": _id, ...told } = headers;
+  const head = Object.entries(told).map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);
+  const data = body === undefined ? [] : [`-d ${quoted(body)}`];
+  return ["curl -sS -i", `-X ${method}`, quoted(url), ...head, ...data].join(" ");
 };
 
-const stepOf = (answer: Answer): CrashStep => {
-  const step: CrashStep = { ...answer.request, got: maskSecrets(answer.outcome) };
-  if (answer.testCall.route === "keys.create") return { ...step, saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } };
-  return step;
-};
+const stepOf = ({ request, outcome, testCall: { route } }: Answer): CrashStep => ({
+  ...request,
+  got: maskSecrets(outcome),
+  ...(route === "keys.create" ? { saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } } : {}),
+});
 
 /** The id of a key that this run made is another one next time. */
 const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
-  const made = answers.find(({ testCall }) => testCall.route === "keys.create");
-  const id = made?.fields.id;
+  const id = answers.find(({ testCall }) => testCall.route === "keys.create")?.fields.id;
   if (typeof id !== "string") return steps;
   return steps.map((step) => ({ ...step, url: step.url.replaceAll(encodeURIComponent(id), "$CREATED_ID") }));
 };

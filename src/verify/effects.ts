@@ -1,9 +1,9 @@
 /**
- * Side effects that outlive a call: keys that were made. Each is journalled before it is done and taken back on every way
- * out; what could not be taken back stays open in the journal, for people to see.
+ * Side effects that outlive a call: keys that were made. Each is journalled before it is done and taken back on every way out; what
+ * could not be taken back stays open in the journal.
  */
 
-/** The run's journal, as far as `verify` needs it (run/journal.ts fits). */
+/** The run's journal, as far as `verify` needs it. */
 export type EffectJournal = {
   /** On disk when it returns; the returned id belongs to `done` and `undone`. */
   about(effect: { kind: "key" | "session"; name: string; detail?: string }): string;
@@ -12,37 +12,38 @@ export type EffectJournal = {
 };
 
 export type Effect = {
-  /** Says how it is taken back, once that is known; `true` when it was taken back. */
+  /** Says how it is taken back; `undo` resolves to `true` when it was. */
   happened(detail: string, undo: () => Promise<boolean>): void;
-  /** There is nothing (any more) to take back. */
+  /** There is nothing to take back. */
   over(detail: string): void;
-  /** It was done, and nothing here can take it back: the journal says so, and nobody tries. */
+  /** It was done, and nothing here can take it back. */
   stays(detail: string): void;
 };
 
 export type Effects = {
   about(kind: "key" | "session", name: string): Effect;
-  /** Takes back whatever is open, newest first; gives back what is still there. */
+  /** Takes back whatever is open, newest first; returns the names of what is still there. */
   takeBackAll(): Promise<string[]>;
 };
 
 export const createEffects = (journal?: EffectJournal): Effects => {
-  const open = new Map<string, { name: string; undo: (() => Promise<boolean>) | null }>();
+  const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
   let made = 0;
-  const close = (id: string, detail: string): void => {
+  const over = (id: string, detail: string): void => {
     open.delete(id);
     journal?.undone(id, detail);
+  };
+  const happened = (id: string, name: string, detail: string, undo: () => Promise<boolean>): void => {
+    open.set(id, { name, undo });
+    journal?.done(id, detail);
   };
   return {
     about: (kind, name) => {
       const id = journal?.about({ kind, name }) ?? `effect-${made++}`;
-      open.set(id, { name, undo: null });
+      open.set(id, { name, undo: async () => false });
       return {
-        happened: (detail, undo) => {
-          open.set(id, { name, undo });
-          journal?.done(id, detail);
-        },
-        over: (detail) => close(id, detail),
+        happened: (detail, undo) => happened(id, name, detail, undo),
+        over: (detail) => over(id, detail),
         stays: (detail) => {
           open.delete(id);
           journal?.done(id, detail);
@@ -52,8 +53,7 @@ export const createEffects = (journal?: EffectJournal): Effects => {
     takeBackAll: async () => {
       const left: string[] = [];
       for (const [id, { name, undo }] of [...open].reverse()) {
-        const gone = undo === null ? false : await undo().catch(() => false);
-        if (gone) close(id, "taken back");
+        if (await undo().catch(() => false)) over(id, "taken back");
         else left.push(name);
       }
       return left;

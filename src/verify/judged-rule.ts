@@ -53,7 +53,13 @@ const recordedOnly = (rule: Rule, result: Verdict): Verdict => {
 /** How the command of a rule begins; a caller that knows the target file puts its name in place of FILE. */
 export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
 
-export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean; spent: boolean };
+export type Judged = {
+  rule: Rule;
+  claim: Claim;
+  failure: Failure | undefined;
+  idle: boolean;
+  spent: string | undefined;
+};
 
 export const judgedRule = async (rule: Rule, context: Context, permits: Permits, stage: string): Promise<Judged> => {
   const { failure, idle, spent, ...found } = recordedOnly(rule, await tryRule(rule, context, permits));
@@ -67,5 +73,5 @@ export const judgedRule = async (rule: Rule, context: Context, permits: Permits,
     spec: [...rule.spec],
     replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,
   };
-  return { rule, claim, failure, idle: idle === true, spent: spent === true };
+  return { rule, claim, failure, idle: idle === true, spent };
 };

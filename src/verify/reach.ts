@@ -3,10 +3,9 @@
  * such and not as fifty broken rules.
  */
 import { foreignError } from "../contract/foreign-text.ts";
-import type { CredentialRef } from "../workload/step.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
-import { role, type TestCall } from "./sending/test-call.ts";
+import { asNobody, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
 /** The deployment does not answer at all, or what answers is something else. */
@@ -16,6 +15,8 @@ export class TargetUnreachableError extends Error {
 
 const ATTEMPTS = 3;
 const RESTART_MS = 2_000;
+/** Answers of a web server that has something else there, or nothing. */
+const NOT_HERE = [200, 301, 302, 404, 405, 410];
 
 /** No such path, no such method there, moved elsewhere, or a page for people: with good credentials the API says none of it. */
 const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
@@ -25,48 +26,38 @@ const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
 };
 
-/** Whoever the target file names: without a credential some deployments say 404 to everything. */
-const callerOf = (context: Context): CredentialRef | null => {
-  if (context.has("server")) return { as: "server", of: role("server") };
-  return context.has("publishable") ? { as: "publishable", of: role("publishable") } : null;
-};
-
-/** One call each to the routes that every deployment has: whatever is wrong with a credential, the API would say something else. */
+/**
+ * One call each to the routes that every deployment has, with credentials: without one some deployments say 404 to everything. Whatever
+ * is wrong with a credential, the API would say something else.
+ */
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
-  const caller = callerOf(context);
-  if (caller === null) return;
-  const by: Pick<TestCall, "credential" | "origin" | "open"> = { credential: caller, origin: "none", open: true };
-  const testCalls: readonly TestCall[] = [
-    { ...by, route: "design.styles" },
-    { ...by, route: "chat.control" },
-    context.has("publishable")
-      ? {
-          ...by,
-          route: "sdk.sessions",
-          credential: { as: "publishable", of: role("publishable") },
-          origin: "listed",
-          product: "chat",
-        }
-      : { ...by, route: "sdk.sessions", product: "chat" },
+  const [as] = (["server", "publishable"] as const).filter(context.has);
+  if (as === undefined) return;
+  const by = { credential: { as, of: role(as) }, open: true } as const;
+  const exchange = context.has("publishable") ? mint("publishable", "chat", { open: true }) : null;
+  const calls = [
+    asNobody("design.styles", by),
+    asNobody("chat.control", by),
+    exchange ?? asNobody("sdk.sessions", { ...by, product: "chat" }),
   ];
   const seen: Answer[] = [];
-  for (const testCall of testCalls) {
-    // In one header it may be looked for alone.
-    const answer = await context.send({ ...testCall, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
+  for (const call of calls) {
+    // A deployment may look for it in one header alone.
+    const answer = await context.send({ ...call, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
     if (!isNoApi(answer)) return;
     seen.push(answer);
   }
-  const isGateway = seen.every(
-    ({ foreign, status }) => foreign && ![200, 301, 302, 404, 405, 410].includes(status ?? 0),
-  );
-  if (isGateway) {
+  const { base_url } = context.target;
+  const isGateway = ({ foreign, status }: Answer): boolean => foreign && !NOT_HERE.includes(status ?? 0);
+  if (seen.every(isGateway)) {
+    const said = [...new Set(seen.map(inWords))].join("; ");
     throw new TargetUnreachableError(
-      `only a gateway answers at ${context.target.base_url} (${[...new Set(seen.map(inWords))].join("; ")}): is the API behind it running, and does it let these calls through?`,
+      `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through?`,
     );
   }
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
   throw new TargetUnreachableError(
-    `nothing of the API is at ${context.target.base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`,
+    `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`,
   );
 };
 
@@ -74,7 +65,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
 export const reach = async (context: Context): Promise<void> => {
   let last: Answer | undefined;
   for (let i = 0; i < ATTEMPTS; i++) {
-    last = await context.send({ route: "design.styles", credential: { as: "none" }, origin: "none", once: true });
+    last = await context.send(asNobody("design.styles", { once: true }));
     if (last.status === null) continue;
     // A gateway whose upstream restarts is given the time.
     if (last.foreign && last.transient && i < ATTEMPTS - 1) {

@@ -1,6 +1,4 @@
-/**
- * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
- */
+/** Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone. */
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
 import { renewAtMs } from "../workload/session-renewal.ts";
@@ -11,32 +9,20 @@ import { CannotJudge, inconclusive, type Open, skipped } from "./verdict.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 
-type Sessions = {
-  /** The answer of the exchange, kept. */
-  mint(of: KeyRole, product: Product): Promise<Answer>;
-  /** Throws where no session could be minted. */
-  tokenOf(of: KeyRole, product: Product): Promise<string>;
-  forget(): void;
-};
-
-export const createSessions = (
-  tileShortage: () => Open | null,
-  send: (testCall: TestCall) => Promise<Answer>,
-): Sessions => {
+/** `tileShortage`: why no tile session can be paid for. */
+export const createSessions = (tileShortage: () => Open | null, send: (call: TestCall) => Promise<Answer>) => {
   const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
 
-  const mint: Sessions["mint"] = (of, product) => {
+  const mint = (of: KeyRole, product: Product): Promise<Answer> => {
     const name = `${of} ${product}`;
     const found = minted.get(name);
     if (found !== undefined) return found.answer;
     const short = product === "tile" ? tileShortage() : null;
     if (short !== null) return Promise.reject(new CannotJudge(short));
-    const answer = send(mintCall(of, product));
-    const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
+    const entry = { answer: send(mintCall(of, product)), renewAtMs: Number.POSITIVE_INFINITY };
     minted.set(name, entry);
-    answer.then(
-      ({ transient, fields }) => {
-        const { expires_in: lifeS } = fields;
+    entry.answer.then(
+      ({ transient, fields: { expires_in: lifeS } }) => {
         const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
         entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
         // What overload refused is asked for again by the next who needs it.
@@ -44,20 +30,18 @@ export const createSessions = (
       },
       () => minted.delete(name),
     );
-    return answer;
+    return entry.answer;
   };
 
+  /** Throws where no session could be minted. */
   const tokenOf = async (of: KeyRole, product: Product): Promise<string> => {
-    const name = `${of} ${product}`;
-    const known = minted.get(name);
-    if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(name);
+    const known = minted.get(`${of} ${product}`);
+    if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(`${of} ${product}`);
     const answer = await mint(of, product);
     const { session_token: token } = answer.fields;
-    if (!isAdmitted(answer) || typeof token !== "string") {
-      const why = `no session could be minted: ${callInWords(answer)}`;
-      throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
-    }
-    return token;
+    if (isAdmitted(answer) && typeof token === "string") return token;
+    const why = `no session could be minted: ${callInWords(answer)}`;
+    throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
   };
 
   return { mint, tokenOf, forget: () => minted.clear() };

@@ -21,8 +21,8 @@ export type Verdict = {
   /** Ids of calls, at most ten. */
   evidence: string[];
   failure?: Failure;
-  /** Inconclusive because the run has used up a budget. */
-  spent?: true;
+  /** The budget that the run has used up, in a sentence: the rule is inconclusive for want of it. */
+  spent?: string;
   /** What the rule is about did not come about, and no caller can bring it about. */
   idle?: true;
 };
@@ -41,7 +41,7 @@ export const recorded = (
 });
 
 /** Why something is not judged. `inconclusive` leaves the run open; `skipped` does not. */
-export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: true };
+export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
 
 /** Thrown by a rule in place of a verdict, whatever it judged before. */
 export class CannotJudge extends Error {

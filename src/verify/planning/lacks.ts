@@ -58,5 +58,7 @@ export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: 
   lacks.push(...short.map(({ reason }) => reason));
   if (lacks.length === 0) return null;
   const reason = lacks.join("; ");
-  return isOpen ? { verdict: "inconclusive", reason, spent: true } : { verdict: "skipped", reason };
+  return isOpen
+    ? { verdict: "inconclusive", reason, spent: short[0]?.spent ?? reason }
+    : { verdict: "skipped", reason };
 };

@@ -36,6 +36,6 @@ export const shortageOf = ({ budget = {} }: Target, left: Left, what: keyof Spen
   if (stated < amount)
     return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
   const rest = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
-  const reason = `budget.${what} of the target file (${stated}) is spent${rest}`;
-  return { verdict: "inconclusive", reason, spent: true };
+  const spent = `budget.${what} of the target file (${stated}) is spent`;
+  return { verdict: "inconclusive", reason: spent + rest, spent };
 };

@@ -1,7 +1,7 @@
 /** Bodies that are malformed, on calls that are right in everything else (items 64-65, 88-112, 202-203; A2). */
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
-import { all, type Row, rulesOf } from "../rule.ts";
+import { all, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
 
@@ -78,45 +78,30 @@ export const ANALYSIS_NEEDS_A_DATASET = rulesOf("lattice").must("analysis-needs-
   },
 });
 
-export const MALFORMED_RULES = [
+// biome-ignore format: a table, a rule in a few lines
+export const MALFORMED_RULES: readonly Rule[] = [
   must("malformed-exchange-body", [64, 65, 202], {
     title: "the exchange answers a body that is no JSON with 422",
-    rows: all(
-      [
-        mint("publishable", "chat", { body: body('{"product": "chat", ', "malformed"), what: "broken JSON" }),
-        mint("publishable", "chat", { body: body("product=chat", "malformed"), what: "a form" }),
-      ],
-      "malformed_body",
-    ),
-  }),
+    rows: all([["broken JSON", '{"product": "chat", '], ["a form", "product=chat"]].map(([what = "", text = ""]) =>
+      mint("publishable", "chat", { body: body(text, "malformed"), what })), "malformed_body") }),
   must("wrong-product-is-refused", [65, 88], {
-    title: "the exchange mints nothing for a product that is missing or none of the four",
-    expected: "a refusal",
-    ...ofProducts,
+    title: "the exchange mints nothing for a product that is missing or none of the four", expected: "a refusal", ...ofProducts,
     step: async (context, checks) => {
       for (const answer of await wrongProducts(context)) {
         const refused = answer.status !== null && answer.status >= 400 && answer.status < 500;
         if (!checks.isUnclear(answer)) checks.require(refused, answer, "a refusal: 4xx", inWords(answer));
       }
-    },
-  }),
+    } }),
   // With which words it is refused is a gap.
   info("wrong-product-is-422", [88], {
-    title: "whether the exchange answers a missing or unknown product with 422",
-    expected: "422 malformed_body",
-    ...ofProducts,
+    title: "whether the exchange answers a missing or unknown product with 422", expected: "422 malformed_body", ...ofProducts,
     step: async (context, checks) => {
       for (const answer of await wrongProducts(context)) checks.expect(answer, { accepts: ["422 malformed_body"] });
-    },
-  }),
+    } }),
   must("malformed-runtime-body", [90, 91, 111, 202], {
     title: "a runtime route answers a malformed body with 422, streams included",
-    cost: { calls: STATED.length },
-    rows: (context) => rowsOf(context, STATED, true),
-  }),
+    cost: { calls: STATED.length }, rows: (context) => rowsOf(context, STATED, true) }),
   should("incomplete-requests", [91, 93, 96, 99, 104, 109], {
     title: "a request that lacks a stated field, or has it of another type, is answered 422",
-    cost: { calls: INCOMPLETE.length },
-    rows: (context) => rowsOf(context, INCOMPLETE, false),
-  }),
+    cost: { calls: INCOMPLETE.length }, rows: (context) => rowsOf(context, INCOMPLETE, false) }),
 ];

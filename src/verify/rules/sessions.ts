@@ -27,22 +27,21 @@ const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
 const isSpentElsewhere = async (context: Context): Promise<boolean> =>
   context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
 
-const minted = (
-  id: string,
-  spec: readonly number[],
-  title: string,
-  expected: (answer: Answer) => string,
-  fault: (answer: Answer, checks: Checks) => string | null | undefined,
-): Rule =>
+/** What is wrong with a minted session: `null` for nothing, `undefined` where it does not show. */
+type Fault = (answer: Answer, checks: Checks) => string | null | undefined;
+type Expected = string | ((answer: Answer) => string);
+
+const minted = (id: string, spec: readonly number[], title: string, expected: Expected, fault: Fault): Rule =>
   must(id, spec, {
     title,
     step: async (context, checks) => {
       for (const answer of (await mintedSpecimens(context)).filter(isAdmitted))
-        checks.fault(fault(answer, checks), answer, expected(answer));
+        checks.fault(fault(answer, checks), answer, typeof expected === "string" ? expected : expected(answer));
       return "no session was minted";
     },
   });
 
+const TOKEN = /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/;
 /** Item 24. */
 const LIFETIME_MAX_S = 1800;
 /** Clocks of two hosts, and the way of the answer. */
@@ -103,6 +102,27 @@ const stylesByOrganization = (context: Context): { style: unknown; answer: Answe
   return [...found.values()];
 };
 
+// biome-ignore format: a table, a rule in a few lines
+const MINTED: readonly Rule[] = [
+  minted("session-token-format", [20, 21, 31], "session_token is svc_sess_{env}_{jwt}", "svc_sess_{env}_{jwt}, the JWT in three parts",
+    ({ fields: { session_token: token } }) =>
+      typeof token === "string" && TOKEN.test(token) ? null : `it was ${shapeOf(token)}`),
+  minted("session-expires-in", [23, 24, 32, 36, 224], "expires_in is a number above 0 and at most 1800 seconds", `a number in (0, ${LIFETIME_MAX_S}]`,
+    ({ fields: { expires_in: value } }) =>
+      typeof value === "number" && value > 0 && value <= LIFETIME_MAX_S ? null : `it was ${shapeOf(value)}`),
+  minted("session-product", [33], "product is the product that was asked for", ({ testCall }) => `"${testCall.product}"`,
+    ({ fields: { product }, testCall }) => (product === testCall.product ? null : `it was ${shapeOf(product)}`)),
+  minted("session-lifetime-is-bounded", [24, 224], "a token whose own end can be read ends within 30 minutes", `an end at most ${LIFETIME_MAX_S} s away`,
+    (answer, checks) => {
+      const leftS = tokenLifeS(answer);
+      if (leftS === undefined) return void checks.note("the token does not say when it ends");
+      return leftS <= LIFETIME_MAX_S + CLOCKS_DIFFER_S ? null : `it ends in ${leftS} s`;
+    }),
+  minted("session-basemap-style-absent", [16, 34], "basemap_style_id is a text, or absent; never null or empty", "a text, or no such field",
+    ({ fields, fields: { [STYLE]: value } }) =>
+      !(STYLE in fields) || (typeof value === "string" && value !== "") ? null : `it was ${shapeOf(value)}`),
+];
+
 export const SESSION_RULES: readonly Rule[] = [
   must("exchange-mints", [2, 9, 37, 64, 65, 69, 80], {
     title: "the exchange mints chat, editor and tile for a full key of a Pro organization from its Origin",
@@ -123,42 +143,7 @@ export const SESSION_RULES: readonly Rule[] = [
       }
     },
   }),
-  minted(
-    "session-token-format",
-    [20, 21, 31],
-    "session_token is svc_sess_{env}_{jwt}",
-    () => "svc_sess_{env}_{jwt}, the JWT in three parts",
-    ({ fields: { session_token: token } }) => {
-      const fits = typeof token === "string" && /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/.test(token);
-      return fits ? null : `it was ${shapeOf(token)}`;
-    },
-  ),
-  minted(
-    "session-expires-in",
-    [23, 24, 32, 36, 224],
-    "expires_in is a number above 0 and at most 1800 seconds",
-    () => `a number in (0, ${LIFETIME_MAX_S}]`,
-    ({ fields: { expires_in: value } }) =>
-      typeof value === "number" && value > 0 && value <= LIFETIME_MAX_S ? null : `it was ${shapeOf(value)}`,
-  ),
-  minted(
-    "session-product",
-    [33],
-    "product is the product that was asked for",
-    ({ testCall }) => `"${testCall.product}"`,
-    ({ fields: { product }, testCall }) => (product === testCall.product ? null : `it was ${shapeOf(product)}`),
-  ),
-  minted(
-    "session-lifetime-is-bounded",
-    [24, 224],
-    "a token whose own end can be read ends within 30 minutes",
-    () => `an end at most ${LIFETIME_MAX_S} s away`,
-    (answer, checks) => {
-      const leftS = tokenLifeS(answer);
-      if (leftS === undefined) return void checks.note("the token does not say when it ends");
-      return leftS <= LIFETIME_MAX_S + CLOCKS_DIFFER_S ? null : `it ends in ${leftS} s`;
-    },
-  ),
+  ...MINTED,
   must("session-ends", [23, 32, 61, 164], {
     title: "a session is answered 401 once expires_in has passed, where that is soon enough to wait for",
     expected: "401 after expires_in",
@@ -182,16 +167,6 @@ export const SESSION_RULES: readonly Rule[] = [
       if (checks.expect(after, { accepts }, [made])) checks.note(`it ended at most ${lateS} s late`);
     },
   }),
-  minted(
-    "session-basemap-style-absent",
-    [16, 34],
-    "basemap_style_id is a text, or absent; never null or empty",
-    () => "a text, or no such field",
-    ({ fields }) => {
-      const value = fields[STYLE];
-      return !(STYLE in fields) || (typeof value === "string" && value !== "") ? null : `it was ${shapeOf(value)}`;
-    },
-  ),
   must("session-basemap-style", [34], {
     title: "basemap_style_id, where it is returned, is the style that the organization stored",
     ...ofStyle,

@@ -164,37 +164,45 @@ const lastEventOf = ({ stream, sse }: Specimen): string => {
 /** The encodings of a connection or a proxy are no part of the stream. */
 const isPlain = ({ headers }: Answer): boolean => /^(identity)?$/i.test(headers["content-encoding"]?.trim() ?? "");
 
-export const STREAM_RULES: readonly Rule[] = [
+// biome-ignore format: a table, a rule in a few lines
+const LOOKS_AT_EACH: readonly Rule[] = [
   look("must", "stream-content-type", [8, 92, 93, 94], {
     title: "a streaming endpoint answers with the content type text/event-stream",
-    shows: isOpened,
-    expected: "text/event-stream",
-    fault: ({ answer }) => {
-      const type = answer.headers["content-type"] ?? "none";
-      return /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreignHeader(type)}`;
-    },
-  }),
+    shows: isOpened, expected: "text/event-stream",
+    fault: ({ answer: { headers: { "content-type": type = "none" } } }) =>
+      /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreignHeader(type)}` }),
   // The HTML standard, section 9.2.5: event streams are always encoded as UTF-8, whatever a charset says.
   look("must", "stream-is-utf8", [8, 166], {
     title: "an event stream is encoded as UTF-8, as its content type says",
     expected: "bytes that are UTF-8",
     fault: ({ stream, answer }, checks) => {
-      const coding = foreignName(answer.headers["content-encoding"] ?? "");
-      if (!isPlain(answer)) return void checks.note(`${stream}: encoded as ${coding}`);
+      if (!isPlain(answer)) return void checks.note(`${stream}: encoded as ${foreignName(answer.headers["content-encoding"] ?? "")}`);
       const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
       return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
-    },
-  }),
+    } }),
   look("must", "stream-frames", [166], {
-    title: "every frame of the control stream is event: <name>, then data: <JSON>",
-    only: ["control"],
-    ...frames,
-  }),
+    title: "every frame of the control stream is event: <name>, then data: <JSON>", only: ["control"], ...frames }),
   look("info", "stream-frames-of-others", [166, 176], {
-    title: "whether the frames of the other two streams have the same syntax (A10)",
-    only: ["summary", "button"],
-    ...frames,
-  }),
+    title: "whether the frames of the other two streams have the same syntax (A10)", only: ["summary", "button"], ...frames }),
+  look("should", "stream-goes-on-after-quota", [170], {
+    title: "a quota event is not the end of a stream",
+    only: ["control"], expected: "more events after quota",
+    fault: ({ sse }, checks) => {
+      const at = sse.frames.findIndex(({ event }) => event === "quota");
+      if (at < 0) return void checks.note("no quota event came");
+      return at < sse.frames.length - 1 ? null : "it was the last event";
+    } }),
+  look("should", "stream-ends-cleanly", [168, 173], {
+    title: "a stream ends with its connection whole: not cut, not reset, not silent",
+    expected: "a whole stream",
+    fault: ({ answer, answer: { received: { ended, error } } }, checks) => {
+      if (error === ANSWER_TOO_LARGE) return void checks.unclear("a stream was longer than `verify` reads one");
+      return ended === "done" || ended === "error_event" || ended === "eof" ? null : `it ended ${endOf(answer)}`;
+    } }),
+];
+
+export const STREAM_RULES: readonly Rule[] = [
+  ...LOOKS_AT_EACH,
   streams.must("stream-contracts-differ", [93, 94, 95], {
     title: "the three streams speak three different contracts",
     expected: "no two streams with the same event names and payload fields",
@@ -231,25 +239,6 @@ export const STREAM_RULES: readonly Rule[] = [
       // Streams that are over at once show nothing, and no caller makes them longer.
       const nothing = "no stream showed it";
       return all.length > 0 && all.every(isStream) ? checks.idle(nothing) : nothing;
-    },
-  }),
-  look("should", "stream-goes-on-after-quota", [170], {
-    title: "a quota event is not the end of a stream",
-    only: ["control"],
-    expected: "more events after quota",
-    fault: ({ sse }, checks) => {
-      const at = sse.frames.findIndex(({ event }) => event === "quota");
-      if (at < 0) return void checks.note("no quota event came");
-      return at < sse.frames.length - 1 ? null : "it was the last event";
-    },
-  }),
-  look("should", "stream-ends-cleanly", [168, 173], {
-    title: "a stream ends with its connection whole: not cut, not reset, not silent",
-    expected: "a whole stream",
-    fault: ({ answer }, checks) => {
-      const { ended, error } = answer.received;
-      if (error === ANSWER_TOO_LARGE) return void checks.unclear("a stream was longer than `verify` reads one");
-      return ended === "done" || ended === "error_event" || ended === "eof" ? null : `it ended ${endOf(answer)}`;
     },
   }),
   // RFC 9112 section 8: a message whose end never comes is incomplete. Cut every time, it is neither a success nor a reported failure.
@@ -309,27 +298,18 @@ const ofErrorEvent = (
     },
   });
 
+// biome-ignore format: a table, a rule in a few lines
 export const ERROR_EVENT_RULES: readonly Rule[] = [
-  ofErrorEvent(
-    "stream-error-event",
-    [167, 169, 174, 175],
-    "an error event carries type error, message, code and partial_text",
-    "{ type: 'error', message, code, partial_text }, the last three texts",
-    (kept, at) => {
+  ofErrorEvent("stream-error-event", [167, 169, 174, 175], "an error event carries type error, message, code and partial_text",
+    "{ type: 'error', message, code, partial_text }, the last three texts", (kept, at) => {
       const data = parseJson(kept[at]?.data ?? "");
       const fields = isObject(data) ? data : {};
       const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
       return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
-    },
-  ),
-  ofErrorEvent(
-    "stream-nothing-after-error",
-    [168],
-    "an error event ends its stream: nothing comes after it",
-    "the end of the stream",
-    (kept, at) => {
+    }),
+  ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it",
+    "the end of the stream", (kept, at) => {
       const late = kept.slice(at + 1).map(({ name }) => name);
       return late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0])}`;
-    },
-  ),
+    }),
 ];

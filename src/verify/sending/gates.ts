@@ -101,7 +101,7 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     const taken = runBudget.take(clock.nowUs(), { stream });
     const reason = runBudget.stopped ?? "nothing more may be sent";
     // Nothing is reserved here, so there is nothing to wait for: what ends one call ends every rule that is left.
-    if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: true });
+    if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
     if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
     return taken;
   };

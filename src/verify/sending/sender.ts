@@ -54,7 +54,7 @@ export const createOutages = ({ isUp, rest }: OutageParts) => {
   };
 };
 
-type SenderParts = AttemptParts & {
+export type SenderParts = AttemptParts & {
   /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
   patienceMs: number;
   /** A call that is surely admitted and meets the same limits; `null` where there is none. */

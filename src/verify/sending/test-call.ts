@@ -22,12 +22,11 @@ export type TestCall = {
   /** Product asked for, on the exchange. */
   readonly product?: Product;
   readonly form?: Form;
+  /** `bytes` are sent in place of the text, and a crash file has `shown` in place of it. */
   readonly body?: {
     readonly text: string | undefined;
     readonly is: "malformed" | "ok";
-    /** Sent in place of the text. */
     readonly bytes?: Uint8Array;
-    /** What a crash file shows in place of the text. */
     readonly shown?: string;
   };
   readonly method?: OutgoingRequest["method"];
@@ -45,15 +44,14 @@ export type TestCall = {
   readonly open?: true;
   /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
   readonly wholeStream?: true;
-  /** Leave the stream after so long. */
   readonly leaveAfterMs?: number;
-  /** Answers of overload and rate are what is looked for: no second attempt, no confirmation. */
+  /** No second attempt and no confirmation: answers of overload and rate are what is looked for. */
   readonly once?: true;
   /** Not spaced by the throttle: part of a burst that the user allowed. */
   readonly atOnce?: true;
   /** Sent also after a stop and past the budget: it takes back what was made. */
   readonly anyway?: true;
-  /** Said the moment before the call leaves, when nothing can hold it back any more: a journal is written by it. */
+  /** Called the moment before the call leaves, when nothing can hold it back any more: a journal is written by it. */
   readonly beforeSent?: () => void;
   /** Its end is waited for even when the run is stopped: what it makes has to be known. */
   readonly toTheEnd?: true;
@@ -62,12 +60,7 @@ export type TestCall = {
 };
 
 /** As in a crash file: no secret, but `$NAMES`. */
-export type SentRequest = {
-  method: string;
-  url: string;
-  headers: Record<string, string>;
-  body?: string;
-};
+export type SentRequest = { method: string; url: string; headers: Record<string, string>; body?: string };
 
 export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
@@ -75,7 +68,7 @@ export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of
-    .slice(ref.of.indexOf(":") + 1)
+    .replace(/^[^:]*:/, "")
     .toUpperCase()
     .replace(/[^A-Z0-9]+/g, "_");
   if (ref.as === "session") return `$SESSION_${name}_${ref.product.toUpperCase()}`;
@@ -133,86 +126,77 @@ const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
 };
 
 /** For a reader: who calls what, from where. */
-export const describe = (testCall: TestCall, sent: { method: string; path: string }): string => {
-  const { credential, origin, product, form } = testCall;
+export const describe = (call: TestCall, sent: { method: string; path: string }): string => {
+  const { credential, origin, originValue, product, form } = call;
   const whose = "of" in credential ? ` (${credential.of.replace(/^role:/, "")})` : "";
-  const from = testCall.originValue === undefined ? ORIGIN_WORDS[origin] : `Origin ${testCall.originValue}`;
-  const what =
-    testCall.what ??
-    `${CREDENTIAL_WORDS[credential.as]}${credential.as === "session" ? ` ${credential.product}` : ""}${whose}`;
-  const parts = [`${sent.method} ${sent.path.split("?")[0]}`, what, from];
-  if (product !== undefined) parts.push(`product ${product}`);
-  if (form === "x-api-key") parts.push("in X-Api-Key");
-  return parts.join(", ");
+  const kind = `${CREDENTIAL_WORDS[credential.as]}${credential.as === "session" ? ` ${credential.product}` : ""}`;
+  return [
+    `${sent.method} ${sent.path.split("?")[0]}`,
+    call.what ?? `${kind}${whose}`,
+    originValue === undefined ? ORIGIN_WORDS[origin] : `Origin ${originValue}`,
+    ...(product === undefined ? [] : [`product ${product}`]),
+    ...(form === "x-api-key" ? ["in X-Api-Key"] : []),
+  ].join(", ");
 };
 
-/** The step behind a testCall: what the history's line is written from. */
-export const stepOfTestCall = (view: TargetView, n: number, testCall: TestCall): Step => {
-  const { route, credential, origin, product, body, path } = testCall;
+/** The step behind a call: what the history's line is written from. */
+export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Step => {
+  const { route, credential, origin, product, body: asked, path, form } = call;
   const step = stepOf(view, n, {
-    route: route === "-" ? "design.styles" : route,
-    credential,
-    origin,
-    via: testCall.form === "x-api-key" ? "x-api-key" : "authorization",
+    ...{ route: route === "-" ? "design.styles" : route, credential, origin },
+    via: form === "x-api-key" ? "x-api-key" : "authorization",
     ...(product === undefined ? {} : { product }),
-    ...(body === undefined ? {} : { body }),
+    ...(asked === undefined ? {} : { body: asked }),
     ...(path === undefined ? {} : { path }),
   });
-  const facts = { ...step.facts, ...testCall.facts };
-  const known = facts.state === undefined || facts.state === "valid";
-  return { ...step, route, facts, org: known ? step.org : "-" };
+  const facts = { ...step.facts, ...call.facts };
+  const isKnown = facts.state === undefined || facts.state === "valid";
+  return { ...step, route, facts, org: isKnown ? step.org : "-" };
 };
 
-type Built = { request: OutgoingRequest; shown: SentRequest };
+type Parts = {
+  step: Step;
+  id: string;
+  /** `null` for a call without a credential. */
+  secret: string | null;
+  origin: string | undefined;
+  /** Headers of the target file, names in lower case. */
+  shared: Readonly<Record<string, string>>;
+};
 
-/** `secret`: `null` for a call without a credential. `shared`: headers of the target file, names in lower case. */
+/** The request as it is sent, and as a crash file shows it. */
 export const buildRequest = (
   places: Places,
-  testCall: TestCall,
-  parts: {
-    step: Step;
-    id: string;
-    secret: string | null;
-    origin: string | undefined;
-    shared: Readonly<Record<string, string>>;
-  },
-): Built => {
-  const { step, id, secret, shared } = parts;
-  const method = testCall.method ?? step.method;
-  const variable = testCall.secret?.variable ?? variableOf(step.credential);
+  call: TestCall,
+  { step, id, secret, origin: listedOrigin, shared }: Parts,
+): { request: OutgoingRequest; shown: SentRequest } => {
+  const method = call.method ?? step.method;
+  const asked = step.origin === "listed" && listedOrigin === undefined ? { ...step, origin: "foreign" as const } : step;
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
-    const asked =
-      step.origin === "listed" && parts.origin === undefined ? { ...step, origin: "foreign" as const } : step;
-    const usual = headersOf(asked, { id, credential, listedOrigin: parts.origin, shared: common });
-    const headers: Record<string, string> = { ...usual };
-    if (step.origin !== "none" && parts.origin !== undefined) headers.origin = parts.origin;
-    if (credential !== null && testCall.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
-    if (credential !== null && testCall.form === "both") headers["x-api-key"] = credential;
+    const headers: Record<string, string> = { ...headersOf(asked, { id, credential, listedOrigin, shared: common }) };
+    if (step.origin !== "none" && listedOrigin !== undefined) headers.origin = listedOrigin;
+    if (credential !== null && call.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
+    if (credential !== null && call.form === "both") headers["x-api-key"] = credential;
     // Two lines of one name: as names they differ, on the wire they do not.
-    if (credential !== null && testCall.form === "twice") headers.Authorization = `Bearer ${credential}`;
-    for (const [name, value] of Object.entries(testCall.headers ?? {})) {
+    if (credential !== null && call.form === "twice") headers.Authorization = `Bearer ${credential}`;
+    for (const [name, value] of Object.entries(call.headers ?? {})) {
       if (value === "") delete headers[name];
       else headers[name] = value;
     }
     return headers;
   };
-  const hidden = Object.fromEntries(
-    Object.keys(shared).map((name) => [name, `$HEADER_${name.toUpperCase().replace(/\W/g, "_")}`]),
-  );
+  const variable = call.secret?.variable ?? variableOf(step.credential);
+  const hidden = Object.keys(shared).map((name) => [name, `$HEADER_${name.toUpperCase().replace(/\W/g, "_")}`]);
   const url = urlOf(places, step);
   const { origin, pathname, search } = new URL(url);
-  const request: OutgoingRequest = {
-    origin,
-    path: pathname + search,
-    method,
-    headers: Object.entries(headersWith(secret, shared)).flat(),
-    ...(step.body === undefined ? {} : { body: testCall.body?.bytes ?? step.body }),
+  const bodies = <T>(replaced: T | undefined): { body?: T | string } =>
+    step.body === undefined ? {} : { body: replaced ?? step.body };
+  const headers = Object.entries(headersWith(secret, shared)).flat();
+  return {
+    request: { origin, path: pathname + search, method, headers, ...bodies(call.body?.bytes) },
+    shown: {
+      ...{ method, url, headers: headersWith(secret === null ? null : variable, Object.fromEntries(hidden)) },
+      ...bodies(call.body?.shown),
+    },
   };
-  const shown: SentRequest = {
-    method,
-    url,
-    headers: headersWith(secret === null ? null : variable, hidden),
-    ...(step.body === undefined ? {} : { body: testCall.body?.shown ?? step.body }),
-  };
-  return { request, shown };
 };
