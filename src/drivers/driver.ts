@@ -11,7 +11,6 @@ import type { TargetView } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 
-/** What is played, and on whom. */
 export type DriveJob = {
   stage: string;
   /** Run and stage; call ids are `<idPrefix>-<n>`. */
@@ -42,8 +41,8 @@ export type Problem = {
   verdict: "fail" | "inconclusive";
   reason: string;
   /**
-   * `time`: it puts in doubt what is about time, and nothing else: every call was sent. `recovery`: it is about a deadline that
-   * a machine which stands still misses as well.
+   * `time`: only claims about time are in doubt. `recovery`: a missed deadline, which a machine that stood still explains
+   * as well.
    */
   about?: "time" | "recovery";
 };
@@ -53,7 +52,6 @@ export type Drive = {
   secrets: Secrets;
   /** Asked before each call leaves; what the driver's process spends of it is added to it. */
   budget: BudgetGuard;
-  /** How many processes share the schedule (default 1). */
   segments?: number;
   onLine(line: CallLine): void;
   /** Where given, admitted calls come folded into seconds, and `onLine` hears of all others. */
@@ -70,7 +68,6 @@ export type Drive = {
 export type Driven = {
   problems: Problem[];
   notes: string[];
-  /** What generator and host did; `null` where nobody could say. */
   host: HostFacts | null;
   /** How long the schedule ran, 0 when it never began. */
   scheduledMs: number;

@@ -1,6 +1,6 @@
 /**
- * What the machine did while we measured. It taints claims about time, and only those: they become inconclusive, with
- * these figures as the reason (design.md section 2, "Open loop, intended time"; the rules: history/time-doubts.ts).
+ * What the machine did during the measurement. These figures can make claims about time inconclusive, and only those
+ * (history/time-doubts.ts).
  */
 import { readdirSync, statSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
@@ -26,10 +26,7 @@ export const parseNetstat = (text: string): Record<string, number> => {
   return Object.fromEntries(names.split(/\s+/).map((name, at) => [name, Number(figures[at])]));
 };
 
-/**
- * Share of the ephemeral ports in use: the sockets of /proc/net/sockstat, those in TIME_WAIT among them, over the range. All
- * of them, to whatever address: it reaches 1 only where one address takes them all, so it is an upper bound.
- */
+/** Share of the ephemeral ports in use, by all sockets of /proc/net/sockstat to any address: an upper bound. */
 export const parsePortsShare = (sockstat: string, range: string): number | null => {
   const [, inUse, waiting] = /^TCP: inuse (\d+) .*?tw (\d+)/m.exec(sockstat) ?? [];
   const [, first, last] = /^(\d+)\s+(\d+)/.exec(range) ?? [];
@@ -46,11 +43,9 @@ const openFiles = (pid: number | "self"): number | null => {
   }
 };
 
-/** Share of the files that a process has open, of those that it may. */
 const descriptorsShare = (pid: number | "self"): number | null => {
   const limits = fileLimitsOf(pid);
   const open = openFiles(pid);
-  // Without a limit there is no share to report.
   return limits === null || limits.soft === Number.POSITIVE_INFINITY || open === null ? null : open / limits.soft;
 };
 
@@ -140,7 +135,6 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
     const idle = share("idle");
     const givenWay = ticks > 0 ? givenWayTicks(before.givingWay, after.givingWay) / ticks : 0;
     const { user, system } = process.cpuUsage(before.cpu);
-    // The monitor's own interval is in its figures.
     const lagMs = (nanoseconds: number): number | null => (other === null ? Math.max(0, nanoseconds / 1e6 - 10) : null);
     return {
       event_loop_lag_ms_p99: lagMs(delay.percentile(99)),

@@ -1,8 +1,7 @@
 /**
- * autocannon behind the port of all drivers, by its documented options and events: a closed loop, in which each connection
- * sends its next call when the last one is answered. It shows how fast a deployment is at most, and nothing about latency under
- * load, because a stall stops the load that would have met it. It runs in the runner's own process, and the budget is asked
- * before each call leaves.
+ * autocannon behind the port of all drivers, by its documented options and events: a closed loop, in which each
+ * connection sends its next call when the last one is answered. It measures the highest throughput, not latency under
+ * load, because a stall also stops the load. It runs in the runner's own process.
  */
 import type autocannon from "autocannon";
 import { openApiClient } from "../../client/api-client.ts";
@@ -21,7 +20,6 @@ import type { Driver, Problem } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
 
 const DRIVER = "autocannon";
-/** Where the target file does not say: autocannon's own number of connections. */
 const CONNECTIONS = 10;
 const TIMEOUT_S = 30;
 /** A run that its target file stops has ended within two seconds. */
@@ -30,10 +28,12 @@ const STOPPED_DRAIN_MS = 1_000;
 const SAMPLE_MS = 100;
 /** So many failed connections in a row mean that nobody listens. */
 const REFUSED_MAX = 200;
-/** autocannon's limiter counts whole seconds: two bursts, one at the end of a second and one at the beginning of the next, may meet. */
+/**
+ * autocannon's limiter counts whole seconds: a burst at the end of one and a burst at the beginning of the next may meet.
+ */
 export const RATE_SHARE = 0.5;
 
-/** What autocannon passes over in silence. */
+/** What autocannon ignores silently. */
 export const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "transport">): string | null => {
   const unable = [
     ...(transport?.proxy ? ["a proxy"] : []),
@@ -47,10 +47,9 @@ export const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "
 type Connection = {
   /** Every client has `destroy`; the typings leave it out. */
   client: autocannon.Client & { destroy(): void };
-  /** Under way. */
   call: Call | null;
   headUs: number | null;
-  /** The target announced that it closes the connection: it never sees a call that is written to it now. */
+  /** The target announced that it closes the connection, so it never sees the call that is written to it now. */
   isClosing: boolean;
 };
 
@@ -70,7 +69,6 @@ type Call = {
 };
 
 type Setup = {
-  /** The highest rate that is asked for, beside what the budget permits. */
   maxPerS?: number;
 };
 
@@ -84,7 +82,6 @@ export const driveAutocannon =
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
     const unable = cannotReach(target);
     if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
-    // Loaded on demand: every command that plays stages knows of this driver, and few use it.
     const { default: run } = await import("autocannon");
     const problems: Problem[] = [];
     const doubt = (reason: string): void => {
@@ -156,7 +153,7 @@ export const driveAutocannon =
       taken.settle(doneUs, { outcome: line.outcome, sent: received.sent, sentUs, doneUs });
       drive.onLine(line);
     };
-    /** A call whose connection broke, or which took too long: autocannon tells nothing but that it asks for the next one. */
+    /** Ends a call whose connection broke or that took too long; autocannon reports neither. */
     const lose = (connection: Connection): void => {
       if (connection.call === null) return;
       const isLate = clock.nowUs() - connection.call.sentUs >= TIMEOUT_S * 1e6;
@@ -168,7 +165,7 @@ export const driveAutocannon =
       for (const { client, call } of connections) if (call === null) client.destroy();
     };
 
-    /** Whose next request is being built; the first of a client is built before anybody knows the client. */
+    /** Whose next request is being built; a client's first request is built before the client is known. */
     let building: Connection | null = null;
     let first: Call | null = null;
     const request: autocannon.Request = {
@@ -247,7 +244,7 @@ export const driveAutocannon =
         connections: Math.max(1, Math.min(Math.ceil(atOnce), budget.left().requests ?? atOnce)),
         timeout: TIMEOUT_S,
         sampleInt: SAMPLE_MS,
-        // It would cut off the calls under way; the end is ours.
+        // At its end autocannon cuts off the calls under way, so this driver ends the load itself.
         duration: Math.ceil(durationS + 4 * TIMEOUT_S),
         ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
         requests: [request],

@@ -1,4 +1,4 @@
-/** Which stages autocannon can play: it knows requests and answers, and nothing of streams, retries or one call after another. */
+/** Which stages autocannon can play: plain requests, without streams, retries or calls that build on each other. */
 import { routeOf } from "../../contract/routes.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -8,7 +8,7 @@ import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { cannotReach } from "./autocannon.ts";
 
-/** So many calls are looked at; stories repeat themselves sooner. */
+/** Calls that are checked; stories repeat sooner. */
 const LOOKED_AT = 300;
 /** autocannon is asked for half of what is permitted, in whole calls a second. */
 const LEAST_PER_S = 2;

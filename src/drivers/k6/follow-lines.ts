@@ -2,7 +2,6 @@
 import { open } from "node:fs/promises";
 import { StringDecoder } from "node:string_decoder";
 
-/** How long a line waits to be seen. */
 const LOOK_EVERY_MS = 50;
 const CHUNK_BYTES = 1 << 18;
 
@@ -30,7 +29,6 @@ export const followLines = (path: string, onLine: (text: string) => void): Follo
           rest = lines.pop() as string;
           for (const line of lines) onLine(line);
         } else if (wasOver) {
-          // A process that was killed may leave half a line.
           if (rest !== "") onLine(rest);
           return;
         } else {
@@ -48,7 +46,6 @@ export const followLines = (path: string, onLine: (text: string) => void): Follo
     }
   };
   const reading = read();
-  // It is reported by `finish`.
   reading.catch(() => undefined);
   return {
     finish: () => {

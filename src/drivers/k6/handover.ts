@@ -28,10 +28,8 @@ import type { Drive } from "../driver.ts";
 /** k6 may have so much of the memory that is free: the deployment may stand on the same machine. */
 const MEMORY_SHARE = 0.5;
 
-/** What k6 opens besides the connections of calls. */
 const OTHER_FILES = 200;
 
-/** What this machine has for calls: bytes that are free, and files that a process may have open. */
 type Room = { freeBytes: number; files: number };
 
 /** Go raises its own limit as far as it may. */
@@ -45,12 +43,11 @@ type Wish = {
   view: TargetView;
   story: Story;
   seed: number;
-  /** Calls at once, in place of what is worked out. */
   vus?: number;
 };
 type Vus = { vus: number; callsAtOnce: number; warnings: string[] };
 
-/** Of all segments together, of which each has one of either at least. */
+/** Totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
   { profile, view, story, seed, vus: asked }: Wish,
   segments: number,
@@ -79,9 +76,7 @@ export const busyWarnings = (callsAtOnce: number, most: readonly number[]): stri
   most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [allPlacesTaken(callsAtOnce)] : [];
 
 export type K6Setup = {
-  /** The binary, which has k6/x/sse. */
   k6Path: string;
-  /** The scenario file, e.g. `scenarios/smoke.ts`. */
   scenario: string;
   /** Where k6's summary is kept (the run folder's `k6/`). */
   keepIn?: string;
@@ -95,9 +90,7 @@ export type K6Run = {
   drive: Drive;
   story: Story;
   timeouts: Timeouts;
-  /** Only its owner may read it. */
   folder: string;
-  /** How many calls the schedule has, and how many processes share it. */
   arrivals: number;
   segments: number;
   /** Of all segments together. */
@@ -112,7 +105,7 @@ export type K6Input = {
   environment: Record<string, string>;
 };
 
-/** Beyond the end of all calls: what is under way when the VUs have nothing more to do comes to its end in teardown. */
+/** For calls that are still under way when the VUs are done: they end in teardown. */
 const TEARDOWN_MS = 10_000;
 
 type Credentials = Required<Pick<HandOver, "credentials" | "origins" | "sessions">>;
@@ -153,7 +146,6 @@ const credentialsFor = async ({ drive, story, timeouts }: K6Run): Promise<Creden
   }
 };
 
-/** The moments of a trace lie in a file of their own, which the processes share. */
 const scheduleFor = async ({ drive, folder, segments, vus }: K6Run): Promise<HandOver["schedule"]> => {
   const { profile: whole, arrivals } = drive.job;
   const { momentsUs, ...profile } = whole;
@@ -174,7 +166,6 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
   const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
   const ca = await read(transport.ca, "ca");
   if (ca !== undefined) {
-    // Go takes authorities from a file, and k6 has no option of its own.
     environment.SSL_CERT_FILE = join(folder, "ca.pem");
     await writePrivateFile(environment.SSL_CERT_FILE, ca);
   }

@@ -10,20 +10,17 @@ import type { Problem } from "../driver.ts";
 export type K6Exit = {
   code: number | null;
   signal: NodeJS.Signals | null;
-  /** Messages of level error, the first few. */
   errors: string[];
   errorCount: number;
   warnings: string[];
-  /** What it did not do in time, and was ended for. */
   late?: string | null;
 };
 
 const KEPT = 5;
 
-/** The script ended the test by `exec.test.abort`. */
 export const ABORTED = 108;
 
-/** `errext/exitcodes` of k6 2.2 (field-notes/k6.md section 4.3). */
+/** `errext/exitcodes` of k6 2.2. */
 const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning: string }>> = {
   2: { verdict: "inconclusive", meaning: "k6 itself panicked" },
   97: { verdict: "inconclusive", meaning: "the run in k6's cloud failed or was aborted" },
@@ -56,11 +53,10 @@ export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | n
   return { verdict: known.verdict, reason: `k6 ended with code ${code}, ${known.meaning}${first}` };
 };
 
-/** What a user says to k6 about where to send its own metrics besides: `K6_OUT` and the settings of its outputs. */
+/** The user's settings for k6's own outputs: `K6_OUT` and its variables; nothing where `K6_OUT` is not set. */
 const NAMES = /^(?:K6_OUT|OTEL_.+|K6_(?:OTEL|PROMETHEUS_RW|INFLUXDB|STATSD|WEB_DASHBOARD|CLOUD)_.+)$/;
 const SECRET = /PASSWORD|TOKEN|HEADER|KEY|USERNAME/;
 
-/** Nothing where `K6_OUT` is not set: k6 has a clean environment otherwise. */
 export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Record<string, string> => {
   if (env.K6_OUT === undefined || env.K6_OUT === "") return {};
   const kept: Record<string, string> = {};
@@ -110,9 +106,7 @@ export const startK6 = (
       const logged = JSON.parse(line) as Logged | null;
       if (typeof logged?.level === "string") level = logged.level;
       if (typeof logged?.msg === "string") message = logged.msg;
-    } catch {
-      // A panic of Go is plain text.
-    }
+    } catch {}
     const said = redact(message.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;

@@ -21,16 +21,13 @@ export type K6Played = {
   dropped: number | null;
   /** Calls that were not sent, because the budget was spent or its stop condition met; they have no line. */
   unsent: number;
-  /** Why the budget let nothing leave any more, as a sentence. */
   stopped: string | null;
   protocols: Protocol[];
   warnings: string[];
 };
 
 export type K6SegmentResult = K6Played & {
-  /** It did not play its part of the schedule. */
   hasFailed: boolean;
-  /** Calls that were under way at once, at most. */
   most: number;
   spent: Spent;
 };
@@ -42,12 +39,10 @@ const segmentArguments = (index: number, of: number): string[] => {
   return [`--execution-segment=${index}/${of}:${index + 1}/${of}`, `--execution-segment-sequence=${sequence}`];
 };
 
-/** How long it may be silent beyond the time-out of a call. */
 const LATE_MS = 30_000;
 
 /** Why `signal` was aborted: another process of the same schedule failed, so nobody can judge this one's calls. */
 export const FAILED = "another segment failed";
-/** How long calls under way may take then. */
 const FAILED_GRACE_MS = 5_000;
 
 export const runSegment = async (
@@ -94,7 +89,7 @@ export const runSegment = async (
   const { seen, take } = createReader({ ...job, story }, drive.onLine);
   let isForgotten = false;
   const following = followLines(path("printed.ndjson"), (text) => {
-    // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
+    // k6 has read the file by now, for all VUs; a killed runner leaves no secrets behind.
     if (!isForgotten) rmSync(path("handover.json"), { force: true });
     isForgotten = true;
     stillComing();
@@ -110,7 +105,6 @@ export const runSegment = async (
   }
   const { end } = seen;
   return {
-    // What it says to a signal of ours is no failure of its own.
     hasFailed: !signal.aborted && (end?.stopped ?? null) === null && exitProblem(exit) !== null,
     problems: problemsOf({ exit, summary, seen }),
     iterations: summary?.iterations ?? null,

@@ -27,7 +27,7 @@ const unplayed = (reason: string, stopped: string | null): K6Played => ({
   stopped,
 });
 
-/** Its files could not be written or read: the process may have played, and nobody knows what. */
+/** Its files could not be written or read, so nobody knows what the process played. */
 const brokenSegment = (error: unknown): K6SegmentResult => ({
   ...unplayed(`a process of k6 could not be followed: ${reasonOf(error)}`, null),
   hasFailed: true,
@@ -38,7 +38,6 @@ const brokenSegment = (error: unknown): K6SegmentResult => ({
 const sum = (values: readonly (number | null)[]): number | null =>
   values.reduce((total, one) => (total === null || one === null ? null : total + one), 0);
 
-/** What several processes say alike is said once. */
 const distinct = (problems: readonly Problem[]): Problem[] => [
   ...new Map(problems.map((problem) => [`${problem.verdict} ${problem.reason}`, problem])).values(),
 ];
@@ -46,7 +45,7 @@ const distinct = (problems: readonly Problem[]): Problem[] => [
 const playSegments = async (run: K6Run): Promise<K6Played> => {
   const { drive, arrivals, segments, callsAtOnce } = run;
   const { budget } = drive;
-  // What does not depend on the process is gathered once, so that segments mint no session twice and share what is left then.
+  // Gathered once, so that no session is minted twice.
   const input = await inputFor(run).catch((error: unknown) => `nothing could be handed to k6: ${reasonOf(error)}`);
   if (typeof input === "string") return unplayed(input, budget.stopped);
   const allOver = new AbortController();
@@ -87,7 +86,6 @@ export const runK6 = async (setup: K6Setup, drive: Drive): Promise<K6Played> => 
   try {
     drive.onFolder?.(folder);
     await chmod(folder, 0o700);
-    // A process without a call of its own would have nothing to run.
     const segments = Math.min(drive.segments ?? 1, arrivals);
     const { warnings, ...places } = vusHere({ ...job, story, vus: setup.vus }, segments);
     const timeouts = { ...TIMEOUTS, ...job.timeouts };
@@ -128,7 +126,6 @@ export const driveK6 =
       };
     } finally {
       drive.signal.removeEventListener("abort", stop);
-      // Where something beside it failed.
       stop();
       await running.catch(() => undefined);
     }

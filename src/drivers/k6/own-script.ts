@@ -13,14 +13,10 @@ import { exitProblem } from "./k6-process.ts";
 type K6ScriptOptions = {
   binary: string;
   script: string;
-  /** The user's arguments, passed on unread. */
   args: readonly string[];
-  /** Where k6 writes its account of the run (script-account.ts). */
   account?: string;
-  /** What the script may read from `__ENV`, beside what the user's shell has. */
   environment?: Record<string, string>;
   onSpawn?(child: ChildProcess): void;
-  /** What k6 and the script say, line by line and masked. */
   onSaid?(line: string): void;
 };
 
@@ -32,7 +28,6 @@ const accounted = (args: readonly string[], account: string | undefined, outputs
   return { args, outputs: { K6_OUT: [outputs, own].filter(Boolean).join(",") } };
 };
 
-/** Its own phone calls are off. */
 export const runK6Script = (options: K6ScriptOptions): Promise<Problem[]> =>
   new Promise((resolve) => {
     const { binary, script, environment, onSpawn, onSaid } = options;
@@ -53,7 +48,7 @@ export const runK6Script = (options: K6ScriptOptions): Promise<Problem[]> =>
       const lines = redactor.lines((line) => onSaid?.(line));
       stream.on("data", lines.push).on("close", lines.end);
     }
-    // Its end, and not that of what it left behind, which may hold its output open.
+    // Ends with the process itself: its children may hold the output open.
     void boundChild(child).ended.then(({ code, signal, error }) => {
       const errors = error === null ? [] : [error];
       const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
@@ -65,11 +60,9 @@ type Metric = { name: string; type: string; contains: string; values: Record<str
 
 export type K6Summary = {
   metrics: readonly Metric[];
-  /** The summary without the script's source, which k6 puts into it. */
   kept: unknown;
 };
 
-/** `null` for what is no summary of that kind. */
 export const readSummary = (text: string): K6Summary | null => {
   let parsed: { config?: Record<string, unknown>; results?: { metrics?: Metric[]; checks?: { metrics?: Metric[] } } };
   try {

@@ -22,7 +22,7 @@ import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
 
 const DRIVER = "k6";
-/** Its clock and ours are read from the same one of the host, each once, at its start. */
+/** Both clocks are the host's, each read once at its start. */
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (
@@ -39,7 +39,6 @@ const receivedOf = (
     startedUs,
     connectUs: printed.connectUs === 0 ? 0 : printed.connectUs - epochUs,
     sentUs: since(printed.sentUs) ?? startedUs,
-    // A head of which only a part came is no answer.
     firstUs: answered ? since(printed.firstUs) : null,
     doneUs: printed.doneUs - epochUs,
     status: answered ? printed.status : null,
@@ -73,7 +72,6 @@ const wordOf = ({ error, code }: Pick<Printed, "error" | "code">): string => {
   return code === undefined ? transportCode(error) : (error.startsWith(after) ? after : "") + transportCode(code);
 };
 
-/** The line of a call that minted a session anew: due when it was sent. */
 const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): CallLine => {
   const step = exchangeStep(view, 0, printed.of, printed.product);
   const context = {
@@ -120,7 +118,6 @@ type Seen = {
   calls: Set<number>;
   faults: PrintedFault[];
   strangers: number;
-  /** Of the first attempts of arrivals. */
   lag: Histogram;
   /** The last line; `null` where k6 did not come so far. */
   end: PrintedSpent | null;
@@ -132,7 +129,6 @@ const printedIn = (text: string): FromScenario => {
   return line.type === undefined ? (JSON.parse(line.msg) as FromScenario) : line;
 };
 
-/** Takes what the scenario prints, line by line. */
 export const createReader = (
   reading: Reading,
   onLine: (line: CallLine) => void,
@@ -175,17 +171,15 @@ export const createReader = (
     try {
       read(text);
     } catch {
-      // It has the notation of a line and not its fields.
       seen.strangers += 1;
     }
   };
   return { seen, take };
 };
 
-/** What the extension says when it was sent SIGUSR1 (src/native/sse/budget.go): that the load ends is then what was wanted. */
+/** What the extension says after SIGUSR1 (src/native/sse/budget.go), which is an end that was asked for. */
 const ASKED = "the runner asked to stop";
 
-/** Why the budget let nothing leave any more. */
 export const stoppedBy = ({ end }: Seen): string | null => (end?.stopped === ASKED ? null : (end?.stopped ?? null));
 
 type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
@@ -201,7 +195,6 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);
   // The script ends the test itself when nothing may leave any more.
   if (isEnded && (exited === null || exit.code === ABORTED)) {
-    // That is no fault of k6.
   } else if (exited !== null) problems.push(exited);
   else if (exit.errorCount > 0) say("inconclusive", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
   const lacking = seen.faults.filter(({ lacks }) => lacks === true);
@@ -216,7 +209,6 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
     return problems;
   }
   if ((seen.end?.cut ?? 0) > 0) say("inconclusive", `${seen.end?.cut} calls were cut off at the end and have no line`);
-  // What did not happen after that was not meant to.
   if (isEnded) return problems;
   const { iterations, dropped } = summary;
   if (dropped > 0) {

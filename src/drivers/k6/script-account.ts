@@ -1,7 +1,7 @@
 /**
- * What a run of somebody's own script amounts to, by the account that our output of k6 wrote (src/native/account). k6 ends with
- * code 0 for iterations that threw, were dropped or were cut off, for a scenario that never began and for a threshold without a
- * sample, so each is looked for: what did not take place cannot pass.
+ * Judges a run of a user's own script by the account that our k6 output wrote (src/native/account). k6 ends with code 0
+ * for iterations that threw, were dropped or were cut off, for scenarios that never began and for thresholds without a
+ * sample, so each is checked.
  */
 
 import { maskSecrets } from "../../contract/credentials.ts";
@@ -10,7 +10,6 @@ import type { Problem } from "../driver.ts";
 export type ScriptAccount = {
   scenarios: {
     name: string;
-    /** k6's name of the executor. */
     executor: string;
     graceful_stop: boolean;
     ended: number;
@@ -26,7 +25,6 @@ export type ScriptAccount = {
   troubles: string[];
 };
 
-/** `null` for what is no account. */
 export const readAccount = (text: string): ScriptAccount | null => {
   try {
     const account = JSON.parse(maskSecrets(text)) as ScriptAccount;
@@ -38,12 +36,12 @@ export const readAccount = (text: string): ScriptAccount | null => {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Of calls that no server answered, so many are tolerated where neither the script nor the target file says how many. */
+/** Tolerated share of unanswered calls where neither the script nor the target file states one. */
 const UNANSWERED_SHARE = 0.01;
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-/** No answer at all, and what only a gateway says that does not reach the API (Cloudflare's 52x among them). */
+/** No answer, or a gateway's answer for one that the API did not give (Cloudflare's 52x among them). */
 const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;
 
 export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => {
@@ -54,7 +52,6 @@ export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: n
   };
 };
 
-/** `40 x no answer, 12 x 502`. */
 const unansweredIn = ({ calls }: ScriptAccount): string =>
   Object.entries(calls.by_status)
     .filter(([status]) => NOT_ANSWERED.test(status))
@@ -63,7 +60,7 @@ const unansweredIn = ({ calls }: ScriptAccount): string =>
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
-/** Executors that start iterations by a schedule, whoever is free; the others drop what they had no time for. */
+/** Executors that start iterations by a schedule; the others drop what they had no time for. */
 const isByRate = (executor: string): boolean => executor.endsWith("arrival-rate");
 
 const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string[] =>
@@ -91,12 +88,11 @@ const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string
     return said;
   });
 
-/** Holds whatever is measured: users state it to have the figures of a submetric in the summary. */
+/** Always holds: users state it to get the figures of a submetric in the summary. */
 const ALWAYS_HOLDS = /^\s*\S+\s*>=\s*0(\.0*)?\s*$/;
-/** Of a counter: without a sample it is zero, which is a count like any other where only a bound above is stated. */
+/** Without a sample a counter is zero, which an upper bound may accept. */
 const BOUNDS_A_COUNT = /^\s*count\s*(<|<=|===?)\s*[\d.]+\s*$/;
 
-/** The thresholds that state something. */
 export const statedThresholds = ({ thresholds }: ScriptAccount): ScriptAccount["thresholds"] =>
   thresholds.filter(({ source }) => !ALWAYS_HOLDS.test(source));
 
@@ -153,7 +149,6 @@ const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
   return said;
 };
 
-/** The thresholds that were crossed, as a list. */
 export const crossedIn = ({ thresholds }: ScriptAccount): string =>
   thresholds
     .filter(({ failed }) => failed)
@@ -175,7 +170,6 @@ export const doubtsOf = (
     ...account.troubles.map((trouble) => `k6 logged an error: ${firstLine(trouble)}`),
   ].map((reason) => ({ verdict: "inconclusive", reason }));
 
-/** What took place, for a script that passed. */
 export const inWords = (account: ScriptAccount): string => {
   const { made } = callsOf(account);
   const { failed } = account.calls;

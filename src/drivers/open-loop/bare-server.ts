@@ -1,4 +1,4 @@
-/** The least that a server can cost: it cuts what comes into requests, each with its body, and looks at nothing else. */
+/** The cheapest possible server: it cuts the stream into requests, each with its body, and reads nothing else. */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
 const HEAD_END = "\r\n\r\n";
@@ -16,13 +16,11 @@ const lengthOfFirst = (text: string): number | null => {
 };
 
 type Listening = {
-  /** 0: one that is free. */
   port: number;
   /** Others may listen on the port as well; the system deals connections out among them. */
   reusePort: boolean;
 };
 
-/** `answer` is called for each whole request, and writes whole answers. */
 export const startBareServer = async (
   answer: (request: string, socket: Socket) => void,
   listening: Listening = { port: 0, reusePort: false },
@@ -55,7 +53,6 @@ export const startBareServer = async (
   };
 };
 
-/** Good for a session exchange as well. */
 const BODY = '{"ok":true,"session_token":"of-nobody","expires_in":900}';
 const ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
@@ -68,7 +65,7 @@ type NullServer = {
   close(): void;
 };
 
-/** Answers every request at once with the same words, and counts: what is seen at its other end is the generator. */
+/** Answers every request at once with the same words and counts, which measures the generator. */
 export const startNullServer = async (nowUs: () => number): Promise<NullServer> => {
   let calls = 0;
   let lastUs = 0;

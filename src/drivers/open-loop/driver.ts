@@ -6,7 +6,7 @@ import type { HostNotes } from "../host-notes.ts";
 import type { OpenLoopEnd } from "./job.ts";
 import { type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
 
-/** Of several generators on one host: what each did by itself counts as the worst of them, what the host did is the same. */
+/** Of several generators: the worst of what each did; what the host did is the same for all. */
 const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
   const [first, ...others] = hosts;
   if (first === undefined) return null;
@@ -66,7 +66,7 @@ export const openLoopBy =
     for (const { result } of loops) {
       void result.then(({ stopped, end }) => {
         if (endsAll(stopped)) stop();
-        // Where one failed the others would load on with a part of the schedule, for a stage that nobody can judge.
+        // The others would go on with a part of the schedule, which nobody can judge.
         else if (end === null) stop(FAILED_GRACE_MS);
       });
     }
@@ -75,7 +75,6 @@ export const openLoopBy =
         () => true,
         () => false,
       );
-      // Where one is not ready its result says why.
       if (!ready) stop(FAILED_GRACE_MS);
       if (ready) {
         const startUs = Math.round(wallUs() - job.epochUs + LEAD_US);
@@ -83,7 +82,7 @@ export const openLoopBy =
         drive.onStart?.(startUs);
       }
       if (ready && beside !== undefined) {
-        // A load that its budget or a failure ended must not be waited beside.
+        // The load may end first, by its budget or a failure.
         await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
         stop();
       }

@@ -1,6 +1,6 @@
 /**
- * What the runner and the open-loop driver's process say to each other: one JSON value a line. Everything reaches the
- * process over its stdin, credentials too; it has neither arguments nor environment of its own.
+ * The messages between the runner and the open-loop driver's process, one JSON value a line. Everything reaches the
+ * process over its stdin, credentials too; it has no arguments and no environment.
  */
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
@@ -8,13 +8,11 @@ import type { Budget, Spent } from "../../workload/budget.ts";
 import type { DriveJob, Problem } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
 
-/** A job as the process gets it: with its part of the schedule and of the budget. */
 export type OpenLoopJob = DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
   segment?: { index: number; of: number };
   /** Admitted calls are folded where they were made. */
   fold?: true;
-  /** What the process may spend and how fast; not bounded where absent. */
   budget?: Budget;
   /** What the target file states, where `budget` is a share or a rest of it. */
   stated?: Budget;
@@ -27,13 +25,11 @@ export type ToProcess =
   | { type: "no-secret"; n: number; message: string }
   /** Begin; `startUs` is the run time of arrival 0. */
   | { type: "go"; startUs?: number }
-  /** No further arrivals; what is under way ends. */
   | { type: "stop" };
 
 export type OpenLoopEnd = {
   /** Arrivals of the schedule that came due. */
   offered: number;
-  /** Arrivals that became calls. */
   started: number;
   /** Not sent because `maxOutstanding` was reached. */
   dropped: number;
@@ -43,11 +39,9 @@ export type OpenLoopEnd = {
   unmade: number;
   /** Not sent because the budget was spent or its stop condition met. */
   unsent: number;
-  /** Cut off at the end of the drain. */
   cut: number;
   startUs: number;
   endUs: number;
-  /** Versions of HTTP that its connections agreed upon. */
   protocols?: Protocol[];
   /** How late calls left, against the schedule: at the moment of sending, not of connecting. */
   lagMs: { p50: number; p99: number; max: number };

@@ -1,6 +1,6 @@
 /**
- * The process of the open-loop driver. It is a process of its own so that nothing else the runner does can make a call
- * late, and it ends when its stdin does.
+ * The process of the open-loop driver: its own, so that nothing else in the runner makes a call late. It ends with its
+ * stdin.
  */
 
 import { openApiClient } from "../../client/api-client.ts";
@@ -80,7 +80,6 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const going = once("go");
   tell({ type: "ready", clockErrorUs: errorUs }, true);
   const begun = await Promise.race([going, stopping]);
-  // Another segment did not get so far.
   if (begun === undefined) throw new Error("it was stopped before it was told to begin");
   const { startUs } = begun;
 

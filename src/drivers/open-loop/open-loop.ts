@@ -1,7 +1,4 @@
-/**
- * Starts the open-loop driver's process and speaks with it. The caller gets lines as they come, and at the end what was
- * offered, what the host did meanwhile and what puts the result in doubt.
- */
+/** Starts the open-loop driver's process and talks to it. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -30,17 +27,14 @@ export type OpenLoopResult = {
   problems: Problem[];
 };
 
-/** Which program is the driver's process, and how long it may be silent before it is ready. */
 export type OpenLoopProgram = { path: string; silentMs: number };
 
 type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
   onLine(line: CallLine): void;
-  /** Of a job that folds. */
   onFold?(line: FoldLine): void;
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
-  /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;
   program?: OpenLoopProgram;
 };
@@ -51,7 +45,6 @@ export type OpenLoop = {
   go(startUs?: number): void;
   /** No further arrivals; calls under way end, or the process does after the grace. */
   stop(graceMs?: number): void;
-  /** Ends the process at once. */
   kill(): void;
   result: Promise<OpenLoopResult>;
 };
@@ -62,16 +55,15 @@ const PROGRAM: OpenLoopProgram = {
   path: fileURLToPath(new URL("./open-loop-process.ts", import.meta.url)),
   silentMs: 45_000,
 };
-/** Beyond the end of its schedule and of the calls under way. */
 const LATE_MS = 30_000;
 
 export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const { path, silentMs } = options.program ?? PROGRAM;
-  // No arguments and no environment but the run's mark: what is not there cannot leak, and nothing of the shell changes the load.
+  // No arguments and no environment but the run's mark: nothing can leak, and the shell cannot change the load.
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", path], {
     env: runMark(),
     stdio: ["pipe", "pipe", "pipe"],
-    // A Ctrl-C goes to the runner's whole group; the runner asks the driver to stop, so that it can finish its calls.
+    // Ctrl-C reaches the runner's group only; the runner asks the driver to stop, so that calls can end.
     detached: true,
   });
   options.onSpawn?.(child);
@@ -82,7 +74,6 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const say = (message: ToProcess): void => {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   };
-  // A process that died is reported by `result`, not by its pipe.
   child.stdin.on("error", () => undefined);
   const result: OpenLoopResult = {
     end: null,
@@ -112,7 +103,6 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const hear = (message: FromProcess): void => {
     switch (message.type) {
       case "call":
-        // Each process has a hundred codes of its own.
         message.outcome = countedOutcome(message.outcome);
         options.onLine(message);
         break;
@@ -130,7 +120,6 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
         break;
       case "ready":
         isReady = true;
-        // How long the others take is bounded for each of them.
         bound.due(Number.POSITIVE_INFINITY, "begin");
         result.clockErrorUs = message.clockErrorUs;
         ready.resolve();
@@ -182,7 +171,7 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
       const reason = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
       result.problems.push({ verdict: "inconclusive", reason });
     }
-    // Where it was ready this says nothing; where it never will be nobody waits for it.
+    // Without effect where it was ready.
     ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
     finished.resolve(result);
   };

@@ -1,41 +1,38 @@
 /**
- * Calls back at moments known beforehand. A timer of Node counts whole milliseconds, so it ends where less than one is left.
- * The rest is spent in short naps with a turn of the event loop after each, which reads the sockets; a nap may last twice
- * what was asked for, so the last stretch is turns alone. Those are paid with a core that the target may need.
+ * Calls back at moments known beforehand. Node's timers count whole milliseconds, so the last one is spent in short naps,
+ * with a turn of the event loop after each to read the sockets. A nap may last twice as long as asked, so the last
+ * stretch is turns alone, which cost a whole core.
  */
 import type { RunClock } from "../../client/clock.ts";
 
 /** Nothing but turns when the next moment is nearer than this. */
 const SPIN_US = 150;
-/** With what a machine adds to it, an answer that comes meanwhile is seen a tenth of a millisecond late at most. */
+/** With the machine's overhead an answer is seen at most a tenth of a millisecond late. */
 const NAP_MS = 0.05;
 /** An empty turn takes some 3 us, one that reads an answer ten times as long. */
 const EMPTY_TURN_US = 15;
 /**
- * After a pause of the process everything is due. Answers are to be read in between, and the more calls are under way at once,
- * the longer undici looks for a free connection.
+ * After a pause everything is due at once; answers are read between batches, because undici searches for a free
+ * connection longer the more calls are under way.
  */
 const BATCH_MOST = 16;
 
 type Pacer = {
   finished: Promise<void>;
   stop(): void;
-  /** How long it did nothing but turn, in microseconds: CPU time that was not needed. */
+  /** CPU time that waiting took, in microseconds. */
   spunUs(): number;
 };
 
 type PacerOptions = {
-  /** Turns all the time: neither a timer nor a nap makes a call late or an answer wait. It takes a whole core. */
+  /** Busy-waits: neither timer nor nap delays a call. It takes a whole core. */
   precise?: boolean;
 };
 
 const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 const nap = (): void => void Atomics.wait(nobodyWakes, 0, 0, NAP_MS);
 
-/**
- * `next` gives the following moment in run time, `null` after the last; `fire` is called at it or as soon after as can
- * be, never before.
- */
+/** `next` returns the next moment in run time, `null` after the last; `fire` is called at it or later, never before. */
 export const startPacer = (
   clock: RunClock,
   next: () => number | null,

@@ -1,6 +1,6 @@
 /**
- * Sends a story by its schedule, each call at its moment whatever became of the ones before, and counts what could not be
- * sent so. That count decides whether a run may say anything about load.
+ * Sends a story by its schedule, each call at its moment whatever became of earlier ones, and counts what could not be
+ * sent so.
  */
 import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
@@ -57,7 +57,6 @@ export const perform = (
       client.begin(step, context, sent, over);
       return;
     }
-    // When its wait was over, not when our timer came.
     context.intendedUs += Math.round(waitMs * 1000);
     how
       .wait(waitMs)
@@ -77,16 +76,13 @@ const MAX_OUTSTANDING = 4096;
 const STOPPED_DRAIN_MS = 1_000;
 
 type Pressing = {
-  /** Counts so far, `outstanding` and `done` among them. */
   now(): { offered: number; started: number; outstanding: number; done: number };
-  /** No further arrivals. */
   stop(): void;
   finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
   /** CPU time that only waiting took, in microseconds. */
   spunUs(): number;
 };
 
-/** Waits that end early, all together, when nobody is to begin anything any more. */
 const createWaits = () => {
   const cancels = new Set<() => void>();
   let over = false;
@@ -124,7 +120,6 @@ export const startPressing = (
   const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
   const waits = createWaits();
   const lag = new Histogram();
-  /** Calls under way; who waits until there are none. */
   let under = 0;
   let whenNone: () => void = () => undefined;
   const noneUnder = (): Promise<void> =>
@@ -136,9 +131,9 @@ export const startPressing = (
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
-  /** The budget ended it: calls that are under way are not waited for. */
+  /** The budget ended the load: calls under way are not waited for. */
   let cutShort = false;
-  /** Number of the arrival that `next` gave last, and what is to be sent then: made while there is time, before its moment. */
+  /** The arrival that `next` gave last, and its steps, planned before its moment. */
   let k = -1;
   let steps: readonly Step[] | Error = [];
 
@@ -214,7 +209,7 @@ export const startPressing = (
     clearTimeout(timer);
     end.cut = under;
     if (under > 0) {
-      // Closing the connections ends what is left; each still writes its line, as cut short or without an answer.
+      // Closing the connections ends the rest; each call still writes its line.
       waits.cancel();
       await client.close();
       await noneUnder();

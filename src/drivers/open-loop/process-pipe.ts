@@ -1,4 +1,4 @@
-/** The driver process's side of the pipe to the runner (`job.ts`): messages, secrets, the clock's offset. */
+/** The driver process's side of the pipe to the runner: messages, secrets, the clock's offset. */
 import { wallUs } from "../../client/clock.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { Secrets } from "../../target/secrets.ts";
@@ -16,7 +16,6 @@ export type ProcessPipe = {
   /** Values come from the runner, which alone reads the references of the target file. */
   secrets: Secrets;
   measureClock(): Promise<{ offsetUs: number; errorUs: number }>;
-  /** Writes what is left and ends the process. */
   end(code: number): void;
 };
 
@@ -39,7 +38,6 @@ export const openProcessPipe = (): ProcessPipe => {
       waiting.set(`${type} ${n}`, resolve as (message: ToProcess) => void);
     });
   const hear = (line: string): void => {
-    // Half a line of a runner that was killed: its end follows.
     const message = messageIn(line) as ToProcess | null;
     if (message === null) return;
     const key = `${message.type} ${"n" in message ? message.n : 0}`;
@@ -47,7 +45,7 @@ export const openProcessPipe = (): ProcessPipe => {
     waiting.delete(key);
     resolve?.(message);
   };
-  // The runner is gone: nobody reads what we write, and nobody wants the load.
+  // The runner is gone, so nobody wants the load.
   readLines(process.stdin, hear, () => process.exit(0));
 
   let asked = 0;

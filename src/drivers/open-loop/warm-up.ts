@@ -1,7 +1,7 @@
 /**
- * Makes the process ready for a high rate before its schedule begins. What has just been loaded runs many times slower for its
- * first thousands of calls, and at a high rate those would be a backlog that makes all that follow late. So the story is
- * played to a server of our own, with credentials of nobody, until that is over; nothing of it is written down.
+ * Warms the process up for a high rate. Freshly loaded code runs many times slower for its first thousands of calls, and
+ * at a high rate that backlog delays all later calls. So the story is played to a local null server with made-up
+ * credentials; nothing of it is recorded.
  */
 import { openApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
@@ -22,7 +22,6 @@ const AT_MOST_MS = 3_000;
 
 const SECRETS: Secrets = { read: async () => "of-nobody", forget: () => undefined };
 
-/** The same target, somewhere else: only what a request looks like is taken over. */
 const elsewhere = (target: Target, port: number): Target => {
   const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...own } = target;
   return { ...own, base_url: `http://127.0.0.1:${port}/v1` };
@@ -57,7 +56,7 @@ export const warmUp = async (
       let isBeginning = false;
       const over = (): void => {
         under -= 1;
-        // One that fails at once comes back in the middle of the loop, which goes on by itself.
+        // A call that fails at once returns in the middle of the loop, which goes on by itself.
         if (!isBeginning) next();
       };
       const next = (): void => {
