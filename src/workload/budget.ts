@@ -1,7 +1,7 @@
 /**
- * What a driver may still spend on somebody's deployment, and how fast (target file: `budget`,
- * `permits.load_max_rps`, `stop_when`). It is asked before each call leaves; what it refuses is not sent. Pure: the time is
- * handed in, so that every driver and the simulation keep to the same rules.
+ * What a driver may still spend on somebody's deployment, and how fast: `budget`, `permits.load_max_rps` and `stop_when` of the
+ * target file. It is asked before each call leaves; what it refuses is not sent. Pure: the time is handed in, so that every
+ * driver and the simulation keep to the same rules. The same in Go: native/sse/budget.go.
  */
 import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
@@ -22,6 +22,8 @@ export type Budget = {
   /** Outcomes that are no errors, because a fault that is injected now brings them about. */
   readonly tolerated?: readonly string[];
 };
+
+type Writable = { -readonly [unit in keyof Budget]: Budget[unit] };
 
 export type Spent = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
 
@@ -208,7 +210,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
     stated,
     spent: () => ({ ...spent }),
     left: () => {
-      const left: { -readonly [unit in keyof Budget]: Budget[unit] } = { ...budget };
+      const left: Writable = { ...budget };
       for (const unit of UNITS) {
         const all = budget[unit];
         if (all !== undefined) left[unit] = Math.max(0, all - spent[unit]);
@@ -224,7 +226,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
 /** The part of one of several processes that share a schedule; together they never pass the whole. */
 export const budgetShare = (budget: Budget, index: number, of: number): Budget => {
   if (of === 1) return budget;
-  const share: { -readonly [unit in keyof Budget]: Budget[unit] } = { ...budget };
+  const share: Writable = { ...budget };
   for (const unit of ["requests", "map_loads", "analyses"] as const) {
     const all = budget[unit];
     // The first ones take what is left over.
@@ -240,22 +242,13 @@ export const endsAll = (stopped: string | null): boolean => stopped !== null && 
 
 /** What a target file bounds. */
 export type StatedBounds = {
-  readonly budget?: {
-    readonly requests?: number;
-    readonly map_loads?: number;
-    readonly analyses?: number;
-    readonly stream_seconds?: number;
-  };
+  readonly budget?: Partial<Readonly<Spent>>;
   readonly permits?: { readonly load_max_rps?: number };
   readonly stop_when?: { readonly error_rate?: number };
 };
 
-/** Only what the file states is bounded. */
-export const statedBudget = ({ budget = {}, permits = {}, stop_when = {} }: StatedBounds): Budget => ({
-  ...(budget.requests === undefined ? {} : { requests: budget.requests }),
-  ...(budget.map_loads === undefined ? {} : { map_loads: budget.map_loads }),
-  ...(budget.analyses === undefined ? {} : { analyses: budget.analyses }),
-  ...(budget.stream_seconds === undefined ? {} : { stream_seconds: budget.stream_seconds }),
-  ...(permits.load_max_rps === undefined ? {} : { maxPerS: permits.load_max_rps }),
-  ...(stop_when.error_rate === undefined ? {} : { stopErrorRate: stop_when.error_rate }),
-});
+export const statedBudget = ({ budget = {}, permits, stop_when }: StatedBounds): Budget => {
+  const { requests, map_loads, analyses, stream_seconds } = budget;
+  const [maxPerS, stopErrorRate] = [permits?.load_max_rps, stop_when?.error_rate];
+  return { requests, map_loads, analyses, stream_seconds, maxPerS, stopErrorRate };
+};

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -84,8 +85,7 @@ type Output struct {
 
 	mu        sync.Mutex // the log and the samples come from different goroutines
 	account   Account
-	scenarios map[string]*Scenario
-	all       *Scenario // where the script took the tag `scenario` off its metrics: in place of each of them
+	scenarios map[string]*Scenario // "" stands for all where the script took the tag `scenario` off its metrics
 	behind    map[*metrics.Metric]int64
 	keys      map[*metrics.Metric]bool
 	seen      map[string]*metrics.Metric
@@ -115,21 +115,20 @@ func New(params output.Params) (output.Output, error) {
 		seen:      map[string]*metrics.Metric{},
 		begun:     map[string]int64{},
 	}
-	if tags := params.ScriptOptions.SystemTags; tags != nil && !tags.Has(metrics.TagScenario) {
-		o.all = &Scenario{Name: "all"}
-		o.account.Scenarios = append(o.account.Scenarios, o.all)
-	}
+	tags := params.ScriptOptions.SystemTags
+	isOff := tags != nil && !tags.Has(metrics.TagScenario)
 	for name, config := range params.ScriptOptions.Scenarios {
-		if o.all != nil {
-			o.all.Executor = config.GetType()
+		if isOff {
+			o.scenarios[""] = &Scenario{Name: "all", Executor: config.GetType()}
 			continue
 		}
 		ramping, isRamping := config.(executor.RampingVUsConfig)
 		cuts := config.GetGracefulStop() == 0 || isRamping && ramping.GracefulRampDown.TimeDuration() == 0
 		o.scenarios[name] = &Scenario{Name: name, Executor: config.GetType(), GracefulStop: !cuts}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.scenarios)) {
 		o.account.Scenarios = append(o.account.Scenarios, o.scenarios[name])
 	}
-	slices.SortFunc(o.account.Scenarios, func(a, b *Scenario) int { return strings.Compare(a.Name, b.Name) })
 	logger.AddHook(o)
 	return o, nil
 }
@@ -154,8 +153,7 @@ func (o *Output) Fire(entry *logrus.Entry) error {
 	defer o.mu.Unlock()
 	name, _ := entry.Data["scenario"].(string)
 	_, isOfExecutor := entry.Data["executor"]
-	if isOfExecutor && (o.all != nil && name != "" || o.scenarios[name] != nil) {
-		scenario := o.scenario(name)
+	if scenario := cmp.Or(o.scenarios[name], o.scenarios[""]); isOfExecutor && name != "" && scenario != nil {
 		scenario.Threw++
 		scenario.Exception = cmp.Or(scenario.Exception, bounded(entry.Message))
 		return nil
@@ -193,13 +191,7 @@ func (o *Output) AddMetricSamples(containers []metrics.SampleContainer) {
 
 // scenario is one that nobody reads where there is none of the name.
 func (o *Output) scenario(name string) *Scenario {
-	if o.all != nil {
-		return o.all
-	}
-	if scenario := o.scenarios[name]; scenario != nil {
-		return scenario
-	}
-	return &Scenario{}
+	return cmp.Or(o.scenarios[name], o.scenarios[""], &Scenario{})
 }
 
 func (o *Output) see(sample metrics.Sample) {
@@ -274,7 +266,9 @@ func (o *Output) Stop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, scenario := range o.scenarios {
-		scenario.Cut = max(0, o.begun[name]-scenario.Ended)
+		if name != "" {
+			scenario.Cut = max(0, o.begun[name]-scenario.Ended)
+		}
 	}
 	if !o.noThreshold {
 		o.account.Thresholds = o.judged()

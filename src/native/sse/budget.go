@@ -301,6 +301,20 @@ func (b *budget) came(now time.Time, kind charge, came outcome) {
 	}
 }
 
+// waitUntil blocks until the moment and returns true, or until the end of the iteration or of all sending and returns false.
+func (b *budget) waitUntil(ctx context.Context, us int64) (bool, error) {
+	if until(us) <= 0 {
+		return true, nil
+	}
+	select {
+	case err := <-b.alarm.at(us):
+		return err == nil, err
+	case <-b.ended:
+	case <-ctx.Done():
+	}
+	return false, nil
+}
+
 // settled says that the script has taken note of a call: only then may the test be cut short without losing it.
 func (b *budget) settled() {
 	b.mu.Lock()

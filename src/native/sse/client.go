@@ -57,21 +57,12 @@ func (c *client) emit(event string, args ...sobek.Value) {
 	}
 }
 
-func (c *client) emitEvent(e eventstream.Event) {
-	event := c.rt.NewObject()
-	_ = event.Set("id", eventstream.Text(e.ID))
-	_ = event.Set("name", eventstream.Text(e.Name))
-	_ = event.Set("data", eventstream.Text(e.Data))
-	_ = event.Set("comment", eventstream.Text(e.Comment))
-	c.emit("event", event)
-}
+// event is shown to scripts with the names in small letters, as k6 does.
+type event struct{ ID, Name, Data, Comment string }
 
-// emitError gives the handler a Go error, whose error() is its text: the shape of the community extension.
-func (c *client) emitError(err error) {
-	if !c.listens("error") { // nor has a call beside the VU a runtime
-		return
-	}
-	c.emit("error", c.rt.ToValue(err))
+func (c *client) emitEvent(e eventstream.Event) {
+	text := eventstream.Text
+	c.emit("event", c.rt.ToValue(event{text(e.ID), text(e.Name), text(e.Data), text(e.Comment)}))
 }
 
 // stopped says that the script wants no more of the stream.

@@ -142,8 +142,9 @@ func (x *exchange) run(parent context.Context) {
 	} else {
 		x.receive(ctx, answer)
 	}
-	if x.err != nil && !x.client.stopped() {
-		x.client.emitError(x.err)
+	if x.err != nil && !x.client.stopped() && x.client.listens("error") {
+		// A Go error, whose error() is its text: the shape of the community extension.
+		x.client.emit("error", x.client.rt.ToValue(x.err))
 	}
 }
 

@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
@@ -9,27 +8,23 @@ import (
 	"go.k6.io/k6/v2/metrics"
 )
 
-// streamMetrics are what every exchange is counted in. They carry the tags of the iteration and of params.tags, the system tags name,
+// streamMetrics are what every exchange is counted in, by name. They carry the tags of the iteration and of params.tags, the system tags name,
 // method and status, and ended. There is no url tag: addresses with ids in them would make a time series each.
-type streamMetrics struct {
-	firstEvent *metrics.Metric // from handing it to the transport to the first event
-	eventGap   *metrics.Metric // between two events
-	duration   *metrics.Metric // from handing it to the transport to the terminal event, or to the end when there was none; only of streams that opened
-	streams    *metrics.Metric // exchanges
-	events     *metrics.Metric
-}
+type streamMetrics map[string]*metrics.Metric
 
-func registerMetrics(registry *metrics.Registry) (m streamMetrics, err error) {
-	add := func(name string, kind metrics.MetricType, value metrics.ValueType) *metrics.Metric {
-		metric, newErr := registry.NewMetric(name, kind, value)
-		err = errors.Join(err, newErr)
-		return metric
+func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
+	m := streamMetrics{}
+	var err error
+	add := func(name string, kind metrics.MetricType, value metrics.ValueType) {
+		if err == nil {
+			m[name], err = registry.NewMetric(name, kind, value)
+		}
 	}
-	m.firstEvent = add("sse_time_to_first_event", metrics.Trend, metrics.Time)
-	m.eventGap = add("sse_event_gap", metrics.Trend, metrics.Time)
-	m.duration = add("sse_stream_duration", metrics.Trend, metrics.Time)
-	m.streams = add("sse_streams", metrics.Counter, metrics.Default)
-	m.events = add("sse_event", metrics.Counter, metrics.Default)
+	add("sse_time_to_first_event", metrics.Trend, metrics.Time) // since it was handed to the transport
+	add("sse_event_gap", metrics.Trend, metrics.Time)
+	add("sse_stream_duration", metrics.Trend, metrics.Time) // of streams that opened, to the terminal event or to the end when there was none
+	add("sse_streams", metrics.Counter, metrics.Default)    // exchanges
+	add("sse_event", metrics.Counter, metrics.Default)
 	return m, err
 }
 
@@ -41,29 +36,29 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 	}
 	tags := tagsOf(state, x)
 	samples := make(metrics.Samples, 0, len(x.gaps)+4)
-	add := func(metric *metrics.Metric, at time.Duration, value float64) {
+	add := func(name string, at time.Duration, value float64) {
 		samples = append(samples, metrics.Sample{
-			TimeSeries: metrics.TimeSeries{Metric: metric, Tags: tags.Tags},
+			TimeSeries: metrics.TimeSeries{Metric: m[name], Tags: tags.Tags},
 			Time:       x.startedAt.Add(at),
 			Metadata:   tags.Metadata,
 			Value:      value,
 		})
 	}
 	if x.events > 0 {
-		add(m.firstEvent, x.first, metrics.D(x.first))
-		add(m.events, x.done, float64(x.events))
+		add("sse_time_to_first_event", x.first, metrics.D(x.first))
+		add("sse_event", x.done, float64(x.events))
 	}
 	at := x.first
 	for _, gap := range x.gaps {
 		if x.request.GapSamples {
 			at += gap
-			add(m.eventGap, at, metrics.D(gap))
+			add("sse_event_gap", at, metrics.D(gap))
 		}
 	}
 	if x.opened {
-		add(m.duration, x.done, metrics.D(x.done))
+		add("sse_stream_duration", x.done, metrics.D(x.done))
 	}
-	add(m.streams, x.done, 1)
+	add("sse_streams", x.done, 1)
 	state.Samples <- samples
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -62,16 +62,12 @@ func saysError(body string) bool {
 	return is
 }
 
-var (
-	gateways = regexp.MustCompile(`^(?:3\d\d|408|414|431|46\d|49\d|502|504|52\d|530)$`)
-	edges    = regexp.MustCompile(`^(?:403|404|405|429)$`)
-	subcode  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-)
+var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // isGateways is that of src/contract/envelopes.ts, without the statuses for which the contract has words in `detail`.
 func isGateways(status int, said string, hasDetail bool) bool {
-	number := strconv.Itoa(status)
-	return gateways.MatchString(number) || edges.MatchString(number) && !hasDetail && !subcode.MatchString(said)
+	return status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) || slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
+		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
 
 // refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.

@@ -114,3 +114,15 @@ func (t *turns) give() {
 		t.resting = slices.Delete(t.resting, newest, newest+1)
 	}
 }
+
+// anchor ties the monotonic clock to the wall clock once for the process: a step of the wall clock moves no moment of a run.
+var anchor = time.Now()
+
+func unixMicro(t time.Time) int64 {
+	return anchor.UnixMicro() + t.Sub(anchor).Microseconds()
+}
+
+// until is how long it is to a moment that a script gives in microseconds since 1970.
+func until(us int64) time.Duration {
+	return time.Duration(us-anchor.UnixMicro())*time.Microsecond - time.Since(anchor)
+}
