@@ -90,11 +90,11 @@ export type FaultLine = {
 };
 
 /**
- * A named moment of a stage: `drained`, `steady`, `recovered`, … Judges read these names, each written once the change has
- * been confirmed: `revoked` (`org`, and `detail`: the key's `bucket` alias), `tier-changed` (`org`), `new-month` (the
- * meters' clock passed into the next month; `detail` as `clock_offset_ms 9000`: by so much it is ahead of the host's), `caps-changed`, `replicas-changed` (a replica was added, taken away, lost or
- * begins to drain; written before it as well, since old and new may run side by side), `operator-changed` (an operator is about to
- * change the deployment; `detail`: what) until `operator-restored`.
+ * A named moment of a stage: `drained`, `steady`, `recovered`, … Judges read these, each written once the change is confirmed:
+ * `revoked` (`org`; `detail`: the key's `bucket` alias), `tier-changed` (`org`), `new-month` (the meters' clock is in the next month;
+ * `detail`: `clock_offset_ms 9000` ahead of the host's), `caps-changed`, `replicas-changed` (one was added, taken away, lost or
+ * begins to drain; also written before it, since old and new may run side by side), `operator-changed` (an operator is about to
+ * change what `detail` names) until `operator-restored`.
  */
 export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
 

@@ -38,7 +38,7 @@ export type ReplayedLog = {
   no_calls: number;
   span_s: number;
   longest_silence_s: number;
-  /** From `line` on, `lines` in a row are earlier than one above them, by up to `by_s` at first; `overlap_s`: with those above. */
+  /** From `line` on, `lines` in a row are earlier than one above them, by up to `by_s`; they overlap with those by `overlap_s`. */
   clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
 };
 

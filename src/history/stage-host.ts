@@ -1,4 +1,4 @@
-/** What generator and host did while a stage ran; `null` is not known. Kept with the stage's facts, so that a run can be judged again. */
+/** What generator and host did while a stage ran, kept with its facts so that a run can be judged again; `null`: not known. */
 import type { Calibration } from "./run-document.ts";
 
 /** Read by the process that generates the load, or beside it, from the stage's beginning to its end. */
@@ -6,7 +6,7 @@ export type HostFacts = {
   /** Of the generator's own event loop; `null` where it has none (k6). */
   event_loop_lag_ms_p99: number | null;
   event_loop_lag_ms_max: number | null;
-  /** Cores that the generator needed, without what it spent on waiting, and how many it can use at most: one for a loop of Node. */
+  /** Cores that the generator used, without waiting, and how many it can use at most: one for a loop of Node. */
   cpu_share: number | null;
   cpu_share_max: number;
   /** Shares of all cores' time: given to others by the hypervisor, and not idle. */
@@ -32,7 +32,7 @@ export type StageHost = {
   /** Calls of the stage, and how late they left against the schedule: `[share of calls, ms]`, the shares ascending. */
   calls: number;
   lag_ms: [number, number][];
-  /** Calls sent per second over those offered, less 1: below 0 some were late or missing; `null` where no schedule was played out. */
+  /** Calls sent per second over those offered, less 1: below 0 some were late or missing; `null` without a schedule. */
   rate_error: number | null;
   /** What the generator itself says against its load, as sentences. */
   generator: string[];

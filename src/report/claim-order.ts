@@ -9,7 +9,7 @@ export const LEVELS: readonly Level[] = ["must", "should", "info"];
 const comesFirst = ({ id, verdict }: Claim): boolean =>
   id.startsWith("answered/") && (verdict === "fail" || verdict === "inconclusive");
 
-/** That the API did not answer comes first; then fail, inconclusive, skipped, pass; within one verdict must, should, info; then by id. */
+/** That the API did not answer comes first; then by verdict, by level, by id. */
 export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   [...claims].sort(
     (a, b) =>

@@ -1,4 +1,4 @@
-/** What several formats say of a run: what is not judged and why, what its faults met, what it spent, what its calibration found. */
+/** What several formats say of a run: what is not judged and why, what its faults met, what it spent, its calibration. */
 import { countedAs, OUTCOMES } from "../contract/refusals.ts";
 import type { Calibration, RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";

@@ -20,7 +20,7 @@ const BATCHES_MIN = 8;
 const FIRST_BATCH_US = 1_000;
 /** Batches that follow one another are too short when they are correlated by more than this, in standard deviations. */
 const CORRELATED = 0.5;
-/** Calls that vary this many times more than independent ones come in bursts; fewer bursts than `BURSTS_MIN` do not show how they vary. */
+/** Calls that vary this many times more than independent ones come in bursts; a few bursts do not show how they vary. */
 const IN_BURSTS = 1.5;
 const BURSTS_MIN = 10;
 

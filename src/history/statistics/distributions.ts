@@ -85,7 +85,7 @@ export const studentT = (freedom: number, confidence = 0.95): number => {
   return (low + high) / 2;
 };
 
-/** Kolmogorov and Smirnov: the largest distance between a sample's distribution function and the known one. `sorted` ascends and is not empty. */
+/** Kolmogorov and Smirnov: the largest distance of a sample's distribution from the known one. `sorted` ascends, not empty. */
 export const kolmogorovDistance = (sorted: readonly number[], below: (value: number) => number): number => {
   const n = sorted.length;
   if (n === 0) throw new RangeError("no sample to compare");

@@ -39,7 +39,7 @@ const upperTails = (n: number): number[] => {
   });
 };
 
-/** How far from the middle the ranks of the interval lie (Hollander & Wolfe's C); all pairs where the confidence asks for more. */
+/** How far from the middle the ranks of the interval lie (Hollander & Wolfe's C), at most all pairs. */
 const reach = (n: number, confidence: number): number => {
   const pairs = (n * (n - 1)) / 2;
   if (n > EXACT_MOST) {

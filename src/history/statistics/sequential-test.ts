@@ -1,4 +1,4 @@
-/** Is a share of bad calls below its limit? Wald's sequential test, asked for after every call, and how many calls it takes at least. */
+/** Is a share of bad calls below its limit? Wald's sequential test, and how many calls it takes at least. */
 import { shareBelow } from "./distributions.ts";
 
 type SequentialPlan = {

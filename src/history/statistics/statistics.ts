@@ -1,4 +1,4 @@
-/** The formulas by which measurements are given with their uncertainty, each with its source. Every interval is in closed form or exact. */
+/** The formulas of measurements and their uncertainty, each with its source. Intervals are in closed form or exact. */
 import { binomialQuantiles, shareBelow, Z_95 } from "./distributions.ts";
 
 const CONFIDENCE = 0.95;

@@ -85,7 +85,7 @@ const sentenceOf = (found: Omit<FaultCourse, "sentence">, tookEffect: boolean, i
   return `${seen}; calls ended as before ${when}.`;
 };
 
-/** An experiment at one look: its times, what the fault met, and whether the sums came out; `null` where the stage had no fault. */
+/** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
 export const faultFacts = (course: Course, run: RunDocument): Markup | null => {
   const fault = courseOfFault(course);
   if (fault === null) return null;

@@ -1,4 +1,4 @@
-/** What all charts over the time of a stage share: scales, the axis, bands of faults, lines of steps, limits, the table's rows. */
+/** What all charts over the time of a stage share: scales, axis, bands of faults, lines, limits, keys, rows of the table. */
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";

@@ -1,4 +1,4 @@
-/** The first thing to look at: ratios of a gate, rates of a capacity search, a strip of many stages, or the stage that matters most. */
+/** The first thing to look at: a gate's ratios, a capacity search's rates, a strip of many stages, or the one that matters most. */
 import { scaleLinear } from "d3-scale";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";

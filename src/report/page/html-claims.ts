@@ -73,7 +73,7 @@ const nameOf = ({ id, stage }: Claim): string =>
 
 const AS_EXPECTED = "as expected";
 
-/** Passes of one rule without evidence of their own differ by their stage alone: they share a row that has what was seen in each. */
+/** Passes of one rule that differ by their stage alone share a row that has what was seen in each. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
   const groups = groupedBy(claims.entries(), ([i, claim]) => {
     const { verdict, level, expected, replay, evidence } = claim;

@@ -132,7 +132,7 @@ const noteOf = ({ folded }: Detail, isFinest: boolean): string | null => {
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
-/** A whole HTML document: as small as `bytesMost` where coarser charts can bring that about, and never more than 3 MB for charts. */
+/** A whole HTML document: as small as `bytesMost` where coarser charts achieve that, and without charts rather than above 3 MB. */
 export const htmlReport = (run: RunDocument, series?: Series, found: Found & { earlier?: Earlier } = {}): string => {
   const { earlier } = found;
   if (series === undefined) return page(run, { charts: null, first: null, chartOf: () => undefined }, earlier);
