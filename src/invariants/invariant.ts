@@ -29,7 +29,7 @@ export type Found = Omit<Finding, "expected"> & { expected?: string };
 type Fold = {
   /**
    * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for so many calls that were folded, which differ from
-   * it in their times and ids alone; those lie between its own (history/fold-line.ts).
+   * it in their times and ids alone; those lie between its own (history/tally.ts).
    */
   see(line: Line, alike?: number): void;
   end(): Found;
