@@ -3,16 +3,15 @@
  * the target's roles allow (requirements.md, part D). Each round of calls visits all cases once, in an order of its own;
  * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
-import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { routeOf } from "../../contract/routes.ts";
+import { minting, runtimeCallers } from "../callers/callers.ts";
+import { type CallerName, oncePerView, type TargetView } from "../callers/target-view.ts";
+import { CORRECT_CALLS, REFUSED_CALLS, REFUSED_KEYS } from "../cases.ts";
 import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, type StepWish, stepOf } from "../step.ts";
-import { type ProfileWish, type Reach, storyOf } from "../story.ts";
+import { type ProfileWish, type Reach, type SessionWanted, storyOf } from "../story.ts";
 import { costsOfPlan } from "../story-costs.ts";
-import { cast, chargeOf, type SmokeCase, sessionsIn, usesTileSession } from "./smoke-case.ts";
-import { correctCases } from "./smoke-correct.ts";
-import { managementCases } from "./smoke-management.ts";
-import { refusedCases } from "./smoke-refused.ts";
 
 const SALT = saltOf("smoke");
 /** Where the target file states no budget and permits no burning. */
@@ -31,11 +30,42 @@ type Program = {
   hasCorrect: boolean;
 };
 
-const possible = (view: TargetView, cases: readonly SmokeCase[]): StepWish[] =>
-  cases.flatMap(({ wish, needs }) => {
-    const permitted = needs !== "writes" || view.permits.writes;
-    return permitted ? (cast(view, wish) ?? []) : [];
-  });
+/** A tenant's keys may do what those of `server` and `publishable` may, so the first tenant stands in for them. */
+const standIn = (view: TargetView, role: string): CallerName | undefined => {
+  const callers = role === "server" ? runtimeCallers(view) : role === "publishable" ? minting(view) : [];
+  return callers.find(({ kind, name }) => kind === role && name.startsWith("tenant:"))?.name;
+};
+
+/** The wish as this target can have it; none when it lacks the role, its origin or the route. */
+const cast = (view: TargetView, wish: StepWish): StepWish[] => {
+  const { route, credential, origin } = wish;
+  if ((route === "maps.tiles" && view.tiles !== true) || (route === "maps.loads" && view.mapLoads !== true)) return [];
+  if (!("of" in credential)) return [wish];
+  const wanted = credential.of.slice("role:".length);
+  const found = view.roles[wanted];
+  // A browser's call needs an origin of the key's allowlist (items 71, 151).
+  const needsOrigin = credential.as === "session" || origin === "listed";
+  if (found !== undefined) return needsOrigin && !found.hasOrigin ? [] : [wish];
+  const of = standIn(view, wanted);
+  return of === undefined ? [] : [{ ...wish, credential: { ...credential, of } }];
+};
+
+const possible = (view: TargetView, wishes: readonly StepWish[]): StepWish[] =>
+  wishes.flatMap((wish) => cast(view, wish));
+
+/** What the call is charged, were it admitted; the session that it is made with is not counted. */
+const chargeOf = ({ route, product }: StepWish): "map_loads" | "design_analyses" | undefined =>
+  routeOf(route).meter ?? (route === "sdk.sessions" && product === "tile" ? "map_loads" : undefined);
+
+const usesTileSession = ({ credential }: StepWish): boolean =>
+  credential.as === "session" && credential.product === "tile";
+
+const sessionsIn = (wishes: readonly StepWish[]): SessionWanted[] => {
+  const wanted = wishes.flatMap(({ credential }) =>
+    credential.as === "session" ? [{ of: credential.of, product: credential.product }] : [],
+  );
+  return [...new Map(wanted.map((session) => [`${session.of} ${session.product}`, session])).values()];
+};
 
 const programOf = oncePerView((view: TargetView): Program => {
   const { quotaBurn } = view.permits;
@@ -47,7 +77,7 @@ const programOf = oncePerView((view: TargetView): Program => {
   const charged = { mapLoads: 0, analyses: 0 };
   const tileSessions = room.mapLoads >= 1 ? 1 : 0;
   const correct: StepWish[] = [];
-  for (const wish of possible(view, correctCases)) {
+  for (const wish of possible(view, CORRECT_CALLS)) {
     const meter = chargeOf(wish);
     if (meter === "map_loads" && charged.mapLoads + tileSessions + 1 > room.mapLoads) continue;
     if (meter === "design_analyses" && charged.analyses + 1 > room.analyses) continue;
@@ -55,7 +85,7 @@ const programOf = oncePerView((view: TargetView): Program => {
     if (meter === "design_analyses") charged.analyses += 1;
     correct.push(wish);
   }
-  const others = possible(view, [...refusedCases, ...managementCases]);
+  const others = possible(view, [...REFUSED_CALLS, ...(view.permits.writes ? REFUSED_KEYS : [])]);
   const affordable = (wish: StepWish): boolean => tileSessions > 0 || !usesTileSession(wish);
   const first = [...correct, ...others].filter(affordable);
   const isPlenty =
