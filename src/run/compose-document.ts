@@ -10,8 +10,8 @@ import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { worstExit } from "./exit-codes.ts";
 
 /**
- * As every report, `--json` and the terminal have it: masked and clean. Here, once, since rendered in a notation of its own (`a<b`
- * is `a&lt;b` in a page) nobody would know a secret again.
+ * Masks and cleans a value, once for every report, `--json` and the terminal: after rendering a secret would look
+ * different (`a<b` is `a&lt;b` in a page).
  */
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
@@ -44,7 +44,6 @@ type RunFacts = {
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
   stages: readonly RecordedStage[];
   claims: Claim[];
-  /** Beside those of the stages. */
   measurements: readonly Measurement[];
   calibration: readonly Calibration[];
   standIns: readonly StandIn[];
@@ -56,7 +55,6 @@ type RunFacts = {
   exitCode: number | null;
 };
 
-/** What all deployments of the run together spent and may spend. */
 const spendingOf = (deployments: RunFacts["deployments"]): Pick<RunDocument, "spent" | "budget"> => {
   const spent = deployments.reduce((sum, { budget }) => addSpent(sum, budget.spent()), NOTHING_SPENT);
   const budget = deployments[0]?.target.budget;

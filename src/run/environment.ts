@@ -1,4 +1,4 @@
-/** What a reader has to know about the machine and the tools to believe a figure (interface.md section 3, `environment`). */
+/** The machine and tools of a run (`environment` in `run.json`). */
 import { execFile } from "node:child_process";
 import { cpus, release, type } from "node:os";
 import { promisify } from "node:util";
@@ -6,7 +6,7 @@ import type { RunDocument } from "../history/run-document.ts";
 
 const run = promisify(execFile);
 
-/** A repository on a disk that does not answer must not keep a finished run from its report. */
+/** A disk that does not answer must not keep a finished run from its report. */
 const GIT = { timeout: 5_000 };
 
 /** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */

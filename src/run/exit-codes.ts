@@ -1,6 +1,6 @@
 /**
- * The exit codes of every command, and which error or signal stands for which. Code 1 belongs to a broken claim, a
- * regression or a surviving mutant, and no error leads to it: whoever reads "1" may take it for a verdict.
+ * The exit codes of every command, and which error or signal leads to which. No error leads to code 1, which is a
+ * verdict: a broken claim, a regression or a surviving mutant.
  */
 import { fileProblem } from "../supervision/user-file.ts";
 
@@ -16,7 +16,7 @@ export const EXIT = {
 /** SIGHUP, a closed terminal, ends a run as SIGTERM does. */
 export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
 
-/** Errors that are somebody's mistake or absence, by name: their files are loaded on demand. */
+/** By name, because their files are loaded on demand. */
 const EXIT_OF_ERROR: Readonly<Record<string, number>> = {
   GuardError: EXIT.guarded,
   FixtureError: EXIT.unreachable,
@@ -35,7 +35,6 @@ const EXIT_OF_ERROR: Readonly<Record<string, number>> = {
   CrashFileError: EXIT.usage,
 };
 
-/** What a user has to mend in what was asked for. */
 export class UsageError extends Error {
   override name = "UsageError";
 }
@@ -52,10 +51,7 @@ const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EX
 export const worstExit = (...codes: readonly number[]): number =>
   codes.find((code) => !ORDER.includes(code)) ?? ORDER.find((code) => codes.includes(code)) ?? EXIT.inconclusive;
 
-/**
- * Does what writes to a place that the user named. An error of the system becomes a sentence: the user's mistake where the
- * place cannot be used, an unfinished command where it is full.
- */
+/** Writes to a place that the user named: an unusable place becomes a usage error, a full disk an unfinished command. */
 export const atPlace = <T>(what: string, act: () => T): T => {
   const said = (error: unknown): never => {
     const problem = fileProblem(error);

@@ -1,7 +1,4 @@
-/**
- * Judges a recorded run once more from its files alone. Run and judgement are separate: the same history must get the
- * same verdict to the byte, and a verdict that somebody doubts can be had again without the deployment.
- */
+/** Judges a recorded run again from its files alone: the same history gets the same verdict to the byte. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { SeriesFold } from "../history/fold-series.ts";
@@ -20,7 +17,6 @@ import { historyLines, jsonLines, outcomesSeen } from "./read-lines.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 
-/** A folder that is no run's: what was expected, what is missing. */
 export class NoRunError extends Error {
   override name = "NoRunError";
 }
@@ -34,7 +30,7 @@ type JudgedAgain = {
   changed: { id: string; was: Claim | null; is: Claim }[];
 };
 
-/** What is known of the lines once they have been read in the order in which they were written. */
+/** Passes lines on, and notes how late each stage's lines came. */
 function* heardBy(late: ReadonlyMap<string, Lateness>, series: SeriesFold, lines: Iterable<Line>): Generator<Line> {
   for (const line of lines) {
     late.get(line.stage)?.see(line);
@@ -72,7 +68,6 @@ const openStage = ({ claims }: RunDocument, { facts: bare }: StageRecord, ledger
   return { stage, judges, replay: own[0]?.replay ?? "" };
 };
 
-/** What this program wrote once. */
 export const recordedJson = (path: string): unknown => {
   try {
     return readUserJson(path, RECORDED_BOUNDS);
@@ -96,7 +91,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
   }
   const late = new Map(stages.map(({ facts }) => [facts.stage, new Lateness()]));
-  // Twice, since what has been read once says how late lines came.
+  // Read twice: the first reading shows how late lines came.
   const fold = new SeriesFold();
   const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
   const counted = recorded.stages.filter(({ name }) => totals.has(name));
@@ -116,7 +111,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
-  // What is about the run and not about its lines (that a stage was reached, say) stays as it was written.
+  // Claims about the run itself, such as that a stage was reached, stay as they were written.
   const claims = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;

@@ -1,6 +1,6 @@
 /**
- * One look at a deployment before anything is started for it: whether its address takes a connection, by the protocol that the
- * target file states, with a certificate that is trusted. No request is sent. The sentences are those of `doctor`.
+ * Checks, before anything is started, that a deployment takes connections by the stated protocol and with a trusted
+ * certificate. No request is sent.
  */
 import { noHandshake, notAnswering, notTrusted } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";

@@ -1,13 +1,12 @@
 /**
- * A process whose heap is full is ended by the system, without a report and with faults in place. Shortly before, the run is
- * ended in order, as one that did not come to its end.
+ * Ends a run in order shortly before its heap is full: V8 would end the process without a report and with faults in
+ * place.
  */
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 
-/** V8 counts the young generation to its limit, three half spaces of 32 MiB, but dies when the old one is full. */
+/** V8 counts the young generation (three half spaces of 32 MiB) to its limit, but dies when the old one is full. */
 const YOUNG_BYTES = 96 << 20;
 
-/** In bytes: what lies in the old generation, and what may. */
 const oldGeneration = (): { used: number; limit: number } => {
   const used = getHeapSpaceStatistics()
     .filter(({ space_name: name }) => !name.startsWith("new_") && !name.startsWith("read_only"))
@@ -17,7 +16,7 @@ const oldGeneration = (): { used: number; limit: number } => {
 
 const EVERY_MS = 250;
 const FULL_SHARE = 0.9;
-/** What is left when garbage has been collected counts, and near the limit that happens several times a second. */
+/** Only what garbage collection leaves counts; near the limit it runs several times a second. */
 const LOOKS = 3;
 
 /** `exhausted` rejects with a sentence; it never resolves. */

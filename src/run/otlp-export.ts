@@ -1,7 +1,6 @@
 /**
- * Sends the metrics of a run to an OpenTelemetry collector while it goes on, where the environment names one
- * (`OTEL_EXPORTER_OTLP_ENDPOINT`, as the OpenTelemetry specification says). Whatever goes wrong, with the settings, on the
- * way or at the collector, is a warning and nothing more: whoever watches decides nothing.
+ * Sends the metrics of a run to the OpenTelemetry collector that the environment names (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+ * Whatever goes wrong is a warning and nothing more.
  */
 import { callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
@@ -16,10 +15,10 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type OtlpSettings = { endpoint: string; headers: Record<string, string>; deadlineMs: number };
 
 const DEADLINE_MS = 3_000;
-/** However patient the environment is: a run must not end late for whoever watches it. */
+/** A higher timeout would let an observer delay the end of the run. */
 const DEADLINE_MS_MAX = 10_000;
 
-/** As the specification has it: what is about metrics alone comes first, and an empty value is none. */
+/** By the specification the variable for metrics comes first, and an empty value counts as absent. */
 const settingOf = (env: Environment, name: string): { variable: string; value: string } | null => {
   for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
     const value = env[variable]?.trim();
@@ -48,7 +47,6 @@ const endpointOf = (env: Environment, warn: (text: string) => void): string | nu
   return url.href;
 };
 
-/** The text as it is where it is not percent-encoded as it should be. */
 const decodedOr = (text: string): string => {
   try {
     return decodeURIComponent(text);
@@ -95,7 +93,7 @@ const deadlineOf = (env: Environment, warn: (text: string) => void): number => {
   return DEADLINE_MS;
 };
 
-/** The default of most exporters is http/protobuf; a collector takes both forms of HTTP at the same address. */
+/** Most exporters default to http/protobuf; a collector takes both at the same address. */
 const PROTOCOLS = new Set(["http/json", "http/protobuf"]);
 
 /** `null` where the environment names no collector, or none that can be used. */
@@ -122,13 +120,11 @@ export type OtlpExport = {
 
 type OtlpAbout = {
   env: Readonly<Record<string, string | undefined>>;
-  /** Attributes of the run. */
   resource: Record<string, string>;
   startMs: number;
   onWarning(text: string): void;
 };
 
-/** On one line, without what a terminal obeys, and short. */
 const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 
 /** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
@@ -144,7 +140,6 @@ const partialOf = (text: string): string | null => {
 /** `null` where the environment names no collector that can be used. */
 export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout): OtlpExport | null => {
   const said = new Set<string>();
-  // What goes wrong at every export is said once.
   const warn = (text: string): void => {
     if (!said.has(text)) onWarning(text);
     said.add(text);

@@ -1,6 +1,6 @@
 /**
- * The body of `load --script`: a user's own k6 script against a deployment. Its calls are not ours, so there are no history
- * lines; what k6 counted of them is reported, and crossed thresholds fail the run.
+ * The body of `load --script`: plays a user's own k6 script. There are no history lines; k6's counts are reported, and
+ * crossed thresholds fail the run.
  */
 
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -31,13 +31,12 @@ import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 type ScriptRun = Omit<RunRequest, "targets"> &
   DeploymentWish & {
     script: string;
-    /** For k6, passed on unread. */
     args: readonly string[];
   };
 
 const STAGE = "script";
 
-/** What cannot be kept where the calls are not ours is said, not promised. */
+/** Budgets that cannot be enforced inside a foreign script are named. */
 const notEnforced = ({ target }: Deployment): string[] => {
   const stated = Object.keys(target.budget ?? {}).map((unit) => `budget.${unit}`);
   if (target.stop_when?.error_rate !== undefined) stated.push("stop_when.error_rate");
@@ -59,7 +58,6 @@ const thresholdsClaim = (problems: readonly Problem[], account: ScriptAccount | 
   });
 };
 
-/** What k6 said by its exit code, and what its account puts in doubt. */
 const problemsOf = (exit: readonly Problem[], account: ScriptAccount | null, { target }: Deployment): Problem[] => {
   if (account !== null) {
     const [crossed, isWhole] = [crossedIn(account), exit.length === 0];
@@ -160,7 +158,6 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
 export const runScript = async (request: ScriptRun): Promise<RunResult> => {
   const { targetFile, owned } = request;
   const targets: PreparedTarget[] = [];
-  // How many requests it sends is known to the script alone.
   if (targetFile !== undefined) {
     targets.push(await prepareTarget(targetFile, owned, { load: true, faults: false, requests: 0 }));
   }

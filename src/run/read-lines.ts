@@ -1,4 +1,7 @@
-/** Reads files of lines block by block: the history of a soak is larger than a text may be. */
+/**
+ * Reads recorded lines block by block, since the history of a soak is longer than a string may be; lines of older runs
+ * are read as they are written now.
+ */
 import { closeSync, readSync } from "node:fs";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";
@@ -19,7 +22,6 @@ const made = (id: string): Pick<CallLine, "attempt" | "unscheduled"> => {
   return LATER_STEP.test(id) ? { attempt, unscheduled: "step" } : { attempt };
 };
 
-/** A line of today stays as it is. */
 export const withAllTimes = (line: Line): Line => {
   if (line.type !== "call") return line;
   const named: CallLine = line.error === undefined ? line : { ...line, error: transportCode(line.error) };
@@ -43,7 +45,6 @@ export function* historyLines(path: string): Generator<Line> {
 
 const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
 
-/** One of the specification's outcomes, or `null`. */
 export const outcomeName = (line: Line): string | null => {
   if (line.type === "fold") return line.offered > 0 && KNOWN.has(line.outcome) ? line.outcome : null;
   if (line.type !== "call") return null;
@@ -51,11 +52,9 @@ export const outcomeName = (line: Line): string | null => {
   return KNOWN.has(name) ? name : null;
 };
 
-/** Those of a stage of which only totals are known. */
 const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
   Object.keys(by_outcome).filter((name) => KNOWN.has(name));
 
-/** `counted`: stages that have no lines. */
 export const outcomesSeen = (
   lines: Iterable<Line>,
   counted: readonly Pick<StageSummary, "by_outcome">[] = [],
@@ -101,7 +100,7 @@ const jsonOf = (line: string, path: string): unknown => {
   }
 };
 
-/** Each line as JSON. What was killed may have left half of a last line, which is left out. */
+/** Each line as JSON. Half of a last line, which a killed run leaves, is left out. */
 export function* jsonLines<T>(path: string, from?: number, to?: number): Generator<T> {
   for (const text of textBlocks(path, from, to)) {
     for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {

@@ -1,7 +1,6 @@
 /**
- * The shell of every command that judges a deployment: lock, folder, journal, supervision, the history as it happens, the
- * claims about the run itself, the reports, the exit code. What the run does is a body that is handed in. It prints
- * nothing; it reports what happens through `events`.
+ * The shell of every command that judges a deployment: lock, folder, journal, supervision, history, claims about the run
+ * itself, reports, exit code. The body does the rest. It reports through `events` and prints nothing.
  */
 
 import { randomBytes } from "node:crypto";
@@ -45,7 +44,6 @@ export type RunRequest = {
   seed: number;
   reports: string;
   out?: string;
-  /** The command that shows a claim of this run again. */
   replay: string;
   /** None for the embedded deployment, which the body opens itself. */
   targets: readonly PreparedTarget[];
@@ -53,7 +51,7 @@ export type RunRequest = {
   canJudge?: (required: string) => boolean;
   /** Claims or groups that must be judged, beside those of the target files; known only at the end for some. */
   required?: () => readonly string[];
-  /** Takes back first what earlier runs left broken (`reports/runs`); otherwise a target with a fault of ours is refused. */
+  /** First heals what earlier runs left broken; otherwise a target with such a fault is refused. */
   healFirst?: boolean;
   /** How long the body may take to end after a stop signal, in milliseconds. */
   stopMs?: number;
@@ -62,7 +60,7 @@ export type RunRequest = {
 
 export type RunResult = { document: RunDocument; folder: RunFolder };
 
-/** What a run has got so far; whatever ends it, this is what the report says. */
+/** What the report says, whatever ends the run. */
 type Progress = {
   doubts: Claim[];
   claims: Claim[];
@@ -82,7 +80,6 @@ const WRITTEN = "every line and every report stands in the run folder";
 const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
-/** One claim of all that could not be written. */
 const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] =>
   reasons.length === 0
     ? []
@@ -95,14 +92,11 @@ const ROOM_BYTES = 64 << 10;
 /** Kept free from the beginning, so that a run that fills its disk can say so. */
 const keepRoom = (folder: RunFolder): void => {
   try {
-    // Random, since some file systems keep nothing of what is all alike.
+    // Random, because some file systems compress equal bytes away.
     writeFileSync(folder.pathOf(ROOM), randomBytes(ROOM_BYTES), { mode: 0o600 });
-  } catch {
-    // There is none; what is written next says so.
-  }
+  } catch {}
 };
 
-/** What cannot be searched is not known to be clean. */
 const secretsJudged = (folder: string, replay: string): Claim[] => {
   try {
     return judgeSecrets(folder, replay);
@@ -111,10 +105,7 @@ const secretsJudged = (folder: string, replay: string): Claim[] => {
   }
 };
 
-/**
- * Fails with what nobody caught, in whatever turn it was thrown: the run takes back what it did and writes what it knows,
- * in place of ending in the middle of a fault.
- */
+/** Rejects on an uncaught exception, so that the run heals and reports. */
 const listenForUncaught = (): { thrown: Promise<never>; release: () => void } => {
   const { promise, reject } = Promise.withResolvers<never>();
   promise.catch(() => undefined);
@@ -196,7 +187,6 @@ const finish = async (
   const { replay } = request;
   const by = stop.stoppedBy();
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
-  // What broke off the body has said so already.
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
   if (endedBy !== null && !isSaid) progress.doubts.push(doubt("run/completed", endedBy, WHOLE, replay));
   const claims = decidedByBoth([
@@ -213,7 +203,6 @@ const finish = async (
     commit: await commitOf(REPOSITORY),
     started,
     finished: new Date(),
-    // What was never reached has its name all the same.
     deployments: progress.deployments.length > 0 ? progress.deployments : namedIn(request),
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
@@ -255,7 +244,7 @@ export const recordRun = async (
   const { profile, events, replay, targets } = request;
   const started = new Date();
   let supervisor: Supervisor | null = null;
-  // Before the folder's path is printed: whoever reads it may already press Ctrl-C.
+  // Before the folder's path is printed: its reader may press Ctrl-C at once.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   const uncaught = listenForUncaught();
   const memory = watchMemory();
@@ -309,7 +298,7 @@ export const recordRun = async (
           const context = makeContext(request, { folder, supervisor: open, journal, recorder, signal }, progress);
           for (const target of targets) {
             await prepareFixtures(context, target);
-            // Behind the fixtures, which may be what starts the deployment.
+            // After the fixtures, which may start the deployment.
             await lookFirst(target);
             context.opened(await fromTarget(context, target));
           }

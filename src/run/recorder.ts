@@ -1,7 +1,6 @@
 /**
- * Writes a run down as it happens: a line of the history when its call has ended, the ledger and the facts of a stage when
- * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end. Once the history
- * has grown large, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
+ * Writes a run to disk as it happens, so that a killed run leaves its lines and a `run.json` that says so. From a size
+ * on, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
 import type { Recording, RecordingWish, RunFolder } from "../deployments/run-context.ts";
 import { CallFold } from "../history/call-fold.ts";
@@ -27,16 +26,14 @@ export type Recorder = {
   record(stage: string, how?: RecordingWish): Promise<Recording>;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
-  /** How many of the specification's outcomes were seen. */
   outcomesSeen(): number;
-  /** What the run looked like over time, so far. */
   series(): Series;
   /** Never rejects; returns why not every line stands in its file, as clauses. */
   close(): Promise<string[]>;
 };
 
 const HISTORY = "history.ndjson";
-/** From this size on, in bytes, admitted calls are folded (interface.md section 3). */
+/** From this size on, in bytes, admitted calls are folded. */
 const FOLDS_FROM_BYTES = 500_000_000;
 
 function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
@@ -58,7 +55,7 @@ export const createRecorder = (
   const seen = new Set<string>();
   const late = new Set<Lateness>();
   let draft: (() => RunDocument) | null = null;
-  /** A body that did not stop when asked goes on beside the end of its run: what comes from it then is dropped. */
+  /** Set at the end: lines of a body that did not stop in time are dropped. */
   let isClosed = false;
   /** One write after the other; a failure shows when the run is closed. */
   let writing: Promise<void> = Promise.resolve();
@@ -82,7 +79,6 @@ export const createRecorder = (
     emit: (line: CallLine | FoldLine) => keep(line),
     looksWrong: (call) => looksWrong(call, wishes.get(call.stage)?.reference === true),
   });
-  /** The stage in which the history had grown so large. */
   let grownIn: string | null = null;
   const isFolded = ({ stage }: Line): boolean => {
     if (historyChars >= foldsFromBytes) grownIn ??= stage;
@@ -134,7 +130,7 @@ export const createRecorder = (
     },
     addStage: ({ facts, ...stage }) => {
       fold.end();
-      // What the stage found counts also where the disk takes no more of it.
+      // Counts even where the disk is full.
       if (!isClosed) stages.push({ ...stage, notes: notesOf(stage) });
       return write(async () => {
         const { ledger: charges, ...others } = facts;

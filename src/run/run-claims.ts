@@ -1,4 +1,4 @@
-/** Claims about the run itself, beside those of its stages: that it came to its end, and that it kept its secrets. */
+/** Searches everything that a run captured for credentials: its last claim. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Claim } from "../history/run-document.ts";
@@ -7,15 +7,14 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { textBlocks } from "./read-lines.ts";
 
-/** What a run captured or wrote, by name; the reports are rendered from it and follow. */
+/** What a run captured; reports are rendered from it. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 
-/** Block by block, since a history may be larger than a text; no credential stands over the end of a line. */
+/** Block by block, since a history may be longer than a string; no credential spans two lines. */
 function* textsOf(folder: string, names: readonly string[]): Generator<{ name: string; text: string }> {
   for (const name of names) for (const text of textBlocks(join(folder, name))) yield { name, text };
 }
 
-/** Everything that was captured or written, searched for credentials once more: the last claim of a run. */
 export const judgeSecrets = (folder: string, replay: string): Claim[] => {
   const below = ["logs", "k6"].flatMap((name) =>
     existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],

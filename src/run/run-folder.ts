@@ -1,6 +1,6 @@
 /**
- * The folder of a run (interface.md section 3), made before anything else is started. Every text that goes in is masked,
- * and a file is there whole or not at all.
+ * The folder of a run, made before anything else is started. Every text is masked, and every file is written whole or not
+ * at all.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -28,7 +28,6 @@ import { atPlace, UsageError } from "./exit-codes.ts";
 type RunFolderOptions = {
   profile: string;
   now: Date;
-  /** The folder `reports`. */
   reports: string;
   /** `--out DIR`: the run folder itself, which must be new or empty. */
   out?: string;
@@ -57,13 +56,11 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
   }
 };
 
-/** A folder that was made for the run may be open to others, and healing believes no journal that they could have written. */
+/** Healing trusts no journal that others could have written. */
 const onlyOursToWrite = (path: string): void => {
   try {
     chmodSync(path, lstatSync(path).mode & 0o7755);
-  } catch {
-    // Somebody else's folder: `chaos --heal` says so.
-  }
+  } catch {}
 };
 
 const makeAt = (out: string): string => {
@@ -75,7 +72,7 @@ const makeAt = (out: string): string => {
     );
   makeFolders(path, 0o700);
   onlyOursToWrite(path);
-  // Found out now, and not when the first of its files cannot be written.
+  // Checked now, not when the first file is written.
   accessSync(path, constants.W_OK | constants.X_OK);
   return path;
 };
@@ -97,9 +94,7 @@ const pointLatestAt = (reports: string, path: string): void => {
     try {
       rmSync(latest, { force: true });
       writeFileSync(latest, `${target}\n`);
-    } catch {
-      // It is a convenience; the run folder is there.
-    }
+    } catch {}
   }
 };
 
@@ -116,13 +111,13 @@ export const makeRunFolder = ({
     out === undefined
       ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
       : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
-  // One that is there leads to the newest wherever that is, so that nobody takes an earlier run for it.
+  // An existing link is moved as well, so that it never names an earlier run.
   if (out === undefined || isThere(join(reports, "latest"))) pointLatestAt(resolve(reports), made.path);
 
   return writersIn(made, redactor);
 };
 
-/** A run folder that is there already, to write its reports again. */
+/** An existing run folder, to write its reports again. */
 export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess): RunFolder =>
   writersIn({ id: basename(path), path }, redactor);
 

@@ -13,7 +13,7 @@ import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
 
-/** The open-loop driver plays what k6 would have, where there is no k6 and the user did not name it. */
+/** Without k6 the open-loop driver plays its stages, unless the user named k6. */
 export const withDriversThere = async (
   context: Pick<RunContext, "toolOrStandIn">,
   plans: readonly StagePlan[],

@@ -10,7 +10,7 @@ import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 /** Calls that a whole pass makes at the most; the budget of the target file bounds it further. */
 const CALLS_AT_MOST = 1_200;
-/** After a stop, what was made is removed at the pace that was asked for. */
+/** After a stop, created objects are removed at the permitted pace. */
 const STOP_MS = 60_000;
 
 export type VerifyWishes = {
@@ -51,7 +51,7 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
   const prepared = await prepareTarget(targetFile, owned, intent(allowLoad));
   let result: VerifyResult | null = null;
   const required = (): string[] => {
-    // What nothing from outside brings about (an error event, a lost key service) no target could meet.
+    // Rules about what no client can bring about (an error event, a lost key service) are not required.
     const idle = new Set(result?.idle);
     return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
   };

@@ -1,4 +1,4 @@
-/** Writes what a run leaves behind (interface.md section 3). Every text passes the run folder's redaction. */
+/** Writes the reports of a run, each masked by the run folder. */
 
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -17,13 +17,12 @@ import { htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
 import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 
-/** As `makeRunFolder` names them. */
 const FOLDER = /^\d{8}T\d{6}Z-(.+)-[0-9a-f]{4}$/;
 const LOOKED_AT_MOST = 10;
 
 const read = <T>(path: string): T | null => (existsSync(path) ? (readUserJson(path, RECORDED_BOUNDS) as T) : null);
 
-/** The run before of the same profile on the same target, among the folders beside this one; their names sort by time. */
+/** The previous run of the same profile on the same target, among the sibling folders; names sort by time. */
 const readEarlier = (path: string): Earlier | null => {
   const [, profile] = FOLDER.exec(basename(path)) ?? [];
   const own = read<Earlier & Pick<RunDocument, "target">>(join(path, "run.json"));
@@ -36,7 +35,7 @@ const readEarlier = (path: string): Earlier | null => {
       const document = read<Earlier & Pick<RunDocument, "target">>(join(dirname(path), name, "run.json"));
       if (document !== null && document.target.name === own.target.name) return document;
     } catch {
-      // A run that was killed may have left half a document; the one before it will do.
+      // A killed run may have left half a document; the one before it will do.
     }
   }
   return null;
@@ -56,7 +55,6 @@ const readFound = ({ path }: { path: string }): Found & { earlier?: Earlier } =>
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
-/** How each report is rendered, from a document whose secrets are masked. */
 const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] = [
   { name: "series.json", render: ({ series }) => `${JSON.stringify(series)}\n` },
   {
@@ -75,9 +73,9 @@ type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 const reasonOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
-/** All of them, whatever becomes of one. Returns the reasons, each with those that could not be written for it. */
+/** Writes each report, whatever becomes of the others; returns the reasons, each with the reports that failed for it. */
 const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
-  // Before it is rendered: `a<b` in a password is `a&lt;b` in a page, which nobody would know for the password.
+  // Masked before rendering, which changes how a secret looks.
   const document = folder.masked(found);
   const series = folder.masked(ofRun);
   const failed = new Map<string, string[]>();
@@ -93,8 +91,8 @@ const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): 
 };
 
 /**
- * `run.json` comes last: until every report is written it is the draft of a run that has not ended. Throws, with what could
- * not be written, after everything that could be was.
+ * `run.json` comes last: until then it is the draft of an unfinished run. Throws the reasons after everything that can be
+ * written was.
  */
 export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
   const failed = await writeEach(folder, document, series);
@@ -102,11 +100,11 @@ export const writeReports = async (folder: ReportsIn, document: RunDocument, ser
   await folder.writeJson("run.json", folder.masked(document));
 };
 
-/** For a document that says that not all of it could be written: what is left of the reports tells nothing else. */
+/** For a document that says that not everything could be written. */
 export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
-  // They say what the document no longer does, and take the room that it needs.
+  // They contradict the document and take its room.
   for (const { name } of REPORTS) rmSync(join(folder.path, name), { recursive: true, force: true });
-  // Where this fails as well, the draft stays, which is inconclusive too.
+  // If this fails too, the draft stays, which is inconclusive.
   await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
   await writeEach(folder, document, series);
 };

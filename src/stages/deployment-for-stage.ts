@@ -1,7 +1,4 @@
-/**
- * The deployment as one stage needs it: with several replicas, with other tenants, or reached through a proxy that may break
- * the way to it.
- */
+/** The deployment as one stage needs it: its replicas, its tenants, its edge proxy. */
 
 import type { Deployment, OwnParts } from "../deployments/deployment.ts";
 import { moveClock } from "../deployments/deployment-clock.ts";
@@ -24,7 +21,7 @@ const asNeeded = async (plan: LoadStage, deployment: Deployment & { own: OwnPart
   };
 };
 
-/** What is not ours stays as it is: it has the replicas that it has, and its base URL leads through its own edge. */
+/** Only a deployment that this run started is changed. */
 export const deploymentFor = async (plan: LoadStage, deployment: Deployment): Promise<Replicated> => {
   if (!isOurs(deployment)) return { deployment, close: async () => undefined };
   const target = await stageTenants(plan.tenants, deployment.target);

@@ -1,6 +1,6 @@
 /**
- * Finds the rate that a stage needs where the target file does not state one: a short ramp inside `permits.load_max_rps`,
- * as a stage of its own. What it found is kept with the deployment; where it met no limit, that is said.
+ * Finds the rate that a stage needs by a short ramp inside `permits.load_max_rps`, where the target file states none. The
+ * rate is kept with the deployment.
  */
 import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -16,12 +16,10 @@ import { EVERYWHERE, type LoadStage, STREAMS } from "./stage-plan.ts";
 const isOfRamp = (line: Line): line is CallLine =>
   line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";
 
-/** Plays the ramp that the stage waits for, if it waits for one. */
 export const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
   const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
   if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
   if (context.signal.aborted || stoppedBy(context) !== null) return;
-  // What will be skipped needs no rate.
   if (stageMissing(plan, capabilitiesOf(deployment)).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {

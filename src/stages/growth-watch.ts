@@ -1,6 +1,6 @@
 /**
- * Whether a deployment grows while it is under load for long: memory, sockets, timers, open files. Read from its control plane
- * or, where there is none, by the queries of `observers` of the same names; judged by the slope after the warm-up.
+ * Judges whether a deployment grows under long load: memory, sockets, timers, open files. Read from its control plane or
+ * from the observers' queries of the same names, by the slope after the warm-up.
  */
 import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -11,19 +11,18 @@ import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { type Observed, observe } from "./witnesses.ts";
 
 type Watched = {
-  /** In reports, and among the queries of `observers.prometheus`. */
   name: string;
   unit: string;
-  /** How much one of it is in what is read. */
+  /** Base units in one reported unit. */
   size: number;
-  /** What it may grow by in an hour, all replicas together. */
+  /** Permitted growth an hour, over all replicas. */
   perHour: number;
   of(gauges: Gauges): number | null | undefined;
 };
 
 const MB = 1_000_000;
 
-/** Small beside what a leak of one call in a hundred makes, large beside what a busy quarter of an hour moves. */
+/** Small against a leak in one of a hundred calls, large against what a busy quarter of an hour moves. */
 export const WATCHED: readonly Watched[] = [
   { name: "heap", unit: "MB", size: MB, perHour: 60, of: ({ heap_bytes }) => heap_bytes },
   { name: "resident_memory", unit: "MB", size: MB, perHour: 300, of: ({ rss_bytes }) => rss_bytes },
@@ -47,7 +46,6 @@ const warm = (readings: readonly Reading[]): readonly Reading[] => {
   return readings.filter(({ atMs }) => atMs >= fromMs);
 };
 
-/** Pure: what the readings come to. */
 export const growthOf = (readings: Readings, replay: string): { claims: Claim[]; measurements: Measurement[] } => {
   const claims: Claim[] = [];
   const measurements: Measurement[] = [];
@@ -89,7 +87,6 @@ const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed>
 };
 
 export type GrowthWatch = {
-  /** Looks again and again until `rest` is called. */
   look(): void;
   rest(): Promise<void>;
   judged(replay: string): { claims: Claim[]; measurements: Measurement[] };

@@ -1,7 +1,7 @@
 /**
- * One stage under load: a driver plays a story, a disturbance may happen to the deployment meanwhile, then the stage is
- * drained, the witnesses are read and the invariants are folded over its lines. Those are measured as they come and read
- * back from disk to be judged, so that a soak needs no more memory than a short stage.
+ * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, witnessed
+ * and judged. Lines are measured as they come and read back from disk to be judged, so that a soak needs no more memory
+ * than a short stage.
  */
 
 import { dirname, join } from "node:path";
@@ -77,7 +77,6 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
     embedded: deployment.embedded,
   });
 
-/** What the deployment lacks for the stage, by name. */
 export const stageMissing = (
   plan: LoadStage,
   can: FaultCapabilities,
@@ -102,7 +101,7 @@ const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> 
 /** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
 type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
 
-/** Changes of ours that the observers have yet to show; by the budget, which all stages on one deployment share. */
+/** Changes of ours that observers have yet to show, by the budget that all stages of a deployment share. */
 const owedChanges = new WeakMap<Deployment["budget"], OwedChanges>();
 
 const play = async (
@@ -178,14 +177,13 @@ const play = async (
   }
 };
 
-/** What was offered are the arrivals of the seed, not their expected number; the time that calls took to end is no part of the schedule. */
+/** The offered rate counts the arrivals of the seed, not their expected number. */
 const measured = (
   plan: LoadStage,
   measure: StageMeasure,
   { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
   const { profile, arrivals, seed } = job;
-  // A closed loop has no schedule.
   if (driven.scheduledMs === 0) return measure.end({ durationMs });
   const isWhole = plan.disturbance === undefined;
   const offered = countArrivals(profile, arrivals, seed);
@@ -205,7 +203,7 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** So many lines are judged in one turn: a long history must not keep a stop signal waiting. */
+/** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
 
 const judged = async (
@@ -225,7 +223,7 @@ const judged = async (
   return judges.claims(replay);
 };
 
-/** Through a proxy nobody can look first, and a gateway may change its mind. */
+/** Behind a proxy the protocol shows only on the wire. */
 const otherProtocol = (stated: Protocol = "h1", seen: readonly Protocol[]): Problem[] =>
   seen
     .filter((protocol) => protocol !== stated)
@@ -242,7 +240,6 @@ export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
   plan: LoadStage,
-  /** Hears each line as it comes. */
   onLine?: (line: Line) => void,
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs } = context;

@@ -1,7 +1,6 @@
 /**
- * Who used the cores of this machine while a stage ran: the run itself, the deployment where it is here too, and everybody
- * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them, but for
- * those that run only where nobody else wants to.
+ * Measures who used the cores of this machine while a stage ran: the run, a local deployment, and others, from /proc
+ * (Linux only). Others make every time longer, except those with the lowest priority.
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
@@ -30,7 +29,6 @@ type SamplingOf = {
   stage: string;
   /** Control planes of the API replicas; none where the target shows none. */
   apis: readonly string[];
-  /** Processes of the generator, as they come. */
   pids: readonly number[];
   nowUs(): number;
   onSample(sample: Sample): void;
@@ -63,7 +61,6 @@ const usedNow = (pids: readonly number[]): Used => {
 const share = (part: number, whole: number): number => Math.round((1000 * part) / whole) / 1000;
 
 const usedValues = (was: Used, is: Used): Sample["values"] => {
-  // A process that began after the last look had used nothing then.
   const ms = [...is.byPid].reduce((sum, [pid, used]) => sum + used - (was.byPid.get(pid) ?? 0), 0);
   const machine = was.machine !== null && is.machine !== null && is.machine.all > was.machine.all;
   const all = machine ? is.machine!.all - was.machine!.all : 0;
@@ -113,7 +110,7 @@ export const stageHost = (
   const { driven, used, measurements, calibration } = parts;
   return {
     host: driven.host,
-    // All of the machine, as /proc/stat counts them, also where we may use a few of them alone.
+    // All cores, as /proc/stat counts them, even where this process may use fewer.
     cores: cpus().length,
     ...used,
     calls: lag.n,
@@ -134,7 +131,7 @@ const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number
   return tree;
 };
 
-/** Who listens on a port of this machine; `null` where nobody is seen, or it is not ours to see. */
+/** The process that listens on a local port; `null` where none is visible. */
 const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number | null => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");
@@ -146,14 +143,11 @@ const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number
       for (const fd of readdirSync(`/proc/${pid}/fd`)) {
         if (readlinkSync(`/proc/${pid}/fd/${fd}`) === `socket:[${inode}]`) return pid;
       }
-    } catch {
-      // It has ended, or belongs to somebody else.
-    }
+    } catch {}
   }
   return null;
 };
 
-/** The port of an address on this machine. */
 export const portHere = (url: string): number | null => {
   const { hostname, port, protocol } = new URL(url);
   const isHere = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
@@ -187,7 +181,7 @@ export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
     const cores = (ticks: number): number => Math.max(0, ticks / TICKS_PER_S / seconds);
     const ours = treeOf(process.pid, after);
     const oursBefore = treeOf(process.pid, before);
-    // The deployment's processes outlive the stage; what began in it, the generator among them, does not count here.
+    // Processes that started during the stage, such as the generator, are not the deployment's.
     const listening = listener === null ? new Set<number>() : treeOf(listener, before);
     const target = [...listening].filter((pid) => pid !== process.pid && after.has(pid));
     const foreign = target.filter((pid) => !ours.has(pid));

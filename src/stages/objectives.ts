@@ -1,6 +1,6 @@
 /**
- * The `slo` of a target file, judged in the stages in which nobody is meant to be refused. Each objective is about one
- * kind of call, which its name says.
+ * Judges the `slo` of a target file in stages in which nobody should be refused; an objective's name says which calls it
+ * is about.
  */
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
@@ -12,7 +12,6 @@ import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { Target } from "../target/target.ts";
 
-/** Names of objectives beside those of routes, and which routes they mean. */
 const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
   all: () => true,
   catalog: (route) => /^design\.(styles|samples|themes)$/.test(route),
@@ -44,13 +43,11 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
 };
 
 type StageObjectives = {
-  /** Lines in any order. */
   see(line: Line): void;
   /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
   claims(replay: string, host?: StageHost, lacking?: string): Claim[];
 };
 
-/** Folds are by organization and outcome; an objective about some routes needs a history of whole calls. */
 const notEachSeen = (mixed: number): string =>
   `every call whole; ${mixed} calls of this kind were folded together with others`;
 
@@ -60,7 +57,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
     meant: isMeant(name),
     tally: new ObjectivesTally(parseObjectives(text)),
     text,
-    /** Calls that are meant and were folded together with others, so that their times are not known. */
+    /** Calls folded together with others, so that their times are not known. */
     mixed: 0,
   }));
   return {

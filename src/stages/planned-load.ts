@@ -16,13 +16,12 @@ import type { LoadStage } from "./stage-plan.ts";
 
 /** Sessions are minted and refusals retried beside the schedule. */
 const SHARE_OF_PERMIT = 0.9;
-/** Random arrivals come in bunches, which a permitted rate that is near would hold back. */
+/** Random arrivals come in bursts, which a rate near the permit would hold back. */
 const SHARE_FOR_POISSON = 0.6;
 
 export type PlannedLoad = {
   profile: Profile;
   arrivals: Arrivals;
-  /** What has to be seen, and what cannot be seen here. */
   reach: Reach;
   /** Of a replayed log whose busiest second is beyond the permitted rate: which share of its speed is played. */
   slowedTo?: number;
@@ -34,7 +33,7 @@ const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined)
   ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
 });
 
-/** What a load that is to fill the in-flight cap lacks on a target, by name. */
+/** What a target lacks for a load that fills its in-flight cap. */
 export const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
   if (pastTheCap !== true) return [];
   if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
@@ -42,13 +41,13 @@ export const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, pe
   return mostPerS >= ratePerS ? [] : [`\`permits.load_max_rps\` of ${Math.ceil(ratePerS / SHARE_OF_PERMIT)} or more`];
 };
 
-/** A suite knows what its stages reach on the deployment that it was made for, and what its disturbances bring about. */
+/** A suite knows what its stages reach on the embedded deployment and what its disturbances bring about. */
 const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileWish, embedded: boolean): Reach =>
   plan.reaches !== undefined && (embedded || plan.disturbance !== undefined)
     ? { all: plan.reaches, oneOf: [], beyond: [] }
     : story.reaches(view, wish);
 
-/** A log has the load that it has: what the story sets out to reach may come, and is not owed. */
+/** A replayed log fixes the load, so reaching the target outcomes is optional. */
 const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
   const owed = (outcome: string): boolean => outcome === "200";
   const reason = "the replayed log sets the load";
@@ -56,7 +55,7 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
   return { all: all.filter(owed), oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
 };
 
-/** Of a log the rate and the length are its own, unless the user wishes others. */
+/** A log has its own rate and length unless the user states others. */
 const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
   if (replayOfMs !== undefined) {
     return traceProfile(replayOfMs, {
@@ -68,7 +67,6 @@ const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadSta
   return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
 };
 
-/** What a closed loop may send at the most where nothing bounds it. */
 const UNBOUNDED_PER_S = 5_000;
 const CLOSED_LOOP_S = 15;
 

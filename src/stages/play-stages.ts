@@ -23,11 +23,14 @@ const isBroken = ({ level, verdict }: Claim): boolean => level === "must" && ver
 
 const wasDisturbed = (host: StageHost | undefined): boolean => host !== undefined && hostNotesOf(host).length > 0;
 
-/** It uses up what it is about: units that are the last of their organizations, or the beginning of a month. */
+/** It uses up its subject: last units of organizations, or the beginning of a month. */
 const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
   tenants === "last-units" || story === "last-units" || consequencesOf(disturbance).movesClock;
 
-/** The stage to play once more; `null` where it is decided, or where the machine is not the reason that anybody saw. */
+/**
+ * An experiment that a disturbed machine left undecided, to play once more; `null` where it is decided or the machine was
+ * quiet. A failure stays a failure (history/played-again.ts).
+ */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
   if (plan.kind !== "load" || plan.disturbance === undefined || consequencesOf(plan.disturbance).isDrawn) return null;
   const { claims, facts, isLeftBroken } = outcome;
@@ -104,7 +107,7 @@ const playAll = async (
     await context.addStage(outcome);
     return outcome;
   };
-  /** Whoever's suite it is: what is left broken is not broken further, and not judged. */
+  /** A deployment that could not be healed is not broken further, and not judged. */
   const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
     const names = left.map(({ name }) => name).join(", ");
     context.events.result(
@@ -124,7 +127,7 @@ const playAll = async (
     if (again !== null) toPlayAgain.push(again);
     if (isEnough(outcome, [...plans.slice(at + 1), ...toPlayAgain])) return;
   }
-  // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
+  // At the end, because a disturbance of the machine may last a minute.
   for (const [at, plan] of (isLeftBroken ? [] : toPlayAgain).entries()) {
     if (isOver()) break;
     const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);

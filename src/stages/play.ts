@@ -2,7 +2,7 @@
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 
-/** Who ends processes and removes folders should the runner not come to it. */
+/** Ends processes and removes folders if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
 
 /** Where there is no run: children die with the runner's pipe. */
@@ -19,7 +19,6 @@ export const inHand =
     let besideOver: Promise<void> = Promise.resolve();
     const begun = (): Promise<void> => {
       besideOver = beside?.(loadOver.signal) ?? besideOver;
-      // It is awaited below, however late.
       besideOver.catch(() => undefined);
       return besideOver;
     };
@@ -27,7 +26,6 @@ export const inHand =
       ...drive,
       onSpawn: (child) => {
         drive.onSpawn?.(child);
-        // One that could not be spawned has no number; the driver reports it.
         if (child.pid !== undefined) forgets.push(hands.adopt(name, child.pid));
       },
       onFolder: (path) => void forgets.push(hands.ownFolder(`${drive.job.stage}: what ${name} is handed`, path)),

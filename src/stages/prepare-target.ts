@@ -1,6 +1,6 @@
 /**
- * From a target file to what a run may begin with: read, checked, its secrets registered for masking, the safety guard
- * asked. Nothing is sent here.
+ * Prepares a target file for a run: reads and checks it, registers its secrets for masking, asks the safety guard. Sends
+ * nothing.
  */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -28,7 +28,7 @@ const GROUPS: ReadonlySet<string> = new Set([
 const STAGES: ReadonlySet<string> = new Set([...STORIES.keys(), ...EXPERIMENTS.keys(), "deployment-states"]);
 const RULE_IDS: ReadonlySet<string> = new Set(RULES.map(({ id }) => id));
 
-/** The name that was meant, where this one is not known and another is near. */
+/** The known name nearest to an unknown one in `required`; without this warning such a run would end inconclusive. */
 const meantBy = (name: string): string | null => {
   const [group = "", part] = name.split("/");
   const parts = group === "verify" ? RULE_IDS : STAGES;
@@ -62,14 +62,13 @@ export type PreparedTarget = {
   secrets: Secrets;
   budget: BudgetGuard;
   warnings: readonly string[];
-  /** Why the guard would refuse; empty when it does not. */
   refusals: readonly string[];
 };
 
 /** What the guard is asked; a function where that follows from the target file, which is read only once. */
 type IntentWish = Intent | ((target: Target) => Intent);
 
-/** Whoever wrote `http://` is not refused, and hears what it means. */
+/** Plain `http://` is allowed with a warning. */
 const inClear = ({ base_url, key_management_url, tile_url }: Target): string[] =>
   Object.entries({ base_url, key_management_url, tile_url }).flatMap(([field, url]) => {
     if (url === undefined) return [];

@@ -1,4 +1,4 @@
-/** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
+/** Claims whether a stage reached what it is about, and if not, whether driver, fault or host prevented it. */
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import { claimOf } from "../history/claim.ts";
@@ -26,7 +26,7 @@ const neverReached = (summary: StageSummary, { all, oneOf }: Reach): string[] =>
 const neverMet = ({ states = [] }: StageSummary): string[] =>
   states.filter(({ must, times }) => must && times === 0).map(({ state }) => FAULT_STATE_WORDS[state]);
 
-/** A deadline of recovery that was missed on a machine that stood still decides nothing; that calls stay broken, `recovers` says. */
+/** A recovery deadline missed on a machine that stood still decides nothing. */
 export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
   return doubts.length === 0
@@ -34,7 +34,6 @@ export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: numb
     : { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
 };
 
-/** That the stage reached what it is about, and by name what cannot be reached on this target. */
 export const reachedClaims = (
   plan: LoadStage,
   parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
@@ -54,7 +53,7 @@ export const reachedClaims = (
   const got = Object.entries(summary.by_outcome)
     .map(([outcome, n]) => `${n} x ${outcome}`)
     .join(", ");
-  // What was not to be expected may come all the same: by chance, or from what others send.
+  // Unexpected outcomes may come by chance or from other callers.
   const isSeen = isSeenIn(summary);
   const beyond = reach.beyond.filter(({ outcome }) => !isSeen(outcome));
   const expected = [...reach.all, ...(reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [])].join(", ");
@@ -96,7 +95,10 @@ const unplayedStage = (
   notes: [],
 });
 
-/** A stage that cannot be played on this deployment: skipped by the name of what is missing, and never counted as passed. */
+/**
+ * A stage that cannot be played: skipped, naming what is missing. Inconclusive on the embedded deployment, which lacks
+ * nothing.
+ */
 export const skippedStage = (
   plan: StagePlan,
   deployment: Pick<Deployment, "target" | "embedded">,
@@ -106,11 +108,10 @@ export const skippedStage = (
   const { embedded } = deployment;
   const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
   const expected = "everything that the stage needs";
-  // Of the embedded deployment nothing should be missing.
   return unplayedStage(plan, deployment, { verdict: embedded ? "inconclusive" : "skipped", reason, expected }, replay);
 };
 
-/** After a fault that could not be healed: what would come now would be judged for that fault, or break the deployment further. */
+/** After a fault that could not be healed nothing more is judged or broken. */
 export const stageOnBroken = (
   plan: StagePlan,
   deployment: Pick<Deployment, "target">,

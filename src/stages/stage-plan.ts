@@ -1,7 +1,4 @@
-/**
- * A stage of a suite as data: which story under which driver, what happens to the deployment meanwhile, which invariants
- * judge it, what it must reach.
- */
+/** A stage as data: story, driver, disturbance, judges, what it must reach. */
 
 import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
 import type { ReplayedLog } from "../history/run-document.ts";
@@ -25,19 +22,16 @@ export type LoadStage = {
   loadProfile?: string;
   /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
   replayOfMs?: readonly number[];
-  /** How that log was read. */
   replayed?: ReplayedLog;
   arrivals?: Arrivals;
-  /** How many processes of the driver share the schedule. */
   segments?: number;
   /** Admitted calls are not written one by one, but folded into seconds (history/call-fold.ts): for high rates. */
   fold?: true;
   /** The open-loop driver spends a whole core, each process of it, on not being late. */
   precise?: true;
-  /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   disturbance?: Disturbance;
-  /** The load is to fill the in-flight cap, so the cap has to be known and `ratePerS` permitted. */
+  /** The load must fill the in-flight cap, so the cap must be known and `ratePerS` permitted. */
   pastTheCap?: true;
   /** What the fault has to meet, and how often it did is reported. */
   meets?: readonly FaultState[];
@@ -45,14 +39,11 @@ export type LoadStage = {
   tenants?: "few" | "last-units";
   /** API replicas of the embedded deployment; anybody else's has those that it has. */
   replicas?: number;
-  /**
-   * What must have been seen on the embedded deployment, or because of the disturbance; else the story says what it reaches
-   * on this target. Outcomes are as in `by_outcome`.
-   */
+  /** Outcomes that must be seen on the embedded deployment or because of the disturbance; else the story's own. */
   reaches?: readonly string[];
-  /** Whether the `slo` of the target file is judged here: nobody is meant to be refused. */
+  /** Whether the `slo` of the target file is judged. */
   objectives?: boolean;
-  /** Whether it is watched that the deployment does not grow meanwhile; judged over all such stages of a run. */
+  /** Whether growth is judged, over all such stages of a run. */
   growth?: true;
 };
 
@@ -60,11 +51,8 @@ export type VerifyStage = {
   kind: "verify";
   /** `after-load`: some rules once more, at the end. */
   name: "verify" | "after-load";
-  /** Ids of rules; all where absent. */
   only?: readonly string[];
-  /** Calls per second. */
   ratePerS: number;
-  /** Phases and rules that are left out. */
   skip: readonly string[];
   allowWrites: boolean;
   allowQuotaBurn: boolean;
@@ -77,7 +65,7 @@ export type StagePlan = LoadStage | VerifyStage;
 
 export const driverOf = (plan: StagePlan): string => (plan.kind === "verify" ? "verify" : plan.driver);
 
-/** Whether the stage is made for nothing of what its judges are about, so that what does not come about is no doubt. */
+/** Whether the stage does not exercise what its judges check, so that missing evidence is no doubt. */
 export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): boolean =>
   reaches === undefined || objectives === true || consequencesOf(disturbance).isDrawn;
 
@@ -99,10 +87,9 @@ export type SuiteFor = {
 };
 
 const SHORT_SHARE = 0.2;
-/** Shorter than this, most stages reach nothing. */
 const SHORTEST_S = 4;
 
-/** A fifth of the time; where a stage's length follows from what it has to reach, it stays. */
+/** A fifth of the duration, unless the length follows from what the stage has to reach. */
 export const shortened = (plan: StagePlan): StagePlan => {
   if (plan.kind === "verify") return plan;
   const { disturbance, durationS, growth: _, ...rest } = plan;
@@ -115,7 +102,6 @@ export const shortened = (plan: StagePlan): StagePlan => {
   return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * SHORT_SHARE)) };
 };
 
-/** The parts that most load stages have in common. */
 export const loadStage = (parts: Pick<LoadStage, "name" | "judges"> & Partial<LoadStage>): LoadStage => ({
   kind: "load",
   driver: "open-loop",

@@ -1,4 +1,4 @@
-/** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
+/** Which stages a command plays on a deployment and what they would send, without sending anything. */
 
 import type { EmbeddedWish } from "../deployments/embedded.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
@@ -23,7 +23,6 @@ export type PlanRequest = DeploymentWish &
     refusals?(target: Target): readonly string[];
   };
 
-/** What a plan says of the target file. */
 export type PlannedTarget = { name: string; base_url: string; budget: Record<string, number> };
 
 export const plannedTarget = ({ name, base_url, budget }: Target): PlannedTarget => ({
@@ -38,11 +37,10 @@ type StagesPlan = {
   stages: PlannedStage[];
   total: { seconds: number; calls: number };
   refused_by_guard: readonly string[];
-  /** What in the target file looks like a mistake. */
   warnings: readonly string[];
 };
 
-/** Why no faults could be injected. What is seen only once the deployment is reached is taken for there. */
+/** Why no faults could be injected. What shows only on contact is assumed to be there. */
 const faultsMissing = (target: Target): string | null => {
   if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
   return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
@@ -96,7 +94,6 @@ export type StagesWish = {
 export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): StagePlan[] =>
   stages(given).map((plan) => (short ? shortened(plan) : plan));
 
-/** A whole pass of the rules at the most. */
 const VERIFY_CALLS = 1_200;
 /** Bursts of those rules are not paced; how long they take depends on the answers. */
 const BURSTS_S = 30;

@@ -1,6 +1,6 @@
 /**
- * What somebody else did to a deployment during a stage: a restart, a replica more or fewer, charges of calls that are not
- * ours. The stage may show their doing in place of the fault's, so it is in doubt.
+ * Detects what others did to a deployment during a stage: restarts, replica changes, foreign charges. They put the stage
+ * in doubt.
  */
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
@@ -9,23 +9,21 @@ import type { Observed } from "./witnesses.ts";
 
 const CHANGES = ["restarts", "replicas"];
 
-/** A scrape every minute is the slowest that is usual: a change of ours may show as late as that. */
+/** Slow Prometheus setups scrape once a minute, so a change of ours may show as late. */
 const SHOWN_WITHIN_MS = 60_000;
 
-/** Changes that a disturbance of ours may have brought about, and that the observers had not shown by the end of its stage. */
+/** Changes that a disturbance may have caused and the observers had not shown by the end of its stage. */
 export type OwedChanges = { names: readonly string[]; untilMs: number };
 
 type ChangesSeen = { taints: string[]; notes: string[]; owed: OwedChanges | undefined };
 
 /**
- * Whatever we do to a deployment may end processes: a kill and a rolling deploy by itself, a command of the target file in its own
- * way, a broken link by way of an orchestrator that restarts who fails its probes. So a change since a disturbance began is
- * ours, and only one before it, or in a stage without one, is somebody else's.
+ * Any disturbance may restart processes, directly or through an orchestrator, so a change after it began is ours, and one
+ * before it or without one is external.
  */
 export const changesSeen = (
   /** `atDisturbance`: when a disturbance of ours began; absent where there was none. */
   { before, atDisturbance, after }: { before: Observed; atDisturbance?: Observed; after: Observed },
-  /** Of the stages before on the same deployment. */
   owed: OwedChanges | undefined,
   nowMs: number,
 ): ChangesSeen => {
@@ -51,16 +49,12 @@ export const changesSeen = (
   return seen;
 };
 
-/** `null`: what was used is not known. */
 const usedMeanwhile = (org: string, before: Record<string, TenantFacts>, after: Record<string, TenantFacts>) => {
   const [was, is] = [before[org]?.used_at_start, after[org]?.used_at_start];
   return was === undefined || is === undefined ? null : is - was;
 };
 
-/**
- * By the meters of each organization, and by lines of a ledger that are not of our calls. Only where nobody else should have
- * called: elsewhere other people's charges are as they should be.
- */
+/** By each organization's meter, and by ledger entries that are not ours; only on an exclusive deployment. */
 export const foreignCharges = (
   { exclusive }: Pick<Deployment, "exclusive">,
   seen: {

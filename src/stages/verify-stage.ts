@@ -30,7 +30,6 @@ const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer
       left -= line.length;
       if (left < 0) return;
       writing = writing.then(() => file.write(line));
-      // Said by `close`.
       writing.catch(() => undefined);
     },
     close: async () => {
@@ -40,7 +39,7 @@ const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer
   };
 };
 
-/** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just names it. */
+/** `verify` removes what it makes; if the run dies only people can, so the journal just names it. */
 const effectJournal = (journal: Journal): EffectJournal => ({
   about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
   done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
@@ -52,7 +51,7 @@ type VerifyWish = Omit<
   "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "budget"
 >;
 
-/** `verify` on the deployment of a run, from the command that repeats the run: `--target` and `--i-own` alone are options of both. */
+/** The `verify` command for a run's deployment: of the replay's options it takes only `--target` and `--i-own`. */
 export const verifyCommandOf = (replay: string): string => {
   const options = replay.match(/--(?:target|i-own) (?:'[^']*'|\S+)/g) ?? [];
   return ["npx floodgate verify", ...options].join(" ");
@@ -104,7 +103,6 @@ export const playRules = async (
       ...left,
       ...result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) })),
     ],
-    // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
     faults: [],
     notes: [],
@@ -118,8 +116,8 @@ const ENOUGH_SHED = 12;
 const PATIENCE_MS = 60_000;
 
 /**
- * What a rule says that needs a call to be admitted, where none is any more: of fixed caps a call that comes alone is below
- * each, and all of them shed for so long are slots that do not come back. `null`: this is not what came.
+ * The verdict of a rule that needs an admitted call, where none is admitted any more: with fixed caps a single call is
+ * always below the cap, so shedding all of them means lost slots. `null`: something was admitted.
  */
 const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
@@ -159,7 +157,7 @@ export const playVerifyStage = async (
     },
   });
   if (recording === null) return outcome;
-  // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
+  // Only the whole run shows this again, since the rule alone finds a fresh deployment.
   const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => ({
     ...claim,

@@ -1,6 +1,6 @@
 /**
- * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
- * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
+ * Reads what shows a stage beside the driver's lines: what tenants had used before; after it counts, gauges and charges.
+ * What a deployment does not show is absent.
  */
 
 import { queryPrometheus } from "../client/control-call.ts";
@@ -30,12 +30,12 @@ export const statedFacts = (stage: string, { target, exclusive, reference }: Sta
 });
 
 const LEDGER_MS = 60_000;
-/** What is cut off here ends in half a line, which is no ledger. */
+/** Output cut off here ends in half a line, which is rejected. */
 const LEDGER_MOST_CHARS = 256 << 20;
 
 export type Observed = Readonly<Record<string, number>>;
 
-/** What a parser says of a text that is no JSON would quote it. */
+/** A JSON parser's message would quote the text. */
 const jsonOf = <T>(text: string): T => {
   const json = parseJson(text);
   if (typeof json !== "object" || json === null)
@@ -45,7 +45,7 @@ const jsonOf = <T>(text: string): T => {
 
 type Observing = { values: Observed; troubles: string[] };
 
-/** One look at every query. What cannot be read is a note, never a guess. */
+/** Reads every query once. What cannot be read becomes a note. */
 export const observe = async ({ target }: Pick<Deployment, "target">): Promise<Observing> => {
   const { url, queries = {} } = target.observers?.prometheus ?? {};
   const values: Record<string, number> = {};
@@ -60,7 +60,7 @@ export const observe = async ({ target }: Pick<Deployment, "target">): Promise<O
       troubles.push(`observers.prometheus.queries.${name} could not be read: ${(error as Error).message}`);
     }
   };
-  // Beside each other: one that does not answer costs its deadline once.
+  // Concurrently: one that does not answer costs its deadline once.
   await Promise.all(Object.entries(queries).map(look));
   return { values, troubles };
 };
@@ -79,8 +79,7 @@ export const observedStage = (stage: string, after: Observing): { measurements: 
 });
 
 /**
- * Charges that the deployment's own command prints as NDJSON lines of `GET /ledger`: those of our calls, and how many were
- * made since `sinceMs` (milliseconds since 1970) that are not.
+ * Charges that the deployment's own command prints, as lines of `GET /ledger`: ours, and how many others since `sinceMs`.
  */
 export const readLedgerByCommand = async (
   { target, folder }: Pick<Deployment, "target" | "folder">,
@@ -108,12 +107,10 @@ export const readLedgerByCommand = async (
 };
 
 const DRAIN_DEADLINE_MS = 15_000;
-/** Where others call as well, it may never be quiet. */
 const SHARED_DRAIN_MS = 1_000;
 
 /**
- * Nothing unsettled, and nothing in flight or nobody connected. A slot that is held while nobody is connected is held for
- * nobody: that is for the judge of leaks, and no reason to wait.
+ * Nothing unsettled, and nothing in flight or nobody connected: slots held for nobody are a leak, not a reason to wait.
  */
 const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
   (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
@@ -121,19 +118,18 @@ const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: num
 /** A pool lets go of what it no longer needs some seconds after it was last used. */
 const LET_GO_MS = 6_000;
 
-/** `null` where the replicas do not show it. */
 export const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
   const apis = target.control?.api ?? [];
   return apis.length === 0 ? null : readGauges(apis).catch(() => null);
 };
 
-/** Waits until as much is open as before, which is the rule; where it is not, the judge sees that. */
+/** Waits until as little is open as before; otherwise the judge sees it. */
 const untilLetGo = async (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<void> => {
   const isLetGo = async (): Promise<boolean> => !holdsMore(before, (await heldNow(deployment)) ?? []);
   await waitUntil(isLetGo, { forMs: LET_GO_MS, pollMs: 100 });
 };
 
-/** Counts from now on what the key service looks up; `undefined` where it does not say, or was started anew meanwhile. */
+/** Counts the key service's lookups from now on; `undefined` where it does not say or was restarted. */
 export const watchLookups = async (
   { nowUs }: Pick<RunContext, "nowUs">,
   { control }: Target,
@@ -147,7 +143,6 @@ export const watchLookups = async (
   };
 };
 
-/** Whether all replicas were drained before the deadline. */
 const drain = async (apis: readonly string[], exclusive: boolean): Promise<boolean> => {
   const deadline = performance.now() + (exclusive ? DRAIN_DEADLINE_MS : SHARED_DRAIN_MS);
   for (;;) {
@@ -202,7 +197,7 @@ export const readAllWitnesses = async (
   const limiter = target.control?.limiter;
   const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
   if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
-  // Beside each other: each has a deadline, and one that does not answer must not cost the sum of them.
+  // Concurrently: each has a deadline of its own.
   const [counts, gauges, printed, shown] = await Promise.all([
     apis.length > 0 ? readCounts(apis, idRun).catch(() => null) : null,
     apis.length > 0 ? readGauges(apis).catch(() => null) : null,
@@ -219,7 +214,6 @@ export const readAllWitnesses = async (
   };
 };
 
-/** The same without what is not of our calls. */
 export const readWitnesses = async (
   deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
   idRun: string,

@@ -1,7 +1,7 @@
 /**
- * One driver against the stub. The product's own driver plays one schedule in three phases, and what it wrote is compared with
- * what the stub stamped (history/calibration-checks.ts). Steady: known delays, events, random arrivals. Stalled: the stub stands
- * still once. Null: it answers everything at once, and the rate is three times the run's.
+ * Calibrates one driver: it plays one schedule against the stub in three phases, and its lines are compared with the
+ * stub's stamps (history/calibration-checks.ts). Steady: known delays and events. Stalled: the stub stands still once.
+ * Null: it answers at once, at three times the run's rate.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { Drive, DriveJob, Driven } from "../../drivers/driver.ts";
@@ -17,13 +17,12 @@ import { constant, type Profile } from "../../workload/load-profiles.ts";
 import { type Ceiling, type DriverName, ratesOf } from "./calibration-plan.ts";
 import type { CalibrationStub } from "./stub.ts";
 
-/** It has reads, calls that work and streams; played without a session, so that every call is one of the schedule. */
+/** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
 export const STORY = "steady-mix";
 /** First calls open connections and run cold; they do not count. */
 const WARM_UP_S = 1;
-/** With the warm-up. */
 const STEADY_S = 2.2;
-/** From the beginning of the stall to the end of what comes of it; the stub stands still for a fifth of it. */
+/** From the beginning of the stall until its effects are over. */
 const STALLED_S = 1;
 const STALL_S = 0.2;
 const STALL_AFTER_S = 0.2;
@@ -80,7 +79,7 @@ const phasesOf = (schedule: readonly number[]) => ({
 type DriverCalibration = CalibratedDriver & {
   /** The highest rate that the run plays with it, calls per second. */
   peakPerS: number;
-  /** It writes no line for an admitted call: then no more than the first rate is asked with a line each. */
+  /** It folds admitted calls, so the ceiling is tried with folds alone. */
   foldsAll?: boolean;
 };
 
@@ -118,8 +117,8 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
 };
 
 /**
- * Which rate a driver holds in one of its modes: it plays catalog reads to a server that answers everything at once, and that
- * server says how many came and when the last of them did. A call that came late or not at all takes from the rate.
+ * Measures the rate that a driver holds in one mode at a server that answers at once and counts; late and missing calls
+ * lower it.
  */
 export const heldRate = async (
   { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,

@@ -1,7 +1,4 @@
-/**
- * Calibrates each driver that is about to be used, one after the other: what one of them measures wrongly, or cannot hold on
- * this machine, is known before the run says anything about time.
- */
+/** Calibrates each driver before a run says anything about time with it. */
 import { join } from "node:path";
 import type { RunContext } from "../../deployments/run-context.ts";
 import type { Driver } from "../../drivers/driver.ts";
@@ -22,9 +19,8 @@ type CalibrateOptions = {
   seed: number;
   /** Rates that the open-loop driver is to hold besides, each in its mode. */
   ceilings?: readonly Ceiling[];
-  /** The open-loop driver folds whatever it plays: three times the rate are asked of that mode alone, in `ceilings`. */
+  /** The open-loop driver folds every call of the run, so `ceilings` tries three times the rate. */
   foldsAll?: boolean;
-  /** The open-loop driver as `load --precise` uses it. */
   precise?: boolean;
   /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
   k6Path(): Promise<string>;
@@ -32,7 +28,7 @@ type CalibrateOptions = {
   signal: AbortSignal;
 };
 
-/** A check that could not be made at all: what the driver says about time is as unknown as if it had failed. */
+/** A calibration that could not be made counts as one that failed. */
 const notMade = (driver: DriverName, reason: string): Calibration => ({
   name: `${driver}: could be calibrated (${reason})`,
   truth: 1,
@@ -62,7 +58,6 @@ export const calibrate = async (options: CalibrateOptions): Promise<Calibration[
         const of = { name, driver, seed, signal, precise: isOpenLoop && precise };
         const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll: isOpenLoop && foldsAll });
         for (const ceiling of isOpenLoop ? ceilings : []) checks.push(await heldRate(stub, { ...of, ...ceiling }));
-        // One that was cut short shows nothing.
         if (!signal.aborted) found.push(...checks);
       } catch (error) {
         found.push(notMade(name, (error as Error).message));

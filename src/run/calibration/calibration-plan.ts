@@ -7,29 +7,28 @@ import { plannedFor, stageMissing } from "../../stages/load-stage.ts";
 import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 
-/** Not autocannon: it has no schedule and leaves no line of a call, so nothing about time is claimed of what it plays. */
+/** Not autocannon: nothing about time is claimed of what it plays. */
 export type DriverName = Exclude<LoadStage["driver"], "autocannon">;
 
 /** The highest rate of each driver that is used, in calls per second. */
 export type CalibrationPlan = ReadonlyMap<DriverName, number>;
 
-/** Where a ramp has yet to find the rate and nothing is permitted by number. */
+/** Where a ramp has yet to find the rate and none is permitted. */
 const RATE_UNKNOWN_PER_S = 200;
 
 const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
 
-/** What is broken shows what is decided then, and how long that takes is not asked. */
+/** With a fault in, only judges and objectives about time make a stage about time. */
 const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
   !consequencesOf(disturbance).breaks || objectives === true || judges.some((id) => TIMED.has(id));
 
 export type Ceiling = {
   mode: "a line each" | "folded";
-  /** Calls per second, and for how many seconds. */
   perS: number;
   forS: number;
 };
 
-/** Calls per second in the first two phases: enough to see something, and no more than the run plays itself. */
+/** Calls per second in the first two phases. */
 const STEADY_PER_S = { least: 200, most: 500 } as const;
 
 export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {
@@ -39,7 +38,7 @@ export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: numb
 
 const isOfOpenLoop = (plan: StagePlan): plan is LoadStage => plan.kind === "load" && plan.driver === "open-loop";
 
-/** In which modes of the open-loop driver the run plays: what it does not use is not asked of it. */
+/** The modes of the open-loop driver that the run uses; no other is tried. */
 export const modesOf = (plans: readonly StagePlan[]): { foldsAll: boolean; precise: boolean } => {
   const stages = plans.filter(isOfOpenLoop);
   return {

@@ -1,8 +1,7 @@
 /**
- * The other end of a calibration: a server whose delays are known because it makes them, in a process of its own, so that
- * what it does takes no time from who is measured. It answers the routes of the contract, stamps each call by itself, stands
- * still once, and ends when its stdin does. It stands on a bare server, because all that a server does between its socket and
- * its stamps would count as the driver's error.
+ * The server of a calibration, in a process of its own: its delays are known because it makes them. It answers the routes
+ * of the contract, stamps each call, stands still once and ends with its stdin. It is a bare server, because its own
+ * overhead would count as the driver's error.
  */
 import { connect, type Socket } from "node:net";
 import { wallUs } from "../../client/clock.ts";
@@ -113,7 +112,7 @@ const answer = (request: string, socket: Socket): void => {
 
 const WARM_CALLS = 2_000;
 
-/** What has just been loaded runs slowly, and that would count as the driver's error as well. */
+/** Freshly loaded code is slow, which would count as the driver's error. */
 const warmUp = async (at: number): Promise<void> => {
   const socket = connect(at, "127.0.0.1").resume();
   const request = (n: number): string => {
@@ -125,7 +124,6 @@ const warmUp = async (at: number): Promise<void> => {
     socket.write(request(n));
     if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   }
-  // The last delayed answers and events are still to come.
   await new Promise((resolve) => setTimeout(resolve, DELAY_MS + EVENTS * EVENT_EVERY_MS));
   socket.destroy();
 };

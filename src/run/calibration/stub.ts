@@ -1,4 +1,4 @@
-/** Starts the stub of a calibration and speaks with it, one JSON value a line. It has neither arguments nor environment, and ends with its stdin. */
+/** Starts the stub of a calibration and talks to it, one JSON value a line. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Stamp } from "../../history/calibration-checks.ts";
@@ -18,7 +18,6 @@ export type StubPhases = {
 
 export type ToStub = { type: "phases"; phases: StubPhases } | { type: "report" } | { type: "look" };
 
-/** Moments are of the wall clock, in microseconds. */
 type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 
 /** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
@@ -34,7 +33,6 @@ const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
 const ANSWER_MS = 10_000;
 
 export type CalibrationStub = {
-  /** Its address, with `/v1`. */
   url: string;
   /** Forgets what it saw and waits for the first call of the next schedule. */
   begin(phases: StubPhases): Promise<void>;
@@ -45,7 +43,6 @@ export type CalibrationStub = {
   end(): Promise<void>;
 };
 
-/** Throws a sentence when it does not start. */
 export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<CalibrationStub> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
     env: runMark(),
@@ -62,7 +59,6 @@ export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<Cal
   let wake: () => void = () => undefined;
   readLines(child.stdout, (line) => {
     const message = messageIn(line) as FromStub | null;
-    // What is lacking then is missed at its deadline.
     if (message === null) return;
     heard.push(message);
     wake();

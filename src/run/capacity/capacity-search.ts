@@ -25,7 +25,6 @@ import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant } from "../../workload/load-profiles.ts";
 
-/** What is the same for all probes of a search. */
 type ProbeSetting = {
   stage: string;
   job: Pick<DriveJob, "story" | "view" | "arrivals">;
@@ -33,16 +32,14 @@ type ProbeSetting = {
 };
 
 export type PlayedProbe = ProbeResult & {
-  /** Each objective's value, to be read. */
   shown: string[];
   organizations: number;
-  /** As seen on the wire. */
   protocols?: readonly Protocol[];
   /** Why the driver could not play it at all; `null` when it did. */
   failure: string | null;
 };
 
-/** A look leaves out calls that may still be under way: refusals end sooner than answers, and would be too many. */
+/** A look leaves out recent calls: refusals end sooner than answers and would be overcounted. */
 const HOLD_LEAST_US = 100_000;
 const HOLD_MOST_US = 5_000_000;
 /** A schedule of its own for each probe, the same again for the same seed. */
@@ -102,7 +99,6 @@ const playProbe = async (
   };
 };
 
-/** Doubled with every further doubt in a row. */
 const AFTER_DOUBT_MS = 1_000;
 const DOUBT_MOST_MS = 15_000;
 const CAPACITY_STAGE = "capacity";
@@ -113,7 +109,6 @@ type CapacityWish = {
   objectives: readonly ShareObjective[];
   policy: SearchPolicy;
   demand: Demand | null;
-  /** Called with each probe when it has been played. */
   onProbe(probe: PlayedProbe): void;
 };
 
@@ -138,11 +133,9 @@ const search = async (context: RunContext, deployment: Deployment, wish: Capacit
     );
     const played = await playProbe(context, deployment, setting, probe, probes.length);
     const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
-    // A probe that was cut short is no probe.
     if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
     wish.onProbe(played);
-    // What disturbed the host may pass.
     doubts = generatorDoubt(played) === null ? 0 : doubts + 1;
     if (doubts > 0) await pause(Math.min(DOUBT_MOST_MS, AFTER_DOUBT_MS * 2 ** (doubts - 1)), context.signal);
   }
@@ -186,7 +179,7 @@ export const playCapacity = async (
 ): Promise<{ found: Found; probes: PlayedProbe[] }> => {
   const began = performance.now();
   const measure = new StageMeasure(CAPACITY_STAGE);
-  // Measured as they come and on disk: of a probe only its figures are kept.
+  // Measured as they come: of a probe only its figures are kept.
   const line = (one: Line): void => {
     measure.see(one);
     context.line(one);

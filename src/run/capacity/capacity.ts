@@ -27,7 +27,6 @@ export type CapacityWishes = {
   slo: string | undefined;
   demandFile: string | undefined;
   short: boolean;
-  /** Where another course than the usual one is wanted. */
   policy?: Partial<SearchPolicy>;
 };
 
@@ -37,13 +36,13 @@ export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
     onProbe(probe: PlayedProbe): void;
   };
 
-/** Random arrivals come in bunches, which a permitted rate that is near would hold back; regular ones do not. */
+/** Random arrivals come in bursts, which a rate near the permit would hold back; uniform ones do not. */
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
-/** The rate is what is looked for: calibrated is a common one, and the search tries its generator at twice the answer. */
+/** The capacity is not known yet, so a common rate is calibrated; the search tries its generator at twice the answer. */
 const RATE_CALIBRATED_PER_S = 200;
 const NO_ERRORS = "errors<=1%";
 
-/** Refusals and times say nothing of a deployment that answers 503: where nothing is said of errors, they may be few. */
+/** A deployment that answers 503 refuses nothing and is fast, so errors are bounded even where nobody states a bound. */
 const objectivesOf = (wishes: CapacityWishes, target: Target): ShareObjective[] => {
   const family = wishes.story.split("-")[0] as string;
   const stated = wishes.slo ?? target.slo?.[wishes.story] ?? target.slo?.[family];
@@ -84,7 +83,6 @@ const missingOf = ({ story: name }: CapacityWishes, target: Target): string[] =>
   return story.missing(viewOf(target));
 };
 
-/** The budget of the target file bounds what is sent; how much that is depends on what is found. */
 const INTENT = { load: true, faults: false, requests: 1 };
 
 export type CapacityPlan = {
@@ -148,7 +146,6 @@ export const findCapacity = async (request: CapacityRun): Promise<CapacityResult
     async (context) => {
       const [deployment] = context.deployments;
       if (deployment === undefined) throw new Error("no deployment was opened");
-      // Only what hangs on a time needs a generator that measures times.
       if (objectives.some(({ isTime }) => isTime)) {
         await calibrateRun(context, new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)]]));
       }

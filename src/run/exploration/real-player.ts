@@ -53,9 +53,8 @@ export const replayScheduleCrash = async (
   return replayed ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };
 };
 
-/** Beyond what the schedule takes, for a host that is slow. */
 const SPARE_S = 30;
-/** What says whether anything may be read from the stage, and no invariant. */
+/** Says whether the stage can be judged; it is no invariant. */
 const ABOUT_THE_STAGE = /^reached\//;
 
 const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
@@ -90,7 +89,7 @@ export const openRealPlayer = async (context: RunContext, wish: EmbeddedWish): P
       return {
         failed: judged
           .filter(({ verdict, level }) => verdict === "fail" && level === "must")
-          // One name for all trials, so that a claim is the same one in the next.
+          // One name for all trials.
           .map((claim) => ({ ...claim, id: claim.id.replace(/\/explore-\d+$/, "/explore"), stage: "explore" })),
         judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
         byOutcome: summary.by_outcome,

@@ -12,14 +12,13 @@ import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { openRealPlayer } from "./real-player.ts";
 
 export type ExploreWish = {
-  /** How long to search. */
   forMs: number;
   /** No more schedules than this; as many as the time allows where absent. */
   most?: number;
   links: LinksKind;
-  /** Where the embedded deployment keeps its counts, on real links; virtual ones lead to a limiter in this process. */
+  /** The embedded deployment's store, on real links. */
   limiter: "sqlite" | "redis";
-  /** In place of the healthy platform, on virtual links: to try the search itself. */
+  /** In place of the healthy platform on virtual links, to test the search itself. */
   mutant: string | null;
 };
 
@@ -27,10 +26,8 @@ type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & Explore
 
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
-/** On real links each trial takes some ten seconds. */
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
 
-/** A finding in one sentence. */
 const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
   const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
   const often = `${replayed.failed} of ${replayed.of} replays`;
@@ -65,7 +62,6 @@ const summaryOf = (
   return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
 };
 
-/** All trials together: what was called, and what was found. */
 const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome => ({
   summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
   claims: [searchedClaim(searched, replay)],

@@ -30,7 +30,7 @@ export const readFigures = (path: string): RunFigures => {
 export const compareRuns = (before: readonly string[], after: readonly string[]): RecordedComparison =>
   compareRecorded(before.map(readFigures), after.map(readFigures));
 
-/** A baseline that is not there is nothing to pass by: inconclusive. */
+/** Without a baseline nothing can pass: inconclusive. */
 export const compareWithBaseline = (file: string, runs: readonly string[]): RecordedComparison => {
   const after = runs.map(readFigures);
   const missing = (reason: string): RecordedComparison => ({
@@ -48,7 +48,6 @@ export const compareWithBaseline = (file: string, runs: readonly string[]): Reco
     : missing(`${file} is no baseline: ${wrong}`);
 };
 
-/** Replaces the file in one step. */
 export const saveBaseline = async (file: string, runs: readonly string[], reason: string): Promise<Baseline> => {
   const baseline: Baseline = {
     schema: BASELINE_SCHEMA,

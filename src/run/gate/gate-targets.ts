@@ -93,21 +93,20 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
 /** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
 export const planGate = async (wishes: GateWishes): Promise<GateDryRun> => (await prepare(wishes)).plan;
 
-/** What the host did meanwhile, said once for a side: how many blocks it befell, and the first of it. */
+/** Doubts about the host, once a side: in how many blocks, and the first of them. */
 const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
   const disturbed = blocks.filter((notes) => notes.length > 0);
   const first = disturbed[0]?.[0];
   return first === undefined ? [] : [`${side}: in ${disturbed.length} of ${blocks.length} blocks, first: ${first}`];
 };
 
-/** All blocks of a side as one stage of the run. */
 const outcomeOf = (
   measure: StageMeasure,
   { lastFacts, protocols }: SidePlayed,
   notes: readonly string[],
 ): StageOutcome | null => {
   if (lastFacts === null) return null;
-  // Counts and charges were read block by block, so they stand beside no stage as a whole.
+  // Counts and charges were read block by block and do not describe the stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
   const { summary } = measure.end();
   return {
@@ -140,7 +139,7 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
       const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
       const { events } = context;
       const measures = { base: new StageMeasure(stageOf("base")), head: new StageMeasure(stageOf("head")) };
-      // Measured as they come and on disk: of a block only its figures are kept.
+      // Measured as they come: of a block only its figures are kept.
       const line = (one: Line): void => {
         for (const side of SIDES) measures[side].see(one);
         context.line(one);

@@ -1,6 +1,6 @@
 /**
- * Pair after pair of blocks until the comparison decides: it is made at set numbers of pairs, and only where one of them leaves
- * something open are more pairs measured. How a block is played is handed in.
+ * Measures pairs of blocks until the comparison decides. It compares at fixed numbers of pairs, and measures more only
+ * while something is open.
  */
 import { type BlockValues, isWhole, knowsLastEvent, measureBlock } from "../../gate/block.ts";
 import { type BlockLoad, orderOf, partsOfBlock, type Side } from "../../gate/block-plan.ts";
@@ -38,14 +38,12 @@ export type GateMeasured = {
 type GatePairsPlan = {
   seed: number;
   load: BlockLoad;
-  /** Ascending numbers of pairs. */
   looks: readonly number[];
   sloMs: number;
   noisy: Readonly<Record<Side, ReadonlySet<string>>>;
   play(side: Side, pair: number): Promise<Played>;
   onPair?(pair: number, of: number): void;
   onLook?(comparisons: readonly Comparison[], pairs: number, next: number | null): void;
-  /** A stop signal, or a target that nothing more may be sent to. */
   isOver(): boolean;
 };
 
@@ -53,8 +51,8 @@ const SLO_OF_LOW = 2;
 const SLO_OF_OVERLOAD = 1.25;
 
 /**
- * Up to when an answer counts as good, in milliseconds: twice what the base takes below its capacity, or somewhat more than what
- * it takes at overload, where it lets calls wait. From the base's warm-up alone, so that both sides are held to one figure.
+ * Up to when an answer counts as good, in milliseconds: twice the base's latency below capacity, or somewhat more than
+ * its latency at overload. From the base's warm-up alone, so that both sides have one limit.
  */
 export const sloFrom = ({ lines, startUs }: Pick<Played, "lines" | "startUs">, load: BlockLoad): number | null => {
   const { steady, past } = partsOfBlock(load, startUs);

@@ -1,7 +1,4 @@
-/**
- * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
- * witnesses are read and the invariants that fit are folded over it.
- */
+/** One block of the gate on one target: played by the open-loop driver, drained, witnessed and judged. */
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
@@ -19,7 +16,7 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 
-/** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
+/** Invariants that a few seconds of overload can break. Times are the comparison's business. */
 const JUDGES = [
   "first-failing-check-decides",
   "envelope-fits-subcode",
@@ -59,18 +56,15 @@ export type PlayedBlock = {
   startUs: number;
   facts: StageFacts;
   claims: Claim[];
-  /** As seen on the wire. */
   protocols: readonly Protocol[];
-  /** Why it shows nothing about the target, as sentences: the generator could not do it. */
+  /** What the generator could not do, as sentences: then the block shows nothing about the target. */
   problems: string[];
-  /** What a reader has to know of the host to believe its figures about time. */
   notes: string[];
 };
 
-/** Without a control plane nobody says when the last call has left the deployment. */
+/** Time to drain where no control plane says when the last call has ended. */
 const REST_MS = 200;
 
-/** What `playBlock` takes of a run's context. */
 export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
 
 /** `name` is new for each block of a run, and part of its calls' ids. */

@@ -1,6 +1,6 @@
 /**
- * The whole of a comparison of two targets: how much the base carries, a warm-up of both, pairs of blocks, and what follows from
- * them as claims, measurements and a table. How a block is played may be handed in, so that all of it runs in virtual time too.
+ * Compares two targets: the base's capacity, a warm-up of both, pairs of blocks, then claims, measurements and a table.
+ * `playOn` can be replaced, so that all of it runs in virtual time too.
  */
 
 import {
@@ -32,12 +32,11 @@ import type { Story } from "../../workload/story.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
 import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
 
-/** What the gate plays unless another scenario is named. */
 export const GATE_SCENARIO = "chat-past-capacity";
 
 const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
-/** Capacity by what the user or the base's owner states; `null` when it has to be probed: slots say nothing about reads. */
+/** The stated capacity; `null` when it has to be probed: slots say nothing about reads. */
 export const statedCapacity = (
   { scenario, ratePerS }: { scenario: string; ratePerS?: number },
   base: TargetView,
@@ -78,7 +77,6 @@ type GatePlan = {
   story: Story;
   seed: number;
   pairs: number;
-  /** The base's capacity in calls a second, where the user states it. */
   ratePerS?: number;
 };
 
@@ -88,7 +86,6 @@ const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
 
 type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
-/** What is kept of a side's blocks: what the host did in each, and the facts of the last. */
 export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null; protocols: Set<Protocol> };
 
 type GateResult = {
@@ -130,7 +127,7 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   });
 };
 
-/** Nobody answered a single call: there is nothing to compare, and the user has to know first of all. */
+/** No call was answered: there is nothing to compare. */
 const assertReachable = (side: Side, { lines }: PlayedBlock, { deployment }: GateSide): void => {
   if (lines.length === 0 || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
   const { error = "no answer" } = lines[0] as PlayedBlock["lines"][number];

@@ -11,13 +11,11 @@ export type SecretWanted = {
 };
 
 export type OperatorRun = {
-  /** Of every object, and the Secret's with `-target` behind it. */
   name: string;
   parallelism: number;
   image: string;
   k6Version: string;
   wanted: readonly SecretWanted[];
-  /** Sentences about what a reader has to know. */
   notes: readonly string[];
 };
 
@@ -62,7 +60,6 @@ binaryData:
   ${ARCHIVE}: ${JSON.stringify(archive.toString("base64"))}
 `;
 
-/** For `kubectl create secret generic --from-env-file`, once somebody has filled it in. */
 export const secretEnv = ({ wanted }: OperatorRun): string =>
   wanted.map(({ variable, what }) => `# ${what}\n${variable}=\n`).join("");
 

@@ -40,7 +40,6 @@ import {
 type StatedForCluster = {
   /** With `env:` references alone; what only the runner acts on is left out. */
   stated: Partial<Target>;
-  /** Those that the story reads. */
   wanted: SecretWanted[];
 };
 
@@ -50,7 +49,7 @@ const variableOf = (what: string): string =>
     .replace(/^_+|_+$/g, "")
     .toUpperCase()}`;
 
-/** What k6 takes from its own process and no variable can give it. */
+/** What k6 takes from its own process and no variable can set. */
 const cannotBeHanded = ({ transport }: Pick<Target, "transport">): string[] =>
   (["ca", "cert", "key", "proxy"] as const).flatMap((name) =>
     transport?.[name] === undefined || transport[name] === null ? [] : [`transport.${name}`],
@@ -61,7 +60,6 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
   const reference = (what: string): string => {
     const taken = new Set(names.values());
     let variable = variableOf(what);
-    // Names that differ in punctuation alone.
     while (taken.has(variable)) variable += "_";
     names.set(what, variable);
     return `env:${variable}`;
@@ -100,7 +98,6 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
       ),
     },
   };
-  // Through JSON, so that what is absent is no member.
   const plain = JSON.parse(JSON.stringify(stated)) as Partial<Target>;
   const keys = keysFor(story, seed, viewOf(target), plain).map(({ what }) => what);
   const headers = [...names.keys()].filter((what) => what.startsWith("transport.headers."));
@@ -113,9 +110,7 @@ type OperatorWish = {
   targetFile: string;
   owned: readonly string[];
   seed: number;
-  /** Runners that share the schedule. */
   parallelism: number;
-  /** Made where it is not there; it has to be empty. */
   folder: string;
   progress(line: string): void;
 };
@@ -134,7 +129,6 @@ const emptyFolder = async (folder: string): Promise<string> => {
   return path;
 };
 
-/** The sentence of what k6 logged, without its own frame. */
 const sentenceOf = (stderr: string): string => {
   const said = stderr.split("\n").flatMap((line) => {
     try {
