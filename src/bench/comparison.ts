@@ -5,6 +5,8 @@
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
 import { median } from "../history/statistics/statistics.ts";
+import { watchMachineUse } from "../stages/machine-use.ts";
+import { machineTime } from "../supervision/proc-files.ts";
 
 /** One block. Higher is better, unless the row says otherwise. */
 export type Block = {
@@ -162,4 +164,23 @@ export const inTurn = async (
     for (const side of orderOf(SEED, round)) blocks[side] = await play[side](blockS);
     return { ours: blocks.head as Block, against: blocks.base as Block };
   });
+};
+
+const STEAL_MAX = 0.02;
+const OTHERS_MAX_CORES = 0.25;
+
+/** Starts watching; the function that it returns says how others disturbed us. Every child of this process is ours. */
+export const watchHost = (): (() => string[]) => {
+  const before = machineTime();
+  const usedSince = watchMachineUse(null);
+  return () => {
+    const after = machineTime();
+    const { other_cores: others } = usedSince();
+    const doubts: string[] = [];
+    if (before !== null && after !== null && after.steal - before.steal > STEAL_MAX * (after.all - before.all)) {
+      doubts.push("the hypervisor took CPU time");
+    }
+    if (others !== null && others > OTHERS_MAX_CORES) doubts.push("other processes used the CPU");
+    return doubts;
+  };
 };

@@ -8,7 +8,7 @@ import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 export const ORIGIN = "https://app.example";
 
-export type Deployment = {
+export type Deployment = AsyncDisposable & {
   /** `{base_url}`. */
   url: string;
   /** Secrets of a full-scope server key and a full-scope publishable key of one Pro organization. */
@@ -19,7 +19,6 @@ export type Deployment = {
   limiter: BenchChild | undefined;
   keys: BenchChild;
   patch(body: Record<string, unknown>): Promise<void>;
-  end(): Promise<void>;
 };
 
 /** High enough to refuse nothing; the limiter decides every call all the same. */
@@ -30,7 +29,7 @@ export const startDeployment = async (
   supervisor: Supervisor,
   options: {
     /** Store of the limiter service, or `redis://…`; default `memory`. */
-    limiter?: string;
+    limiter?: string | undefined;
     api?: RoleOptions;
     nodeArguments?: readonly string[];
   } = {},
@@ -41,13 +40,9 @@ export const startDeployment = async (
   };
   const controlToken = makeToken();
   const secrets = { sessionSecret: randomBytes(32).toString("hex"), adminSecret: randomBytes(32).toString("hex") };
-  const start = async (
-    role: string,
-    roleOptions: RoleOptions,
-    nodeArguments?: readonly string[],
-  ): Promise<BenchChild> => {
-    const asked = { role, options: { controlPort: 0, controlToken, ...secrets, ...roleOptions } };
-    const child = await startBenchChild(supervisor, "role-process.ts", asked, nodeArguments);
+  const start = async (role: string, asked: RoleOptions, nodeArguments?: readonly string[]): Promise<BenchChild> => {
+    const roleOptions = { controlPort: 0, controlToken, ...secrets, ...asked };
+    const child = await startBenchChild(supervisor, "role-process.ts", { role, options: roleOptions }, nodeArguments);
     for (const url of Object.values((child.made as Urls).control ?? {})) knowControlToken(url, controlToken);
     children.push(child);
     return child;
@@ -57,18 +52,9 @@ export const startDeployment = async (
     const limiter = store.startsWith("redis:") ? undefined : await start("limiter", { limiter: store });
     const limiterUrl = limiter === undefined ? store : ((limiter.made as Urls).limiter as string);
     const keys = await start("keys", { keys: "memory", limiter: limiterUrl });
-    const api = await start(
-      "api",
-      {
-        keys: (keys.made as Urls).keys as string,
-        limiter: limiterUrl,
-        rateLimit: RATE,
-        globalInFlight: CAP,
-        orgInFlight: CAP,
-        ...options.api,
-      },
-      options.nodeArguments,
-    );
+    const caps = { rateLimit: RATE, globalInFlight: CAP, orgInFlight: CAP };
+    const links = { keys: (keys.made as Urls).keys, limiter: limiterUrl };
+    const api = await start("api", { ...links, ...caps, ...options.api }, options.nodeArguments);
     const urls = api.made as Urls;
     const operator = (keys.made as Urls).control?.keys as string;
     const { id } = await controlSend<{ id: string }>("POST", `${operator}/orgs`, {
@@ -89,7 +75,7 @@ export const startDeployment = async (
       patch: async (body) => {
         await controlSend("PATCH", `${urls.control?.api}/deployment`, body);
       },
-      end,
+      [Symbol.asyncDispose]: end,
     };
   } catch (error) {
     await end();

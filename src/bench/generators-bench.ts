@@ -3,16 +3,39 @@
  * calibration, history and verdict included. Held: no more than a thousandth of the calls is missing, and they left at 99 % of
  * the rate or more. What is missing is dropped by k6's own executor and late in our drivers.
  */
+
 import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/catalog-reads.ts";
 import type { Bench, BenchRoom } from "./bench.ts";
-import { type Block, compare, type Pair, plainBlock, type Row } from "./comparison.ts";
-import { highestHeld } from "./highest-held.ts";
-import { watchHost } from "./host-watch.ts";
+import { type Block, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child-process.ts";
+
+/** A search for the highest rate that holds, by ratios: up or down to a bracket, then halved until it is narrow. */
+
+/** A result is so near to the rate that does not hold any more. */
+const NARROW = 1.06;
+const LOWEST = 10;
+const HIGHEST = 200_000;
+
+/** 0: not even the lowest rate holds. */
+export const highestHeld = async (start: number, holds: (ratePerS: number) => Promise<boolean>): Promise<number> => {
+  let low = 0;
+  let high = Number.POSITIVE_INFINITY;
+  let rate = start;
+  while (low === 0 || high / low > NARROW) {
+    if (rate < LOWEST) return 0;
+    if (rate > HIGHEST) return low;
+    if (await holds(Math.round(rate))) low = rate;
+    else high = rate;
+    if (low === 0) rate = high / 1.5;
+    else if (high === Number.POSITIVE_INFINITY) rate = low * 1.5;
+    else rate = Math.sqrt(low * high);
+  }
+  return low;
+};
 
 const SECONDS = 4;
 const MISSING = 0.001;
@@ -92,19 +115,15 @@ const ceilingOf = async (room: BenchRoom, generator: Generator, at: Server, star
 type Held = Map<Generator, Block[]>;
 
 const searchAll = async (all: readonly Generator[], rounds: number, room: BenchRoom): Promise<Held> => {
-  const server = await startBenchChild(room.supervisor, "null-process.ts", null);
+  await using server = await startBenchChild(room.supervisor, "bare-process.ts", { kind: "null" });
   const { url } = server.made as { url: string };
   const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: writeTarget(room, url) };
   const came: Held = new Map(all.map((generator) => [generator, []]));
-  try {
-    for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
-      for (const [generator, blocks] of came) {
-        const startPerS = blocks.at(-1)?.value || generator.startPerS;
-        blocks.push(await ceilingOf(room, generator, at, startPerS));
-      }
+  for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
+    for (const [generator, blocks] of came) {
+      const startPerS = blocks.at(-1)?.value || generator.startPerS;
+      blocks.push(await ceilingOf(room, generator, at, startPerS));
     }
-  } finally {
-    await server.end();
   }
   return came;
 };

@@ -1,4 +1,4 @@
-/** `npm run bench`: the benchmarks side by side; the table on stderr, the figures as JSON in a file or on stdout. */
+/** Every benchmark, in the order in which they run. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
@@ -11,10 +11,25 @@ import { Journal } from "../supervision/journal.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
-import type { BenchRoom, Settings } from "./bench.ts";
-import { BENCHES } from "./catalogue.ts";
+import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import type { Row } from "./comparison.ts";
+import { generators, k6Generators } from "./generators-bench.ts";
+import { ROUTE_BENCHES } from "./routes-benches.ts";
+import { soak } from "./soak-bench.ts";
+import { sse } from "./sse-bench.ts";
+import { STORE_BENCHES } from "./store-benches.ts";
+import { STREAM_BENCHES } from "./stream-benches.ts";
 import { tableOf } from "./table.ts";
+
+const BENCHES: readonly Bench[] = [
+  ...ROUTE_BENCHES,
+  ...STREAM_BENCHES,
+  ...STORE_BENCHES,
+  generators,
+  k6Generators,
+  sse,
+  soak,
+];
 
 type Options = {
   quick?: true;

@@ -1,157 +1,169 @@
-/** Calls with one answer: a read, what is refused early, a session mint. Each against a bare Fastify route. */
-
+/** Calls with one answer, each against a bare Fastify route under the same closed loop: a read, what is refused early, a mint. */
 import { join } from "node:path";
 import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { ToolError } from "../tools/tool-recipe.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { compareLoads, type LoadSide } from "./closed-loop.ts";
-import { compare, perCpuSecond, type Row, type Target } from "./comparison.ts";
+import {
+  type Block,
+  compare,
+  doubtsOfClient,
+  type Pair,
+  perCpuSecond,
+  playRounds,
+  type Row,
+  type Target,
+  WARM_S,
+  watchHost,
+} from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
-import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string, string>; body?: string };
 
-/** Bare answers with the status and the bytes of the body that the platform gave. */
-const againstBare = async (
-  about: Pick<Row, "name" | "what"> & { target: Target | null },
-  settings: Settings,
-  room: BenchRoom,
-  deployment: Deployment,
-  call: RouteCall,
-  expected: number,
-): Promise<Row[]> => {
-  const { method, path, headers } = call;
-  const body = call.body === undefined ? {} : { body: call.body };
-  const answer = await request(deployment.url + path, { method, headers, ...body });
-  const text = await answer.body.text();
-  if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${text}`);
-  const options: BareOptions = { kind: "fastify", method, path, status: expected, body: text };
-  const bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
-  try {
-    const side = (server: BenchChild, base: string): LoadSide => ({
-      server,
-      call: { url: base + path, method, headers, ...body },
-      expected,
-    });
-    const pairs = await compareLoads(
-      settings,
-      room,
-      side(deployment.api, deployment.url),
-      side(bare, (bare.made as { url: string }).url),
-    );
-    return [
-      compare({ ...about, unit: "calls/s" }, pairs),
-      compare({ ...about, name: `${about.name} by CPU`, unit: "calls/CPU s" }, perCpuSecond(pairs)),
-    ];
-  } finally {
-    await bare.end();
-  }
+type RouteRow = {
+  name: string;
+  what: string;
+  /** Of the rate, and of calls for a second of the server's CPU time. */
+  target: Target | null;
+  /** The status of every answer. */
+  expected: number;
+  call(deployment: Deployment): RouteCall;
+  /** Changes the deployment before it is loaded. */
+  prepare?(deployment: Deployment): Promise<void>;
+  /** The limiter is a Redis of the benchmark's own. */
+  isInRedis?: true;
 };
 
 const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}` });
+const styles = (secret: string): RouteCall => ({ method: "GET", path: "/design/styles", headers: bearer(secret) });
 
-const STYLES = { method: "GET", path: "/design/styles" } as const;
-const TARGETS = {
-  read: { atLeast: 0.55 },
-  readRedis: { atLeast: 0.5 },
-  shed: { atLeast: 0.85 },
-  unauthenticated: { atLeast: 0.9 },
-} as const;
-
-const withDeployment = async (
-  { supervisor }: BenchRoom,
-  options: Parameters<typeof startDeployment>[1],
-  run: (deployment: Deployment) => Promise<Row[]>,
-): Promise<Row[]> => {
-  const deployment = await startDeployment(supervisor, options);
-  try {
-    return await run(deployment);
-  } finally {
-    await deployment.end();
-  }
-};
-
-const read: Bench = {
-  name: "read",
-  what: "GET /design/styles, key cached, limiter service asked, against bare Fastify",
-  run: (settings, room) =>
-    withDeployment(room, {}, (deployment) => {
-      const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-      return againstBare({ ...read, target: TARGETS.read }, settings, room, deployment, call, 200);
+const ROWS: readonly RouteRow[] = [
+  {
+    name: "read",
+    what: "GET /design/styles, key cached, limiter service asked, against bare Fastify",
+    target: { atLeast: 0.55 },
+    expected: 200,
+    call: ({ serverKey }) => styles(serverKey),
+  },
+  {
+    name: "read-redis",
+    what: "the same with the limiter in Redis",
+    target: { atLeast: 0.5 },
+    expected: 200,
+    call: ({ serverKey }) => styles(serverKey),
+    isInRedis: true,
+  },
+  {
+    name: "shed",
+    what: "a call over the global cap (b2b_overloaded) against bare Fastify",
+    target: { atLeast: 0.85 },
+    expected: 429,
+    call: ({ serverKey }) => styles(serverKey),
+    prepare: (deployment) => deployment.patch({ global_in_flight: 0 }),
+  },
+  {
+    name: "unauthenticated",
+    what: "a credential that is none (401) against bare Fastify",
+    target: { atLeast: 0.9 },
+    expected: 401,
+    call: () => styles("garbage"),
+  },
+  {
+    name: "mint",
+    what: "POST /sdk/sessions (chat, limiter asked) against bare Fastify with the same JSON in and out",
+    target: null,
+    expected: 200,
+    call: ({ publishableKey }) => ({
+      method: "POST",
+      path: "/sdk/sessions",
+      headers: { ...bearer(publishableKey), origin: ORIGIN, "content-type": "application/json" },
+      body: '{"product":"chat"}',
     }),
+  },
+];
+
+type Side = { server: BenchChild; call: LoadCall };
+
+const blockOf = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
+  const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
+  const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
+  const cpuUsEach = cpuUs / answers;
+  const doubts = doubtsOfClient(result.clientCpu, (result.ratePerS * cpuUsEach) / 1e6);
+  if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
+  return { value: result.ratePerS, cpuUsEach, doubts, disturbances };
 };
 
-const readRedis: Bench = {
-  name: "read-redis",
-  what: "the same with the limiter in Redis",
+const compareLoads = async (
+  { rounds, blockS, connections }: Settings,
+  { supervisor }: BenchRoom,
+  sides: readonly Side[],
+  expected: number,
+): Promise<Pair[]> => {
+  await using loader = await startBenchChild(supervisor, "load-process.ts", null);
+  const usages = () => Promise.all(sides.map(({ server }) => server.usage()));
+  const play = async (durationS: number): Promise<Pair> => {
+    const disturbed = watchHost();
+    const before = await usages();
+    const load: Load = { calls: sides.map(({ call }) => call), connections, durationS };
+    const results = (await loader.ask(load)) as LoadResult[];
+    const after = await usages();
+    const disturbances = disturbed();
+    const [ours, against] = results.map((result, i) =>
+      blockOf(result, (after[i]?.cpuUs ?? 0) - (before[i]?.cpuUs ?? 0), expected, disturbances),
+    );
+    return { ours: ours as Block, against: against as Block };
+  };
+  await play(WARM_S);
+  return playRounds(rounds, () => play(blockS));
+};
+
+/** Bare answers with the status and the bytes of the body that the platform gave. */
+const againstBare = async (
+  { name, what, target, expected, ...row }: RouteRow,
+  settings: Settings,
+  room: BenchRoom,
+  limiter: string | undefined,
+): Promise<Row[]> => {
+  await using deployment = await startDeployment(room.supervisor, { limiter });
+  await row.prepare?.(deployment);
+  const { path, ...call } = row.call(deployment);
+  const answer = await request(deployment.url + path, call);
+  const text = await answer.body.text();
+  if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${text}`);
+  const options = { kind: "fastify", method: call.method, path, status: expected, body: text };
+  await using bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
+  const side = (server: BenchChild, base: string): Side => ({ server, call: { ...call, url: base + path } });
+  const sides = [side(deployment.api, deployment.url), side(bare, (bare.made as { url: string }).url)];
+  const pairs = await compareLoads(settings, room, sides, expected);
+  return [
+    compare({ name, what, target, unit: "calls/s" }, pairs),
+    compare({ name: `${name} by CPU`, what, target, unit: "calls/CPU s" }, perCpuSecond(pairs)),
+  ];
+};
+
+const benchOf = (row: RouteRow): Bench => ({
+  name: row.name,
+  what: row.what,
   run: async (settings, room) => {
+    if (row.isInRedis !== true) return againstBare(row, settings, room, undefined);
     const { supervisor, folder } = room;
     const found = await findRedis().catch((error: unknown) => {
       if (error instanceof ToolError) return error.message;
       throw error;
     });
     if (typeof found === "string") return found;
-    const redis = await startRedisPart({
-      supervisor,
-      path: found.path,
-      folder: join(folder, "redis"),
-      log: join(folder, "redis.log"),
-    });
+    const { path } = found;
+    const options = { supervisor, path, folder: join(folder, "redis"), log: join(folder, "redis.log") };
+    const redis = await startRedisPart(options);
     try {
-      return await withDeployment(room, { limiter: redis.url }, (deployment) => {
-        const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-        return againstBare({ ...readRedis, target: TARGETS.readRedis }, settings, room, deployment, call, 200);
-      });
+      return await againstBare(row, settings, room, redis.url);
     } finally {
       await redis.part.kill();
     }
   },
-};
+});
 
-const shed: Bench = {
-  name: "shed",
-  what: "a call over the global cap (b2b_overloaded) against bare Fastify",
-  run: (settings, room) =>
-    withDeployment(room, {}, async (deployment) => {
-      await deployment.patch({ global_in_flight: 0 });
-      const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-      return againstBare({ ...shed, target: TARGETS.shed }, settings, room, deployment, call, 429);
-    }),
-};
-
-const unauthenticated: Bench = {
-  name: "unauthenticated",
-  what: "a credential that is none (401) against bare Fastify",
-  run: (settings, room) =>
-    withDeployment(room, {}, (deployment) => {
-      const call = { ...STYLES, headers: bearer("garbage") };
-      return againstBare(
-        { ...unauthenticated, target: TARGETS.unauthenticated },
-        settings,
-        room,
-        deployment,
-        call,
-        401,
-      );
-    }),
-};
-
-const mint: Bench = {
-  name: "mint",
-  what: "POST /sdk/sessions (chat, limiter asked) against bare Fastify with the same JSON in and out",
-  run: (settings, room) =>
-    withDeployment(room, {}, (deployment) => {
-      const headers = {
-        ...bearer(deployment.publishableKey),
-        origin: ORIGIN,
-        "content-type": "application/json",
-      };
-      const call: RouteCall = { method: "POST", path: "/sdk/sessions", headers, body: '{"product":"chat"}' };
-      return againstBare({ ...mint, target: null }, settings, room, deployment, call, 200);
-    }),
-};
-
-export const ROUTE_BENCHES: readonly Bench[] = [read, readRedis, shed, unauthenticated, mint];
+export const ROUTE_BENCHES: readonly Bench[] = ROWS.map(benchOf);

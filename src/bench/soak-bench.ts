@@ -2,6 +2,7 @@
  * Memory over many calls: a process that forgets what it need not keep stops growing. Charges go to SQLite, so what the
  * ledger keeps by design (this month and the last) lies on disk and not in the limiter's memory.
  */
+
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
@@ -38,24 +39,20 @@ const sampleMemory = async (
   { supervisor }: BenchRoom,
   { soakCalls, connections, blockS }: Settings,
 ): Promise<{ samples: Sample[]; doubts: string[] }> => {
-  const loader = await startBenchChild(supervisor, "load-process.ts", null);
+  await using loader = await startBenchChild(supervisor, "load-process.ts", null);
   const samples: Sample[] = [];
   let failed = 0;
-  try {
-    for (let calls = 0; calls < soakCalls; ) {
-      const question: Load = { calls: callsOf(deployment), connections, durationS: blockS };
-      for (const { byStatus } of (await loader.ask(question)) as LoadResult[]) {
-        for (const [status, n] of Object.entries(byStatus)) {
-          calls += n;
-          if (status !== "200" && status !== "401") failed += n;
-        }
+  for (let calls = 0; calls < soakCalls; ) {
+    const question: Load = { calls: callsOf(deployment), connections, durationS: blockS };
+    for (const { byStatus } of (await loader.ask(question)) as LoadResult[]) {
+      for (const [status, n] of Object.entries(byStatus)) {
+        calls += n;
+        if (status !== "200" && status !== "401") failed += n;
       }
-      const rssBytes: Record<string, number> = {};
-      for (const [name, child] of Object.entries(processes)) rssBytes[name] = (await child.usage()).rssBytes;
-      samples.push({ calls, rssBytes });
     }
-  } finally {
-    await loader.end();
+    const rssBytes: Record<string, number> = {};
+    for (const [name, child] of Object.entries(processes)) rssBytes[name] = (await child.usage()).rssBytes;
+    samples.push({ calls, rssBytes });
   }
   return { samples, doubts: failed === 0 ? [] : [`${failed} calls were not answered as expected`] };
 };
@@ -66,27 +63,23 @@ export const soak: Bench = {
   isLong: true,
   run: async (settings, room) => {
     const store = `sqlite:${join(room.folder, "limiter.db")}`;
-    const deployment = await startDeployment(room.supervisor, { limiter: store });
+    await using deployment = await startDeployment(room.supervisor, { limiter: store });
     const { api, keys, limiter } = deployment;
     const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
-    try {
-      const { samples, doubts } = await sampleMemory(deployment, processes, room, settings);
-      const last = samples.at(-1)?.calls ?? 0;
-      const within = (from: number, to: number, name: string): number =>
-        median(
-          samples.flatMap(({ calls, rssBytes }) =>
-            calls > last * from && calls <= last * to ? [(rssBytes[name] ?? 0) / MIB] : [],
-          ),
-        ) ?? Number.NaN;
-      return Object.keys(processes).map((name): Row => {
-        const block = (value: number): Block => plainBlock(value, { doubts });
-        const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
-        const pair = { ours: block(within(0.85, 1, name)), against: middle };
-        const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };
-        return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
-      });
-    } finally {
-      await deployment.end();
-    }
+    const { samples, doubts } = await sampleMemory(deployment, processes, room, settings);
+    const last = samples.at(-1)?.calls ?? 0;
+    const within = (from: number, to: number, name: string): number =>
+      median(
+        samples.flatMap(({ calls, rssBytes }) =>
+          calls > last * from && calls <= last * to ? [(rssBytes[name] ?? 0) / MIB] : [],
+        ),
+      ) ?? Number.NaN;
+    return Object.keys(processes).map((name): Row => {
+      const block = (value: number): Block => plainBlock(value, { doubts });
+      const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
+      const pair = { ours: block(within(0.85, 1, name)), against: middle };
+      const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };
+      return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
+    });
   },
 };

@@ -1,20 +1,68 @@
-/**
- * Events from many streams through `load chat-past-capacity`, history included, from a bare server that writes each event
- * when it is due: how many arrive while all streams are open, how far the gaps between two are off (p99), what a stream costs
- * k6 in memory. Server, k6 and runner share the cores of one machine; which of them was at its end is printed.
- */
+/** What a history says of the events of its streams: how many came while all were open, and how far their gaps were off. */
+
 import { join } from "node:path";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
+import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-lines.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
-import { watchHost } from "./host-watch.ts";
+import { type Block, compare, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { recordLoad, writeTarget } from "./load-run.ts";
+import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
-import type { PulseOptions } from "./processes/pulse-process.ts";
-import { type StreamEvents, streamEvents } from "./stream-events.ts";
+
+type StreamEvents = {
+  /** Events a second between the two moments. */
+  perS: number;
+  /** The hundredth part of the gaps was off by more than this, in either direction, in milliseconds. */
+  gapErrorMsP99: number;
+  /** Streams that were open at once, at most. */
+  held: number;
+  /** Streams that ended with their terminal event, and calls that did not. */
+  done: number;
+  other: number;
+};
+
+/** The error of a gap in tenths of a millisecond, the last cell for all above a second. */
+const CELLS = 10_000;
+
+/** Whole seconds of the run's clock: `fromUs` to `toUs` is when as many streams are open as there will be. */
+export const streamEvents = (
+  lines: Iterable<CallLine>,
+  { gapMs, fromUs, toUs }: { gapMs: number; fromUs: number; toUs: number },
+): StreamEvents => {
+  const errors = new Uint32Array(CELLS + 1);
+  const spans: [fromUs: number, toUs: number][] = [];
+  let [gaps, inside, done, other] = [0, 0, 0, 0];
+  for (const { first_us, done_us, first_event_us, gaps_us = [], ended } of lines) {
+    if (ended === "done") done += 1;
+    else other += 1;
+    if (first_us === null || first_event_us === undefined) continue;
+    spans.push([first_us, done_us]);
+    let atUs = first_event_us;
+    if (atUs >= fromUs && atUs < toUs) inside += 1;
+    for (const gapUs of gaps_us) {
+      atUs += gapUs;
+      if (atUs >= fromUs && atUs < toUs) inside += 1;
+      const cell = Math.floor(Math.abs(gapUs - 1_000 * gapMs) / 100);
+      errors[Math.min(CELLS, cell)]! += 1;
+      gaps += 1;
+    }
+  }
+  let left = 0.99 * gaps;
+  const cell = errors.findIndex((n) => {
+    left -= n;
+    return left <= 0;
+  });
+  return {
+    perS: inside / ((toUs - fromUs) / 1e6),
+    gapErrorMsP99: gaps === 0 ? Number.NaN : (cell + 1) / 10,
+    held: mostAtOnce(spans),
+    done,
+    other,
+  };
+};
 
 const EVENTS = 100;
 /** Processes of the server, on one port. */
@@ -38,7 +86,8 @@ const SHAPES: readonly Shape[] = [
   { name: "3,000 streams", streams: 3_000, streamS: 5 },
 ];
 
-const serverOf = ({ streamS }: Shape, port: number): PulseOptions => ({
+const serverOf = ({ streamS }: Shape, port: number): BareOptions => ({
+  kind: "pulses",
   port,
   headers: ["Content-Type", "text/event-stream", "Cache-Control", "no-store"],
   frames: Array.from({ length: EVENTS }, (_, i) =>
@@ -81,9 +130,7 @@ const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, targe
   const k6 = used.get("k6");
   const streamMb = (k6?.rssBytes ?? Number.NaN) / 1e6 / seen.held;
   const sizes = `${seen.held} held, ${seen.other} not done, ${streamMb.toFixed(2)} MB each`;
-  const cores = ["pulse-process", "k6", "floodgate"].map(
-    (process) => `${process} ${percent(used.get(process)?.cores)}`,
-  );
+  const cores = ["bare-process", "k6", "floodgate"].map((process) => `${process} ${percent(used.get(process)?.cores)}`);
   const figures = `${Math.round(seen.perS)} events/s, gaps off by ${seen.gapErrorMsP99.toFixed(1)} ms (p99)`;
   process.stderr.write(`  ${name}: ${figures}, ${sizes}; of a core: ${cores.join(", ")}`);
   process.stderr.write(`; at most ${percent(busy)} of the machine in use\n`);
@@ -113,7 +160,7 @@ const runShape = async ({ rounds }: Settings, room: BenchRoom, shape: Shape): Pr
   const { streams, streamS } = shape;
   const children: BenchChild[] = [];
   const start = async (port: number): Promise<string> => {
-    const child = await startBenchChild(room.supervisor, "pulse-process.ts", serverOf(shape, port));
+    const child = await startBenchChild(room.supervisor, "bare-process.ts", serverOf(shape, port));
     children.push(child);
     return (child.made as { url: string }).url;
   };

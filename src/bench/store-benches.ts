@@ -1,7 +1,6 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
 import type { Bench } from "./bench.ts";
-import { type Block, compare, inTurn, plainBlock, type Row } from "./comparison.ts";
-import { watchHost } from "./host-watch.ts";
+import { type Block, compare, inTurn, type Pair, plainBlock, watchHost } from "./comparison.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { DecisionQuestion } from "./processes/decisions-process.ts";
 import type { LedgerQuestion } from "./processes/ledger-process.ts";
@@ -22,19 +21,12 @@ const ledger: Bench = {
   name: "ledger",
   what: `charges a second in batches of ${BATCH}: the limiter's SQLite store against plain inserts of the same rows`,
   run: async (settings, { supervisor }) => {
-    const store = await startBenchChild(supervisor, "ledger-process.ts", "store");
-    const bare = await startBenchChild(supervisor, "ledger-process.ts", "bare");
-    try {
-      const question = (durationS: number): LedgerQuestion => ({ durationMs: durationS * 1_000, batch: BATCH });
-      const pairs = await inTurn(
-        settings,
-        (durationS) => rateOf(store, question(durationS)),
-        (durationS) => rateOf(bare, question(durationS)),
-      );
-      return [compare({ ...ledger, unit: "charges/s", target: null }, pairs)];
-    } finally {
-      await Promise.all([store.end(), bare.end()]);
-    }
+    await using store = await startBenchChild(supervisor, "ledger-process.ts", "store");
+    await using bare = await startBenchChild(supervisor, "ledger-process.ts", "bare");
+    const blockOf = (child: BenchChild) => (durationS: number) =>
+      rateOf(child, { durationMs: durationS * 1_000, batch: BATCH } satisfies LedgerQuestion);
+    const pairs = await inTurn(settings, blockOf(store), blockOf(bare));
+    return [compare({ ...ledger, unit: "charges/s", target: null }, pairs)];
   },
 };
 
@@ -42,27 +34,18 @@ const core: Bench = {
   name: "core",
   what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
   run: async ({ rounds, blockS }, { supervisor }) => {
-    const child = await startBenchChild(supervisor, "decisions-process.ts", null);
-    const wanted = plainBlock(DECISIONS_PER_S);
-    try {
-      const blocks = new Map<string, Block[]>(DECISION_NAMES.map((name) => [name, []]));
-      for (let round = -1; round < rounds; round += 1) {
-        for (const decision of DECISION_NAMES) {
-          const question: DecisionQuestion = { decision, durationMs: (blockS * 1_000) / DECISION_NAMES.length };
-          const block = await rateOf(child, question);
-          if (round >= 0) blocks.get(decision)?.push(block);
-        }
+    await using child = await startBenchChild(supervisor, "decisions-process.ts", null);
+    const pairs = new Map<string, Pair[]>(DECISION_NAMES.map((name) => [name, []]));
+    for (let round = -1; round < rounds; round += 1) {
+      for (const decision of DECISION_NAMES) {
+        const question: DecisionQuestion = { decision, durationMs: (blockS * 1_000) / DECISION_NAMES.length };
+        const ours = await rateOf(child, question);
+        if (round >= 0) pairs.get(decision)?.push({ ours, against: plainBlock(DECISIONS_PER_S) });
       }
-      return [...blocks].map(
-        ([name, of]): Row =>
-          compare(
-            { ...core, name: `core ${name}`, unit: "decisions/s", target: { atLeast: 1 } },
-            of.map((ours) => ({ ours, against: wanted })),
-          ),
-      );
-    } finally {
-      await child.end();
     }
+    return [...pairs].map(([name, of]) =>
+      compare({ ...core, name: `core ${name}`, unit: "decisions/s", target: { atLeast: 1 } }, of),
+    );
   },
 };
 

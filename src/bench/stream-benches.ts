@@ -1,11 +1,20 @@
 /** Streams: events a second and memory for each, against a bare `node:http` that writes the same frames when they are due. */
+
 import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, compare, doubtsOfClient, inTurn, perCpuSecond, plainBlock, type Row } from "./comparison.ts";
+import {
+  type Block,
+  compare,
+  doubtsOfClient,
+  inTurn,
+  perCpuSecond,
+  plainBlock,
+  type Row,
+  watchHost,
+} from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
-import { watchHost } from "./host-watch.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./processes/stream-client-process.ts";
@@ -21,7 +30,7 @@ const SETTLE_MS = 1_500;
 const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
 
 type Pace = { tokens: number; serviceMs: number };
-type Side = { server: BenchChild; url: string; headers: Record<string, string>; end(): Promise<void> };
+type Side = AsyncDisposable & { server: BenchChild; url: string; headers: Record<string, string> };
 
 const apiOptions = ({ tokens, serviceMs }: Pace): RoleOptions => ({
   inference: { slots: 1_000_000, tokens, serviceMs },
@@ -38,21 +47,17 @@ const startOurs = async (
     server: deployment.api,
     url: deployment.url + PATH,
     headers: { authorization: `Bearer ${deployment.serverKey}`, "content-type": "application/json" },
-    end: deployment.end,
+    [Symbol.asyncDispose]: () => deployment[Symbol.asyncDispose](),
   };
 };
 
 /** The frames that the platform says, taken from one quick stream of it. */
 const framesOf = async (room: BenchRoom, tokens: number): Promise<string[]> => {
-  const { url, headers, end } = await startOurs(room, { tokens, serviceMs: 10 });
-  try {
-    const answer = await request(url, { method: "POST", headers, body: BODY });
-    const frames = (await answer.body.text()).split(/(?<=\n\n)/);
-    if (frames.length < tokens) throw new Error(`expected at least ${tokens} events, got ${frames.length}`);
-    return frames;
-  } finally {
-    await end();
-  }
+  await using ours = await startOurs(room, { tokens, serviceMs: 10 });
+  const answer = await request(ours.url, { method: "POST", headers: ours.headers, body: BODY });
+  const frames = (await answer.body.text()).split(/(?<=\n\n)/);
+  if (frames.length < tokens) throw new Error(`expected at least ${tokens} events, got ${frames.length}`);
+  return frames;
 };
 
 const startBare = async (
@@ -65,7 +70,12 @@ const startBare = async (
   const options: BareOptions = { kind: "streams", headers, frames, durationMs };
   const server = await startBenchChild(supervisor, "bare-process.ts", options, nodeArguments);
   const { url } = server.made as { url: string };
-  return { server, url: url + PATH, headers: { "content-type": "application/json" }, end: server.end };
+  return {
+    server,
+    url: url + PATH,
+    headers: { "content-type": "application/json" },
+    [Symbol.asyncDispose]: server.end,
+  };
 };
 
 const opening = ({ url, headers }: Side, streams: number, rampMs: number): StreamQuestion => ({
@@ -99,61 +109,46 @@ const countEvents = async (client: BenchChild, side: Side, durationMs: number): 
 
 const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row[]> => {
   const frames = await framesOf(room, PACE.flowing.tokens);
-  const ours = await startOurs(room, PACE.flowing);
-  const bare = await startBare(room, frames, PACE.flowing.serviceMs);
-  const client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
-  try {
-    const pairs = await inTurn(
-      settings,
-      (durationS) => countEvents(client, ours, durationS * 1_000),
-      (durationS) => countEvents(client, bare, durationS * 1_000),
-    );
-    const target = { atLeast: 0.8 };
-    return [
-      compare({ ...events, unit: "events/s", target }, pairs),
-      compare({ ...events, name: "events by CPU", unit: "events/CPU s", target }, perCpuSecond(pairs)),
-    ];
-  } finally {
-    for (const { end } of [client, ours, bare]) await end();
-  }
+  await using ours = await startOurs(room, PACE.flowing);
+  await using bare = await startBare(room, frames, PACE.flowing.serviceMs);
+  await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
+  const blockOf = (side: Side) => (durationS: number) => countEvents(client, side, durationS * 1_000);
+  const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
+  const target = { atLeast: 0.8 };
+  return [
+    compare({ ...events, unit: "events/s", target }, pairs),
+    compare({ ...events, name: "events by CPU", unit: "events/CPU s", target }, perCpuSecond(pairs)),
+  ];
 };
 
 /** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
 const weighStream = async (client: BenchChild, start: () => Promise<Side>): Promise<Block> => {
-  const side = await start();
-  try {
-    const weigh = async (): Promise<number> => {
-      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-      await side.server.ask(null);
-      return (await side.server.usage()).rssBytes;
-    };
-    await client.ask(opening(side, STREAMS / 5, 100));
-    await client.ask({ do: "close" } satisfies StreamQuestion);
-    const before = await weigh();
-    await client.ask(opening(side, STREAMS, 300));
-    const after = await weigh();
-    await client.ask({ do: "close" } satisfies StreamQuestion);
-    return plainBlock((after - before) / STREAMS / 1024);
-  } finally {
-    await side.end();
-  }
+  await using side = await start();
+  const weigh = async (): Promise<number> => {
+    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await side.server.ask(null);
+    return (await side.server.usage()).rssBytes;
+  };
+  await client.ask(opening(side, STREAMS / 5, 100));
+  await client.ask({ do: "close" } satisfies StreamQuestion);
+  const before = await weigh();
+  await client.ask(opening(side, STREAMS, 300));
+  const after = await weigh();
+  await client.ask({ do: "close" } satisfies StreamQuestion);
+  return plainBlock((after - before) / STREAMS / 1024);
 };
 
 const memoryPerStream = async ({ rounds, blockS }: Settings, room: BenchRoom): Promise<Row[]> => {
   const { tokens, serviceMs } = PACE.held;
   const frames = await framesOf(room, tokens);
-  const client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
+  await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
   const withGc = ["--expose-gc"];
-  try {
-    const pairs = await inTurn(
-      { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
-      () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
-      () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
-    );
-    return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
-  } finally {
-    await client.end();
-  }
+  const pairs = await inTurn(
+    { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
+    () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
+    () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
+  );
+  return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
 };
 
 const events: Bench = {

@@ -1,15 +1,21 @@
 /**
- * What the platform is held against: the least that a server of the same stack can do. A Fastify 5 with one route that
- * answers the same bytes, or a bare `node:http` that writes the same frames at the same pace.
+ * The least that a server can do. What the platform is held against: a Fastify with one route that answers the same bytes, a
+ * bare `node:http` that writes the same frames at the same pace. What generators and readers of streams are tried on: servers
+ * that cost next to nothing.
  */
+import { writeSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { fastify } from "fastify";
+import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import { type Started, serveParent } from "./child-side.ts";
 
 export type BareOptions =
   | { kind: "fastify"; method: "GET" | "POST"; path: string; status: number; body: string }
-  | { kind: "streams"; headers: string[]; frames: string[]; durationMs: number };
+  | { kind: "streams"; headers: string[]; frames: string[]; durationMs: number }
+  /** `headers`: names and values in turn; `everyMs`: whole milliseconds between frames; `port`: 0 for one that is free. */
+  | { kind: "pulses"; headers: readonly string[]; frames: readonly string[]; everyMs: number; port: number }
+  | { kind: "null" };
 
 const BACKLOG = 4096;
 
@@ -77,4 +83,93 @@ const bareStreams = async ({ headers, frames, durationMs }: BareOptions & { kind
   };
 };
 
-serveParent<BareOptions>((options) => (options.kind === "fastify" ? bareFastify(options) : bareStreams(options)));
+type Pulse = {
+  socket: Socket;
+  /** -1 where the next frame has to wait for those before it, or the system gives sockets no descriptors. */
+  fd: number;
+  next: number;
+};
+
+const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
+
+/** Node does not document it. A write by the descriptor costs the process half of what one by the socket does. */
+const descriptorOf = (socket: Socket): number => (socket as { _handle?: { fd?: number } | null })._handle?.fd ?? -1;
+
+/** Whole, or as much as the system takes now and the rest when it takes more. */
+const write = (stream: Pulse, chunk: Buffer): void => {
+  let written = 0;
+  try {
+    if (stream.fd >= 0) written = writeSync(stream.fd, chunk);
+  } catch {} // it is full, or the reader has gone: the socket sees to both
+  if (written === chunk.length) return;
+  stream.fd = -1;
+  stream.socket.write(chunk.subarray(written));
+};
+
+/**
+ * Event streams that cost next to nothing, so that their reader is what is measured: the same frames for every POST, each
+ * written when it is due and by itself, from one timer for all streams. Several processes share a port: the system spends most
+ * of a core on so many writes.
+ */
+const pulses = async ({
+  headers,
+  frames,
+  everyMs,
+  port: wanted,
+}: BareOptions & { kind: "pulses" }): Promise<Started> => {
+  const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
+  const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
+  const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));
+  /** Streams by the millisecond of `everyMs` in which their frames are due, so that each stays where it is. */
+  const due: Pulse[][] = Array.from({ length: everyMs }, () => []);
+  let open = 0;
+  let doneMs = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const sendDue = (streams: Pulse[]): void => {
+    let kept = 0;
+    for (const stream of streams) {
+      if (!stream.socket.destroyed) write(stream, chunks[stream.next] as Buffer);
+      stream.next += 1;
+      if (stream.socket.destroyed || stream.next === chunks.length) continue;
+      streams[kept] = stream;
+      kept += 1;
+    }
+    open -= streams.length - kept;
+    streams.length = kept;
+  };
+  const tick = (): void => {
+    const nowMs = Math.floor(performance.now());
+    while (doneMs < nowMs) {
+      doneMs += 1;
+      sendDue(due[doneMs % everyMs] as Pulse[]);
+    }
+    timer = open === 0 ? undefined : setTimeout(tick, 1);
+  };
+  const begin = (socket: Socket): void => {
+    socket.write(head);
+    if (timer === undefined) doneMs = Math.floor(performance.now());
+    due[doneMs % everyMs]?.push({ socket, fd: socket.writableLength === 0 ? descriptorOf(socket) : -1, next: 0 });
+    open += 1;
+    timer ??= setTimeout(tick, 1);
+  };
+  const { port, close } = await startBareServer((_request, socket) => begin(socket), { port: wanted, reusePort: true });
+  return {
+    made: { url: `http://127.0.0.1:${port}` },
+    close: async () => {
+      clearTimeout(timer);
+      close();
+    },
+  };
+};
+
+/** Answers at once, so that the generators are what is measured. */
+const nothing = async (): Promise<Started> => {
+  const server = await startNullServer(() => 0);
+  return { made: { url: `http://127.0.0.1:${server.port}/v1` }, close: async () => server.close() };
+};
+
+serveParent<BareOptions>((options) => {
+  if (options.kind === "fastify") return bareFastify(options);
+  if (options.kind === "streams") return bareStreams(options);
+  return options.kind === "pulses" ? pulses(options) : nothing();
+});

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { Supervisor } from "../../supervision/supervisor.ts";
 import type { FromChild, ToChild, Usage } from "./child-side.ts";
 
-export type BenchChild = {
+export type BenchChild = AsyncDisposable & {
   /** What the child said of itself when it was ready: its address, for instance. */
   readonly made: unknown;
   /** Rejects with the child's own sentence, or when it ended. */
@@ -45,7 +45,7 @@ export const startBenchChild = async (
   try {
     const made = await send("start", options);
     const ask: BenchChild["ask"] = (question) => send("ask", question);
-    return { made, ask, usage: async () => (await send("usage")) as Usage, end };
+    return { made, ask, usage: async () => (await send("usage")) as Usage, end, [Symbol.asyncDispose]: end };
   } catch (error) {
     await end();
     throw error;

@@ -45,26 +45,13 @@ const SERVER = snapshot("server");
 const SESSION = { keyId: "key_bench", orgId: "org_bench", product: "chat", expiresAtS: 1e10, id: "s" } as const;
 const TAKEN = { verdict: "taken", used: 1, window: "2026-01" } as const;
 
-/** What one decision is made about. `null` admits the call; otherwise the refusal that must come out. */
-const CASES: Record<
-  Decision,
-  { route: ReturnType<typeof routeOf>; secret: string; body: unknown; refusal: string | null }
-> = {
-  "runtime-server": { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null, refusal: null },
-  "runtime-session": { route: routeOf("chat.control"), secret: "svc_sess_live_a.b.c", body: {}, refusal: null },
-  "exchange-chat": {
-    route: routeOf("sdk.sessions"),
-    secret: "svc_pk_live_x",
-    body: { product: "chat" },
-    refusal: null,
-  },
-  "exchange-tile": {
-    route: routeOf("sdk.sessions"),
-    secret: "svc_pk_live_x",
-    body: { product: "tile" },
-    refusal: null,
-  },
-  shed: { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null, refusal: "b2b_overloaded" },
+/** What one decision is made about; the calls are admitted, but for `shed`. */
+const CASES: Record<Decision, { route: ReturnType<typeof routeOf>; secret: string; body: unknown }> = {
+  "runtime-server": { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null },
+  "runtime-session": { route: routeOf("chat.control"), secret: "svc_sess_live_a.b.c", body: {} },
+  "exchange-chat": { route: routeOf("sdk.sessions"), secret: "svc_pk_live_x", body: { product: "chat" } },
+  "exchange-tile": { route: routeOf("sdk.sessions"), secret: "svc_pk_live_x", body: { product: "tile" } },
+  shed: { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null },
 };
 
 const answer = (call: Call, { ask }: Ask, body: unknown): void => {
@@ -75,7 +62,8 @@ const answer = (call: Call, { ask }: Ask, body: unknown): void => {
 };
 
 const decide = (decision: Decision, times: number): void => {
-  const { route, secret, body, refusal } = CASES[decision];
+  const { route, secret, body } = CASES[decision];
+  const refusal = decision === "shed" ? "b2b_overloaded" : null;
   const shedder = fixedShedder({ globalInFlight: decision === "shed" ? 0 : 64, orgInFlight: 32 });
   const origin = secret.startsWith("svc_sk") ? null : ORIGIN;
   const head = { readCaller: () => ({ credential: secret, origin, address: "127.0.0.1" }), nowMs: () => NOW_MS };

@@ -84,8 +84,9 @@ describe("the processes of a benchmark", () => {
   });
 
   test("the pulse says every frame when it is due, on one connection after another", async () => {
-    const options = { headers: ["Content-Type", "text/event-stream"], frames, everyMs: 10, port: 0 };
-    const server = await startBenchChild(supervisor, "pulse-process.ts", options);
+    const headers = ["Content-Type", "text/event-stream"];
+    const options: BareOptions = { kind: "pulses", headers, frames, everyMs: 10, port: 0 };
+    const server = await startBenchChild(supervisor, "bare-process.ts", options);
     try {
       for (const _ of [1, 2]) {
         const beganMs = performance.now();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { highestHeld } from "./highest-held.ts";
+import { highestHeld } from "./generators-bench.ts";
 
 test.each([60, 900, 7_777, 90_000])(
   "a ceiling of %i is found within 6 %, from wherever the search begins",

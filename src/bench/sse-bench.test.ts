@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import { streamEvents } from "./stream-events.ts";
+import { streamEvents } from "./sse-bench.ts";
 
 /** A stream whose first event comes a gap after its head. */
 const stream = (startUs: number, gapsUs: number[], more: Partial<CallLine> = {}): CallLine => {
