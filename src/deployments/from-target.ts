@@ -3,7 +3,7 @@
 import { dirname, resolve } from "node:path";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
-import { reachableListener } from "../tools/serving.ts";
+import { reachableListener } from "../tools/link-probe.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
 import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";

@@ -157,7 +157,7 @@ export const startRedisPart = async (options: {
       }
     }
   };
-  const { part, at } = await openPart("limiter", launch, (port, giveUpMs) => redisProbe(HOST, port, giveUpMs));
+  const { part, at } = await openPart("limiter", launch, (port, giveUpMs) => redisProbe(`${HOST}:${port}`, giveUpMs));
   return { part, url: `redis://${HOST}:${at}`, nextArgs };
 };
 

@@ -6,7 +6,7 @@
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { TakeBack } from "../supervision/take-back.ts";
-import { isServing, type Serving } from "../tools/serving.ts";
+import { isServing, type Serving } from "../tools/link-probe.ts";
 import {
   type CallOptions,
   openToxiproxy,

@@ -3,7 +3,7 @@
  * asked for something that they answer in full; of anything else the reaction to a question that it does not understand is
  * compared. A look that is the same before the fault proves nothing.
  */
-import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
+import { httpProbe, type LinkProbe, type LinkSeen, observeLink, redisProbe } from "../tools/link-probe.ts";
 import type { LinkFault } from "./link-faults.ts";
 
 type LinkWatch = {
@@ -24,17 +24,6 @@ const SLOWER_MS = 200;
 
 /** Enough for an answer that a cut after some bytes hits, and that comes in several crumbs. */
 const PINGS = 30;
-const PING = "*1\r\n$4\r\nPING\r\n";
-
-/** Answers with as many lines as it was pinged: `+PONG`, or an error for each where it wants a password. */
-const redisPings = (link: string, giveUpMs: number): LinkProbe => ({
-  ...httpProbe(link, "/", giveUpMs),
-  request: PING.repeat(PINGS),
-  isComplete: (received) => {
-    const text = received.toString("latin1");
-    return /^[+-]/.test(text) && text.split("\r\n").length > PINGS;
-  },
-});
 
 /** `null`: nobody listens there that can be reached from here. `link` is `host:port` of the proxy's listener. */
 export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWatch | null> => {
@@ -45,7 +34,7 @@ export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWat
     isChanged: (now) => now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
   });
   // Redis first: it takes an HTTP request for an attack, while to HTTP a ping is a bad request like others.
-  const pings = redisPings(link, giveUpMs);
+  const pings = redisProbe(link, giveUpMs, PINGS);
   const pinged = await observeLink(pings);
   if (!pinged.connected) return null;
   if (pinged.ended === "complete") return watchWith("redis", pings, pinged);

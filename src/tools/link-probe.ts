@@ -1,9 +1,10 @@
 /**
  * Looks at a link from the client's side, byte by byte: one request over a fresh TCP connection, and what came back and
- * how it ended. An experiment uses it to prove that a fault bites; a client library would hide the difference between a
- * refused, a reset, a silent and a cut connection behind its own retries and errors.
+ * how it ended. A client library would hide the difference between a refused, a reset, a silent and a cut connection behind
+ * its own retries and errors, and with it the proof that a fault bites.
  */
 import { connect, isIP } from "node:net";
+import { isLoopbackHost } from "../contract/loopback.ts";
 
 /** How the exchange ended, as the client sees it. `silent`: neither answer nor end within `giveUpMs`. */
 type LinkEnd = "complete" | "refused" | "reset" | "closed" | "silent";
@@ -33,6 +34,7 @@ const endOf = (code: string | undefined): LinkEnd => {
   return code === "ECONNRESET" || code === "EPIPE" ? "reset" : "closed";
 };
 
+/** Never rejects. */
 export const observeLink = ({ host, port, request, isComplete, giveUpMs }: LinkProbe): Promise<LinkSeen> =>
   new Promise((resolve) => {
     const began = performance.now();
@@ -59,34 +61,81 @@ export const observeLink = ({ host, port, request, isComplete, giveUpMs }: LinkP
       received.push(chunk);
       if (isComplete(Buffer.concat(received))) finish("complete");
     });
-    socket.on("end", () => finish("closed"));
+    for (const end of ["end", "close"] as const) socket.on(end, () => finish("closed"));
     socket.on("error", (error: NodeJS.ErrnoException) => finish(endOf(error.code)));
-    socket.on("close", () => finish("closed"));
   });
 
-/** A GET whose answer is complete when as many bytes as its Content-Length says have come. `link` is `host:port`. */
-export const httpProbe = (link: string, path: string, giveUpMs: number): LinkProbe => {
-  const colon = link.lastIndexOf(":");
-  const host = link.slice(0, colon).replace(/^\[|\]$/g, "");
-  return {
-    host,
-    port: Number(link.slice(colon + 1)),
-    request: `GET ${path} HTTP/1.1\r\nhost: ${link}\r\nconnection: keep-alive\r\n\r\n`,
-    isComplete: (received) => {
-      const text = received.toString("latin1");
-      const head = text.indexOf("\r\n\r\n");
-      if (head < 0) return false;
-      const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
-      return length === undefined ? text.endsWith("0\r\n\r\n") : text.length - head - 4 >= Number(length);
-    },
-    giveUpMs,
-  };
+/** `host:port`, where the host may be an IPv6 address in brackets. */
+const splitAddress = (address: string): { host: string; port: number } => {
+  const colon = address.lastIndexOf(":");
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 };
 
-export const redisProbe = (host: string, port: number, giveUpMs: number): LinkProbe => ({
-  host,
-  port,
-  request: "*1\r\n$4\r\nPING\r\n",
-  isComplete: (received) => received.toString("latin1").endsWith("\r\n"),
+/** A GET whose answer is complete when as many bytes as its Content-Length says have come. `link` is `host:port`. */
+export const httpProbe = (link: string, path: string, giveUpMs: number): LinkProbe => ({
+  ...splitAddress(link),
+  request: `GET ${path} HTTP/1.1\r\nhost: ${link}\r\nconnection: keep-alive\r\n\r\n`,
+  isComplete: (received) => {
+    const text = received.toString("latin1");
+    const head = text.indexOf("\r\n\r\n");
+    if (head < 0) return false;
+    const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
+    return length === undefined ? text.endsWith("0\r\n\r\n") : text.length - head - 4 >= Number(length);
+  },
   giveUpMs,
 });
+
+/** So many pings of Redis: `+PONG` each, or an error for each where it wants a password. */
+export const redisProbe = (link: string, giveUpMs: number, pings = 1): LinkProbe => ({
+  ...splitAddress(link),
+  request: "*1\r\n$4\r\nPING\r\n".repeat(pings),
+  isComplete: (received) => {
+    const text = received.toString("latin1");
+    return /^[+-]/.test(text) && text.split("\r\n").length > pings;
+  },
+  giveUpMs,
+});
+
+/** A listener on every address is reached where toxiproxy's API is. */
+export const reachableListener = (listen: string, apiUrl: string): { host: string; port: number } => {
+  const { host, port } = splitAddress(listen);
+  const isEverywhere = host === "" || host === "0.0.0.0" || host === "::";
+  return { host: isEverywhere ? new URL(apiUrl).hostname.replace(/^\[|\]$/g, "") : host, port };
+};
+
+const CONNECT_MS = 1_000;
+/** Toxiproxy takes a connection before it has one to the other side, and closes it when it gets none. */
+const PASSED_ON_MS = 200;
+
+/** `refuses`: nobody listens. `closes`: it hangs up at once. `unseen`: it cannot be reached from here, so nothing is known. */
+export type Serving = "serves" | "refuses" | "closes" | "unseen";
+
+/** Whether a proxy serves, as a caller of it sees it: it takes a connection, and passes it on. */
+export const isServing = ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
+  const { host, port } = reachableListener(listen, apiUrl);
+  // Loopback of another machine.
+  if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return Promise.resolve("unseen");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, family: isIP(host) || 4 });
+    const finish = (seen: Serving): void => {
+      clearTimeout(timer);
+      socket.removeAllListeners();
+      socket.on("error", () => {});
+      socket.destroy();
+      resolve(seen);
+    };
+    let timer = setTimeout(() => finish("unseen"), CONNECT_MS);
+    let isConnected = false;
+    socket.once("connect", () => {
+      isConnected = true;
+      clearTimeout(timer);
+      timer = setTimeout(() => finish("serves"), PASSED_ON_MS);
+    });
+    socket.once("data", () => finish("serves"));
+    for (const end of ["end", "close"] as const) socket.once(end, () => finish(isConnected ? "closes" : "unseen"));
+    socket.once("error", ({ code }: NodeJS.ErrnoException) => {
+      if (isConnected) finish("closes");
+      else finish(code === "ECONNREFUSED" ? "refuses" : "unseen");
+    });
+  });
+};

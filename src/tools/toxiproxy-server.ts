@@ -1,7 +1,7 @@
 /**
- * Starts a toxiproxy server of our own. It wants a port number, so a free one is picked and the start tried again when
- * another process was quicker. That the server which answers is the one just started is proved by a proxy of a random
- * name in its configuration file: without it a stranger's toxiproxy on the same port would be taken for ours.
+ * Starts a toxiproxy server of our own. It wants a port number, so a free one is picked and the start tried again when another
+ * process was quicker. A proxy of a random name in its configuration file proves that the server which answers is the one just
+ * started: a stranger's toxiproxy on the same port does not know it.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,22 +14,20 @@ import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 /** The command of a proxy that does what toxiproxy does for our faults, where there is no toxiproxy. */
 export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
 
-/** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
-type ServerCommand = {
+type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
+/** `Supervisor.start` has this shape. */
+export type StartChild = (command: {
   name: string;
   command: string;
   args: string[];
   env: Record<string, string>;
   ends: "by-signal";
   endLast: boolean;
-};
-type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
-export type StartChild = (command: ServerCommand) => Promise<ServerChild>;
+}) => Promise<ServerChild>;
 
 export type ToxiproxyServer = {
   toxiproxy: Toxiproxy;
   apiUrl: string;
-  version: string;
   pid: () => number;
   /** Ends it hard and starts it again on the same ports, every link enabled and without toxics: the last way to heal. */
   restart: () => Promise<void>;
@@ -42,18 +40,16 @@ type ServerOptions = {
   start: StartChild;
   /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
   folder?: string;
-  readyMs?: number;
   tries?: number;
 };
 
-/** Resolves to the version once the server answers and knows the mark; throws a sentence when it does not in time. */
-const waitUntilOurs = async (
-  toxiproxy: Toxiproxy,
-  child: ServerChild,
-  mark: string,
-  readyMs: number,
-): Promise<string> => {
-  const until = performance.now() + readyMs;
+/** Until it answers, each try. */
+const READY_MS = 5_000;
+const CALL_MS = 1_000;
+
+/** Resolves once the server answers and knows the mark; throws a sentence when it does not in time. */
+const waitUntilOurs = async (toxiproxy: Toxiproxy, child: ServerChild, mark: string): Promise<void> => {
+  const until = performance.now() + READY_MS;
   let exited = false;
   void child.exited.then(() => {
     exited = true;
@@ -61,12 +57,8 @@ const waitUntilOurs = async (
   let last = "it did not answer";
   while (performance.now() < until && !exited) {
     try {
-      const version = await toxiproxy.version({ callMs: 1_000 });
-      const known = (await toxiproxy.list({ callMs: 1_000 })).some((proxy) => proxy.name === mark);
-      if (known) {
-        await toxiproxy.removeProxy(mark);
-        return version;
-      }
+      const known = await toxiproxy.list({ callMs: CALL_MS });
+      if (known.some(({ name }) => name === mark)) return await toxiproxy.removeProxy(mark);
       last = "another toxiproxy answers on its port";
     } catch (error) {
       last = (error as Error).message;
@@ -74,32 +66,37 @@ const waitUntilOurs = async (
     await pause(20);
   }
   throw new Error(
-    exited ? "it ended at once (its port may have been taken)" : `not ready within ${readyMs} ms: ${last}`,
+    exited ? "it ended at once (its port may have been taken)" : `not ready within ${READY_MS} ms: ${last}`,
   );
 };
 
 type Link = { name: string; listen: string; upstream: string; enabled: boolean };
-type Running = { child: ServerChild; version: string };
 
-const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], options: ServerOptions): Promise<Running> => {
+const startOn = async (
+  port: number,
+  toxiproxy: Toxiproxy,
+  links: Iterable<Link>,
+  { command: [command = "", ...first], start, folder: parent = tmpdir() }: ServerOptions,
+): Promise<ServerChild> => {
   const mark = `floodgate-${randomBytes(6).toString("hex")}`;
-  const folder = await mkdtemp(join(options.folder ?? tmpdir(), "floodgate-toxiproxy-"));
+  const folder = await mkdtemp(join(parent, "floodgate-toxiproxy-"));
   const config = join(folder, "proxies.json");
   let child: ServerChild | undefined;
   try {
     const marked: Link = { name: mark, listen: "127.0.0.1:0", upstream: "127.0.0.1:1", enabled: false };
     await writeFile(config, JSON.stringify([...links, marked]));
-    child = await options.start({
+    child = await start({
       name: "toxiproxy",
-      command: options.command[0] ?? "",
-      args: [...options.command.slice(1), "-host", "127.0.0.1", "-port", String(port), "-config", config],
+      command,
+      args: [...first, "-host", "127.0.0.1", "-port", String(port), "-config", config],
       // At "info" it writes a line for each accepted connection.
       env: { LOG_LEVEL: "error" },
       // Its proxies carry everybody else's links, and its API is needed for healing.
       ends: "by-signal",
       endLast: true,
     });
-    return { child, version: await waitUntilOurs(toxiproxy, child, mark, options.readyMs ?? 5_000) };
+    await waitUntilOurs(toxiproxy, child, mark);
+    return child;
   } catch (error) {
     await child?.stop();
     throw error;
@@ -109,32 +106,32 @@ const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], option
 };
 
 /** The server with its links remembered, so that it can be made anew when it hangs. */
-const serverOf = (first: Running, port: number, toxiproxy: Toxiproxy, options: ServerOptions): ToxiproxyServer => {
+const serverOf = (first: ServerChild, port: number, toxiproxy: Toxiproxy, options: ServerOptions): ToxiproxyServer => {
   const links = new Map<string, Link>();
   let running = first;
   let restarting: Promise<void> | undefined;
-  const remembering: Toxiproxy = {
-    ...toxiproxy,
-    createProxy: async (proxy, call) => {
-      const state = await toxiproxy.createProxy(proxy, call);
-      links.set(state.name, { name: state.name, listen: state.listen, upstream: state.upstream, enabled: true });
-      return state;
-    },
-    removeProxy: async (name, call) => {
-      await toxiproxy.removeProxy(name, call);
-      links.delete(name);
-    },
+  const restart = async (): Promise<void> => {
+    await running.stop();
+    running = await startOn(port, toxiproxy, links.values(), options);
   };
   return {
-    toxiproxy: remembering,
+    toxiproxy: {
+      ...toxiproxy,
+      createProxy: async (proxy, call) => {
+        const state = await toxiproxy.createProxy(proxy, call);
+        const { name, listen, upstream } = state;
+        links.set(name, { name, listen, upstream, enabled: true });
+        return state;
+      },
+      removeProxy: async (name, call) => {
+        await toxiproxy.removeProxy(name, call);
+        links.delete(name);
+      },
+    },
     apiUrl: toxiproxy.apiUrl,
-    version: first.version,
-    pid: () => running.child.pid,
+    pid: () => running.pid,
     restart: () => {
-      restarting ??= (async () => {
-        await running.child.stop();
-        running = await startOn(port, toxiproxy, [...links.values()], options);
-      })().finally(() => {
+      restarting ??= restart().finally(() => {
         restarting = undefined;
       });
       return restarting;
@@ -142,15 +139,16 @@ const serverOf = (first: Running, port: number, toxiproxy: Toxiproxy, options: S
     stop: async () => {
       await restarting?.catch(() => {});
       await toxiproxy.close();
-      await running.child.stop();
+      await running.stop();
     },
   };
 };
 
+/** Throws a sentence when no try worked. */
 export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
   const { command, tries = 3 } = options;
   const troubles = new Set<string>();
-  for (let attempt = 1; attempt <= tries; attempt++) {
+  for (let attempt = 1; attempt <= tries; attempt += 1) {
     const port = await freePort();
     const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
     try {

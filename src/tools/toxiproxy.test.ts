@@ -30,7 +30,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
   const latency: Toxic = { name: "t", stream: "downstream", type: "latency", attributes: { latency: 50, jitter: 0 } };
 
   test("tells its version and has no proxy of its own start left", async () => {
-    expect(rig.server.version).toBe("2.12.0");
+    expect(await rig.server.toxiproxy.version()).toBe("2.12.0");
     const { toxiproxy, stop } = await startForTests(path as string);
     expect(await toxiproxy.list()).toEqual([]);
     await stop();

@@ -10,7 +10,7 @@ import { type Effect, notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
 import { type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
 import type { TargetName } from "../../supervision/undo.ts";
-import { isServing } from "../../tools/serving.ts";
+import { isServing } from "../../tools/link-probe.ts";
 import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
 import { eachProxy, faultsLeftOn, journalsIn, readLeftOpen } from "./left-open.ts";
 
