@@ -8,29 +8,25 @@
 import type { FaultLine } from "../history/line.ts";
 import type { SideEffects, Undo } from "../supervision/undo.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import type { FaultStream } from "./link-faults.ts";
 
-/** The steps. Each may throw, which reads as "no" with a note. The signal ends a step when its time is over. */
+/** A look at something, asked again until it is true or its time is over. One that throws reads as "no", with a note. */
+type Look = (signal: AbortSignal) => Promise<boolean>;
+
 export type ExperimentSteps = {
-  /** Is the target healthy? Asked again until it is, or the deadline has passed. */
-  isSteady: (signal: AbortSignal) => Promise<boolean>;
+  /** Is the target healthy? */
+  isSteady: Look;
   inject: (signal: AbortSignal) => Promise<void>;
   /** Looks THROUGH the broken link; true when the fault shows. */
-  showsEffect: (signal: AbortSignal) => Promise<boolean>;
+  showsEffect: Look;
   /** Whether enough was seen of the fault; absent: its time is all there is to it. Asked when that is over, for twice as long. */
-  isSeenEnough?: (signal: AbortSignal) => Promise<boolean>;
+  isSeenEnough?: Look;
   /** Takes the fault away by all means it has, reads back, and says what it took. Throws when the link is not whole. */
   heal: (signal: AbortSignal) => Promise<string[] | undefined>;
-  hasRecovered: (signal: AbortSignal) => Promise<boolean>;
+  hasRecovered: Look;
 };
 
-export type ExperimentPlan = {
-  stage: string;
-  experiment: string;
-  /** What is broken: `limiter`, `keys`, `edge`. */
-  link: string;
-  fault: string;
-  stream: FaultStream;
+/** What is broken (`limiter`, `keys`, `edge`), how, and how long each part may last. */
+export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> & {
   undo: Undo;
   steps: ExperimentSteps;
   steadyMs: number;
@@ -71,25 +67,19 @@ const STILL = new AbortController().signal;
 
 /** Rejects only when the journal cannot be written, and then nothing was broken. */
 export const runExperiment = async (
-  plan: ExperimentPlan,
+  { steps, pollMs = 20, ...plan }: ExperimentPlan,
   { nowUs, journal, signal = STILL, keepUndo, onLine }: Surroundings,
 ): Promise<{ lines: FaultLine[]; outcome: Outcome }> => {
-  const { steps, pollMs = 20 } = plan;
+  const { stage, experiment, link, fault, stream } = plan;
   const lines: FaultLine[] = [];
   const notes: string[] = [];
   const outcome: Outcome = { steady: false, tookEffect: false, healed: true, recovered: null, stopped: false, notes };
-  const line = (phase: FaultLine["phase"], tookEffect?: boolean): void => {
-    const { stage, experiment, link, fault, stream } = plan;
-    const about = { type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs() } as const;
-    const made: FaultLine = tookEffect === undefined ? about : { ...about, took_effect: tookEffect };
+  const line = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void => {
+    const made: FaultLine = { type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect };
     lines.push(made);
     onLine?.(made);
   };
-  const look = async (
-    what: string,
-    step: (signal: AbortSignal) => Promise<boolean>,
-    forMs: number,
-  ): Promise<boolean> => {
+  const look = async (what: string, step: Look, forMs: number): Promise<boolean> => {
     const { met, lastError } = await waitUntil(step, { forMs, pollMs, signal });
     if (!met && !signal.aborted)
       notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
@@ -104,7 +94,7 @@ export const runExperiment = async (
   outcome.steady = await look("steady state", steps.isSteady, plan.steadyMs);
   if (!outcome.steady || signal.aborted) return finish();
 
-  const id = journal.about({ kind: "fault", name: `${plan.link}.${plan.fault}`, undo: plan.undo });
+  const id = journal.about({ kind: "fault", name: `${link}.${fault}`, undo: plan.undo });
   outcome.healed = false;
   const healOnce = async (): Promise<void> => {
     // Not the run's signal: being asked to stop means heal now, not leave it.
@@ -112,13 +102,13 @@ export const runExperiment = async (
     if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
     journal.undone(id, did.join(", "));
   };
-  const forget = keepUndo?.(`heal ${plan.link}.${plan.fault}`, healOnce);
+  const forget = keepUndo?.(`heal ${link}.${fault}`, healOnce);
   try {
     line("injecting");
     await steps.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
     journal.done(id);
     outcome.tookEffect = await look("effect seen through the link", steps.showsEffect, plan.effectMs);
-    line("injected", outcome.tookEffect);
+    line("injected", { took_effect: outcome.tookEffect });
     // A fault that does not bite is not held: there is nothing to watch.
     if (outcome.tookEffect) {
       await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
@@ -127,7 +117,7 @@ export const runExperiment = async (
     }
   } catch (error) {
     notes.push(`inject: ${(error as Error).message}`);
-    line("injected", false);
+    line("injected", { took_effect: false });
   } finally {
     line("healing");
     try {

@@ -8,7 +8,7 @@ import type { RunItself } from "../supervision/journal.ts";
 import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, isAlive } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
-import type { NamedUndo, PlaneState, TargetName, Undo } from "../supervision/undo.ts";
+import type { NamedUndo, TargetName, Undo } from "../supervision/undo.ts";
 import type { Target } from "../target/target.ts";
 import { isSameTarget } from "../target/target-urls.ts";
 
@@ -27,35 +27,18 @@ export type Known = {
 
 const not = (trouble: string): ByName => ({ trouble, needs: null });
 
-/** How a deployment is called in a sentence. */
-const wordFor = ({ name, base_url }: TargetName): string => name ?? base_url;
-
 const needed = (target: TargetName): ByName => {
-  const was = target.file === undefined ? "" : ` (it was ${target.file})`;
+  const { name, base_url, file } = target;
+  const was = file === undefined ? "" : ` (it was ${file})`;
   const how = "`npx floodgate chaos --heal --target FILE`";
-  return { trouble: `needs the target file of ${wordFor(target)}: ${how}${was}`, needs: target };
-};
-
-const urlOfPlane = ({ control }: Target, { plane, at }: PlaneState): string | undefined =>
-  plane === "api" ? control?.api?.[at] : at === 0 ? (control?.[plane] ?? undefined) : undefined;
-
-const changeOf = (
-  { planes, target: named }: Extract<NamedUndo, { how: "deployment" }>,
-  { target, file }: GivenTarget,
-): ByName => {
-  const found = planes.map((plane) => ({ ...plane, url: urlOfPlane(target, plane) }));
-  const missing = found.find(({ url }) => url === undefined);
-  if (missing !== undefined) return not(`${file} has no control plane ${missing.plane} number ${missing.at + 1}`);
-  return {
-    undo: { how: "deployment", target: named, planes: found.map((plane) => ({ ...plane, url: plane.url ?? "" })) },
-  };
+  return { trouble: `needs the target file of ${name ?? base_url}: ${how}${was}`, needs: target };
 };
 
 /** Of the target file that was given for it. */
 const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: readonly GivenTarget[]): ByName => {
   const its = given.find(({ target }) => isSameTarget(named.target, target));
   if (its === undefined) return needed(named.target);
-  const { faults = {}, toxiproxy } = its.target;
+  const { faults = {}, toxiproxy, control } = its.target;
   switch (named.how) {
     case "command": {
       if (!Object.hasOwn(faults, named.fault)) return not(`${its.file} has no faults["${named.fault}"] any more`);
@@ -66,8 +49,14 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
       if (toxiproxy === undefined || !isNamed) return not(`${its.file} names no proxy "${named.proxy}" any more`);
       return { undo: { ...named, api_url: toxiproxy.api_url } };
     }
-    case "deployment":
-      return changeOf(named, its);
+    case "deployment": {
+      const urls = { api: control?.api ?? [], keys: [control?.keys], limiter: [control?.limiter] };
+      const planes = named.planes.map((state) => ({ ...state, url: urls[state.plane][state.at] ?? "" }));
+      const missing = planes.find(({ url }) => url === "");
+      if (missing !== undefined)
+        return not(`${its.file} has no control plane ${missing.plane} number ${missing.at + 1}`);
+      return { undo: { ...named, planes } };
+    }
   }
 };
 
