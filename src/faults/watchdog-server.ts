@@ -1,10 +1,12 @@
 /** The listener of `chaos --watchdog`: heartbeats in, the state of the lease out. JSON, from programs that have its token. */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
+import { parseJson } from "../contract/envelopes.ts";
 import { whyForeign } from "../contract/private-door.ts";
 import type { Held } from "../deployments/remote-watch.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
@@ -26,7 +28,7 @@ const digest = (text: string): Buffer => createHash("sha256").update(text).diges
 /** Text that may stand in a log as it is. */
 const isName = (value: unknown): value is string => typeof value === "string" && /^[\x20-\x7e]{1,200}$/.test(value);
 
-/** A field that the body has itself; nothing of an object's own prototype. */
+/** A field that the body has itself, and none of an object's own prototype. */
 const field = (body: unknown, name: string): unknown =>
   typeof body === "object" && body !== null && Object.hasOwn(body, name)
     ? (body as Record<string, unknown>)[name]
@@ -39,26 +41,18 @@ const heldOf = (value: unknown): Held | null => {
   return isName(proxy) && fault === undefined && typeof disables === "boolean" ? { proxy, disables } : null;
 };
 
+const EXPECTED = `expected {"holder": NAME, "holds": [{"proxy", "disables"} or {"fault"}]}, at most ${HOLDS_MOST} of them`;
+
 const readBody = async (request: IncomingMessage): Promise<{ holder: string; holds: Held[] }> => {
   let text = "";
   for await (const chunk of request.setEncoding("utf8")) {
     text += chunk;
     if (text.length > BODY_MOST) throw new LeaseRefused(413, `expected at most ${BODY_MOST} characters`);
   }
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // Said below.
-  }
+  const body = parseJson(text);
   const [holder, stated] = [field(body, "holder"), field(body, "holds")];
   const holds = Array.isArray(stated) && stated.length <= HOLDS_MOST ? stated.map(heldOf) : [null];
-  if (!isName(holder) || holds.includes(null)) {
-    throw new LeaseRefused(
-      422,
-      `expected {"holder": NAME, "holds": [{"proxy", "disables"} or {"fault"}]}, at most ${HOLDS_MOST} of them`,
-    );
-  }
+  if (!isName(holder) || holds.includes(null)) throw new LeaseRefused(422, EXPECTED);
   return { holder, holds: holds as Held[] };
 };
 
@@ -73,25 +67,24 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
       if ("fault" in held) {
         return Object.hasOwn(faults, held.fault) ? null : `the watchdog's target file has no faults.${held.fault}`;
       }
-      if (toxiproxy === undefined || !ours.includes(held.proxy)) {
-        return `the watchdog's target file names no proxy "${held.proxy}" under toxiproxy.proxies`;
+      const { proxy } = held;
+      if (toxiproxy === undefined || !ours.includes(proxy)) {
+        return `the watchdog's target file names no proxy "${proxy}" under toxiproxy.proxies`;
       }
       const control = openToxiproxy(toxiproxy.api_url, { callMs: CALL_MS });
-      try {
-        await control.proxy(held.proxy).read();
-        return null;
-      } catch (error) {
-        return `the watchdog cannot reach the proxy "${held.proxy}": ${(error as Error).message}`;
-      } finally {
-        await control.close();
-      }
+      const read = (async () => control.proxy(proxy).read())();
+      return read
+        .then(
+          () => null,
+          (error: Error) => `the watchdog cannot reach the proxy "${proxy}": ${error.message}`,
+        )
+        .finally(() => control.close());
     },
     healOne: async (held: Held): Promise<string> => {
       if ("proxy" in held) {
-        const { proxy, disables } = held;
-        const api_url = toxiproxy?.api_url ?? "";
-        const undo = { how: "heal-proxy", api_url, proxy, disables, target: targetName(target, file) } as const;
-        return TAKE_BACK.proxy(undo, { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS });
+        const about = { api_url: toxiproxy?.api_url ?? "", target: targetName(target, file) };
+        const limits = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS };
+        return TAKE_BACK.proxy({ how: "heal-proxy", ...held, ...about }, limits);
       }
       const commands = faults[held.fault]?.heal ?? [];
       for (const command of commands) {
@@ -102,19 +95,15 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
   };
 };
 
-const answer = (response: ServerResponse, status: number, body: unknown): void => {
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-};
-
-const handle = async (lease: WatchdogLease, request: IncomingMessage, response: ServerResponse): Promise<void> => {
+/** Carries the request out. Throws `LeaseRefused`. */
+const handle = async (lease: WatchdogLease, request: IncomingMessage): Promise<void> => {
   if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
-  if (request.method === "GET") return answer(response, 200, { lease: lease.state() });
+  if (request.method === "GET") return;
   if (request.method !== "PUT" && request.method !== "DELETE")
     throw new LeaseRefused(405, "expected GET, PUT or DELETE");
   const { holder, holds } = await readBody(request);
   if (request.method === "PUT") await lease.beat(holder, holds);
   else await lease.end(holder);
-  answer(response, 200, { lease: lease.state() });
 };
 
 export type WatchdogServer = { url: string; close(): Promise<void> };
@@ -132,27 +121,26 @@ export const startWatchdogServer = async (options: {
   const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
   const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
   const wanted = digest(`Bearer ${token}`);
-  const server: Server = createServer((request, response) => {
-    const foreign = whyForeign(request, door);
-    if (foreign !== null) {
+  const answerTo = async (request: IncomingMessage): Promise<{ status: number; body: unknown }> => {
+    try {
+      const foreign = whyForeign(request, door);
+      if (foreign !== null) throw new LeaseRefused(foreign.status, foreign.error);
+      if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted))
+        throw new LeaseRefused(401, "expected Authorization: Bearer with the watchdog's token");
+      await handle(lease, request);
+      return { status: 200, body: { lease: lease.state() } };
+    } catch (error) {
       request.resume();
-      return answer(response, foreign.status, { error: foreign.error });
+      const { message } = error as Error;
+      return { status: error instanceof LeaseRefused ? error.status : 500, body: { error: message } };
     }
-    if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted)) {
-      request.resume();
-      return answer(response, 401, { error: "expected Authorization: Bearer with the watchdog's token" });
-    }
-    handle(lease, request, response).catch((error: unknown) => {
-      const status = error instanceof LeaseRefused ? error.status : 500;
-      answer(response, status, { error: error instanceof Error ? error.message : String(error) });
-    });
+  };
+  const server = createServer((request, response) => {
+    void answerTo(request).then(({ status, body }) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),
+    );
   });
-  await new Promise<void>((listening, failed) => {
-    server.once("error", failed).listen(port, host, () => {
-      server.off("error", failed);
-      listening();
-    });
-  });
+  await once(server.listen(port, host), "listening");
   const { address, family, port: own } = server.address() as AddressInfo;
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${own}`,
