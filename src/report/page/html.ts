@@ -44,28 +44,21 @@ const banner = (run: RunDocument): Markup => {
 <p class="lead">${run.verdict === "pass" ? whyOf(run) : leadOf(run)}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
 };
 
-const tile = (href: string, big: string, small: Markup): Markup =>
-  html`<div class="tile"><a class="big" href="#${href}">${big}</a><span class="small">${small}</span></div>`;
-
 /** Each figure leads to what it is made of, each word to its definition. */
 const tiles = (run: RunDocument): Markup => {
   const counts = countByVerdict(run.claims);
   const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
-  const where = {
-    fail: "claims-fail",
-    inconclusive: "claims-inconclusive",
-    skipped: "claims-skipped",
-    pass: "claims-pass",
-  };
+  const tile = (href: string | null, big: string | Markup, [id, word]: readonly [string, string]): Markup =>
+    html`<div class="tile">${href === null ? html`<span class="big">${big}</span>` : html`<a class="big" href="#${href}">${big}</a>`}<span class="small">${defined(id, word)}</span></div>`;
   const verdicts = VERDICTS.map((verdict) => {
-    const big = html`${sign(verdict, 20)} ${counts[verdict]}`;
-    return html`<div class="tile">${counts[verdict] === 0 ? html`<span class="big">${big}</span>` : html`<a class="big" href="#${where[verdict]}">${big}</a>`}<span class="small">${defined(verdict, verdict)}</span></div>`;
+    const href = counts[verdict] === 0 ? null : `claims-${verdict}`;
+    return tile(href, html`${sign(verdict, 20)} ${counts[verdict]}`, [verdict, verdict]);
   });
   const sent = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
   const others = [
-    tile("stages", count(sent), defined("calls", "calls")),
-    tile("not-judged", `${seen} of ${all}`, defined("outcomes", "outcomes seen")),
-    tile("environment", duration(run.duration_ms), defined("duration", "duration")),
+    tile("stages", count(sent), ["calls", "calls"]),
+    tile("not-judged", `${seen} of ${all}`, ["outcomes", "outcomes seen"]),
+    tile("environment", duration(run.duration_ms), ["duration", "duration"]),
   ];
   return html`<div class="tiles">${verdicts}${others}</div>`;
 };
@@ -122,13 +115,11 @@ const DETAILS: readonly Detail[] = [
 ];
 
 /** What is coarser or left out, so that a reader knows what to look for elsewhere; `null` of the finest. */
-const noteOf = ({ folded }: Detail, isFinest: boolean): string | null => {
-  const without = `first events, gaps, CPU, percentiles and organizations`;
-  const left = `; stages that start folded have no charts of ${folded === "least" ? "the generator, " : ""}${without}`;
-  const coarser = "bins of long stages are longer, and their tables have fewer rows";
-  return isFinest
-    ? null
-    : `To keep this page small, ${coarser}${folded === "all" ? "" : left}. series.json has all of it.`;
+const noteOf = (detail: Detail): string | null => {
+  if (detail === DETAILS[0]) return null;
+  const generator = detail.folded === "least" ? "the generator, " : "";
+  const left = `; stages that start folded have no charts of ${generator}first events, gaps, CPU, percentiles and organizations`;
+  return `To keep this page small, bins of long stages are longer, and their tables have fewer rows${detail.folded === "all" ? "" : left}. series.json has all of it.`;
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
@@ -142,7 +133,7 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
   let text = "";
   for (let i = 0; i < DETAILS.length; ) {
     const detail = DETAILS[i] as Detail;
-    const charts = chartsSection(run, series, detail, noteOf(detail, i === 0));
+    const charts = chartsSection(run, series, detail, noteOf(detail));
     text = page(run, { charts, first, chartOf }, earlier);
     const bytes = utf8Bytes(text);
     const most = bytesMost(drawn.length);
