@@ -1,7 +1,7 @@
 /** One stage as a picture for a README: an SVG without a style, light or dark, because it does not know the theme of the page. */
 import { scaleLinear } from "d3-scale";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
-import { courseOf, stepPath } from "./charts/course.ts";
+import { chartSeriesOf, stepPath } from "./charts/chart-series.ts";
 import { WIDTH } from "./charts/frame.ts";
 import { type Layer, layerAreas } from "./charts/layers.ts";
 import { timeTicks } from "./charts/over-time.ts";
@@ -42,15 +42,15 @@ const busiest = ({ stages }: Series): StageSeries => {
 
 /** A whole SVG document. Throws `RangeError` where the run has no stage. */
 export const pictureOf = (series: Series, theme: Theme): string => {
-  const course = courseOf(busiest(series), DETAIL);
-  const { binS, bands } = course;
-  const offered = course.series.offered.map((n) => n / binS);
+  const stage = chartSeriesOf(busiest(series), DETAIL);
+  const { binS, bands } = stage;
+  const offered = stage.series.offered.map((n) => n / binS);
   const y = scaleLinear([0, Math.max(...offered)], [HEIGHT, 0]).nice(4);
   const colour = ({ kind }: Layer): string => theme.kinds[kind] ?? theme.muted;
-  const areas = layerAreas(course, y, HEIGHT);
+  const areas = layerAreas(stage, y, HEIGHT);
   const shapes = areas.map(({ layer, d }) => html`<path fill="${colour(layer)}" d="${d}"/>`);
   const layers = areas.map(({ layer }) => layer).reverse();
-  const xOf = (s: number): number => (Math.min(Math.max(0, s), course.spanS) / course.spanS) * WIDTH;
+  const xOf = (s: number): number => (Math.min(Math.max(0, s), stage.spanS) / stage.spanS) * WIDTH;
   const faults = bands.map(
     ({ fromS, toS, name }) =>
       html`<rect x="${xOf(fromS).toFixed(1)}" width="${(xOf(toS) - xOf(fromS)).toFixed(1)}" height="${HEIGHT}" fill="${theme.band}" fill-opacity=".12"/><text x="${xOf(fromS).toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`,
@@ -60,7 +60,7 @@ export const pictureOf = (series: Series, theme: Theme): string => {
     ({ at, text }) =>
       html`<path stroke="${theme.line}" d="M0 ${at}h${WIDTH}"/><text x="-8" y="${at + 4}" text-anchor="end">${text}</text>`,
   );
-  const times = timeTicks(course).map(
+  const times = timeTicks(stage).map(
     ({ at, text }) => html`<text x="${(at * WIDTH).toFixed(1)}" y="${HEIGHT + 18}" text-anchor="middle">${text}</text>`,
   );
   let x = 0;
@@ -75,10 +75,10 @@ export const pictureOf = (series: Series, theme: Theme): string => {
       key(html`<rect y="-11" width="14" height="12" rx="2" fill="${colour(layer)}"/>`, layer.name),
     ),
   ];
-  const words = `Calls a second over ${figure(course.spanS)} s: offered, ${layers.map(({ name }) => name).join(", ")}; ${bands.map(({ name }) => name).join(", ")} as a band.`;
+  const words = `Calls a second over ${figure(stage.spanS)} s: offered, ${layers.map(({ name }) => name).join(", ")}; ${bands.map(({ name }) => name).join(", ")} as a band.`;
   return html`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" role="img" aria-label="${words}" font-family="system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif" font-size="13" fill="${theme.muted}">
 <g transform="translate(${LEFT} 20)">${keys}</g><text x="${LEFT - 8}" y="${TOP - 24}" text-anchor="end">calls/s</text>
-<g transform="translate(${LEFT} ${TOP})">${scale}${shapes}${faults}<path fill="none" stroke="${theme.text}" stroke-width="1.6" d="${stepPath(course, offered, y)}"/>${times}</g>
+<g transform="translate(${LEFT} ${TOP})">${scale}${shapes}${faults}<path fill="none" stroke="${theme.text}" stroke-width="1.6" d="${stepPath(stage, offered, y)}"/>${times}</g>
 </svg>
 `.text;
 };

@@ -7,15 +7,15 @@ import { HOSTILE } from "../hostile-text.fixture.ts";
 import { madeClaim, madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
-import { courseOf } from "./course.ts";
-import { courseOfFault } from "./faults.ts";
+import { chartSeriesOf } from "./chart-series.ts";
+import { faultEffect } from "./faults.ts";
 import { layersOf } from "./layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
 import { quantileOverTime } from "./quantile-line.ts";
 import { inFlightByCallers, loadChart } from "./stage-charts.ts";
 
 const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;
-const courseFrom = (series: Series) => courseOf(series.stages[0]!, DETAIL);
+const stageFrom = (series: Series) => chartSeriesOf(series.stages[0]!, DETAIL);
 
 /** Without the one script, whose text is pinned by its hash. */
 const pageOf = (series: Series, run = madeRun()): string =>
@@ -23,18 +23,18 @@ const pageOf = (series: Series, run = madeRun()): string =>
 
 describe("charts of a stage", () => {
   test("layers add up to what was offered, in every bin and in the table", () => {
-    const course = courseFrom(madeSeries());
-    const layers = layersOf(course.series);
-    expect(course.series.offered.map((_, i) => sumOf(layers.map(({ counts }) => counts[i]!)))).toEqual(
-      course.series.offered,
+    const stage = stageFrom(madeSeries());
+    const layers = layersOf(stage.series);
+    expect(stage.series.offered.map((_, i) => sumOf(layers.map(({ counts }) => counts[i]!)))).toEqual(
+      stage.series.offered,
     );
-    for (const [, offered, ...parts] of loadChart(course, "x").table.rows)
+    for (const [, offered, ...parts] of loadChart(stage, "x").table.rows)
       expect(sumOf(parts as number[])).toBe(offered);
-    expect(sumOf(loadChart(course, "x").table.rows.map(([, offered]) => offered as number))).toBe(1_200);
+    expect(sumOf(loadChart(stage, "x").table.rows.map(([, offered]) => offered as number))).toBe(1_200);
   });
 
   test("a caption says where shedding begins, by what and how much", () => {
-    const { finding } = loadChart(courseFrom(madeSeries()), "x");
+    const { finding } = loadChart(stageFrom(madeSeries()), "x");
     expect(finding).toMatch(
       /^429 b2b_overloaded begins at \d+\/s offered, 4\.[5-9] s in; from then on 49\.5 % of the calls are shed/,
     );
@@ -42,7 +42,7 @@ describe("charts of a stage", () => {
 
   test("a fault is told by its times: seen, healed, recovered", () => {
     const series = madeSeries({ withFault: true, calls: 1_000 });
-    const fault = courseOfFault(courseFrom(series))!;
+    const fault = faultEffect(stageFrom(series))!;
     expect(fault.outcomes).toEqual(["429 limiter_unavailable"]);
     expect(fault.detectedAfterS).toBeLessThanOrEqual(0.25);
     expect(fault.healedAfterS).toBeCloseTo(0.05, 2);
@@ -53,7 +53,7 @@ describe("charts of a stage", () => {
     never.stages[0]!.by_outcome["429 limiter_unavailable"] = bins.map((n, i) =>
       i > bins.length * 0.6 ? Math.max(1, n) : n,
     );
-    expect(courseOfFault(courseFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
+    expect(faultEffect(stageFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
   });
 
   test("a call that was due before the fault and met it does not make its refusal a usual one", () => {
@@ -62,18 +62,18 @@ describe("charts of a stage", () => {
     const refusals = stage.by_outcome["429 limiter_unavailable"]!;
     const asked = stage.events.find(({ name }) => name === "injecting" || name === "injected")!;
     refusals[Math.floor((asked.at_ms - stage.from_ms) / stage.bin_ms) - 1] = 1;
-    expect(courseOfFault(courseFrom(series))!.outcomes).toEqual(["429 limiter_unavailable"]);
+    expect(faultEffect(stageFrom(series))!.outcomes).toEqual(["429 limiter_unavailable"]);
   });
 
   test("an allowance that is used up beside a fault is neither its effect nor a lack of recovery", () => {
     const series = madeSeries({ withFault: true, calls: 1_000 });
     const stage = series.stages[0]!;
-    const before = courseOfFault(courseFrom(series))!;
+    const before = faultEffect(stageFrom(series))!;
     const last = stage.offered.length - 1;
     stage.by_outcome["429 map_load_hard_stop"] = stage.offered.map((_, i) => (i > last - 4 ? 1 : 0));
-    expect(courseOfFault(courseFrom(series))).toEqual(before);
+    expect(faultEffect(stageFrom(series))).toEqual(before);
     stage.by_outcome["401"] = stage.by_outcome["429 map_load_hard_stop"]!;
-    expect(courseOfFault(courseFrom(series))!.sentence).toContain("the stage ended before calls ended as before");
+    expect(faultEffect(stageFrom(series))!.sentence).toContain("the stage ended before calls ended as before");
   });
 
   test("each refusal has a layer of its own while there are few, and what comes rarely is together where there are many", () => {
@@ -101,9 +101,9 @@ describe("charts of a stage", () => {
   });
 
   test("calls under way are those that started and did not end yet", () => {
-    const course = courseFrom(madeSeries());
-    expect(inFlightByCallers(course).at(-1)).toBe(0);
-    expect(Math.max(...inFlightByCallers(course))).toBeGreaterThan(3);
+    const stage = stageFrom(madeSeries());
+    expect(inFlightByCallers(stage).at(-1)).toBe(0);
+    expect(Math.max(...inFlightByCallers(stage))).toBeGreaterThan(3);
   });
 
   test("a quantile stands only where at least five calls lie above it, and breaks where nothing is", () => {

@@ -5,7 +5,7 @@ import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { VERDICTS } from "../claim-order.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
-import { type Course, courseOf, type Detail } from "./course.ts";
+import { type ChartSeries, chartSeriesOf, type Detail } from "./chart-series.ts";
 import { faultFacts } from "./faults.ts";
 import type { FoundCapacity } from "./found-charts.ts";
 import { type Chart, chartFigure, figuresOverTime } from "./frame.ts";
@@ -30,28 +30,28 @@ const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
 const OPEN = html` open`;
 
 /** A block of charts that share a cursor and a zoom, with what stands before and after them. */
-export const courseBlock = (
+export const chartsBlock = (
   { id, name, calls, isOpen }: { id: string; name: string; calls: number; isOpen: boolean },
-  course: Course,
+  stage: ChartSeries,
   overTime: readonly Chart[],
   [before, after]: readonly [Markup | null, Markup | null],
 ): Markup => {
-  const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
-  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
+  const width = `Bins of ${milliseconds(stage.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
+  return html`<details class="course" id="${id}" data-span="${stage.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(stage.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
 <p class="small muted">${width}</p>${before}${figuresOverTime(overTime)}${after}</details>`;
 };
 
 const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: string, isOpen: boolean): Markup => {
   const own = isOpen ? openDetail(detail) : detail;
-  const course = courseOf(whole, own);
-  const { overTime, others, said } = chartsOfStage(course, run.claims, id, own.folded);
+  const stage = chartSeriesOf(whole, own);
+  const { overTime, others, said } = chartsOfStage(stage, run.claims, id, own.folded);
   const sentences = said.map(
     ({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`,
   );
   const beside = html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`;
   const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered) };
   const after = html`${sentences}${others.length === 0 ? null : beside}`;
-  return courseBlock(about, course, overTime, [faultFacts(course, run), after]);
+  return chartsBlock(about, stage, overTime, [faultFacts(stage, run), after]);
 };
 
 /** The worst verdict of the claims that must hold in a stage; `null` where it has none. */

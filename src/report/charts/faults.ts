@@ -8,9 +8,9 @@ import { sumOf } from "../../history/series.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
 import { count, counted, milliseconds } from "../figures.ts";
 import { facts, type Markup } from "../page/markup.ts";
-import type { Course } from "./course.ts";
+import type { ChartSeries } from "./chart-series.ts";
 
-type FaultCourse = {
+type FaultEffect = {
   experiment: string;
   /**
    * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended
@@ -38,7 +38,7 @@ const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop
 const span = (s: number): string => milliseconds(s * 1000);
 
 /** Of the first fault of a stage; `null` where there was none. */
-export const courseOfFault = ({ fine: series }: Course): FaultCourse | null => {
+export const faultEffect = ({ fine: series }: ChartSeries): FaultEffect | null => {
   const binS = series.bin_ms / 1000;
   const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
   const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
@@ -71,7 +71,7 @@ export const courseOfFault = ({ fine: series }: Course): FaultCourse | null => {
 };
 
 /** `isOpen`: the last calls of the stage still ended otherwise. */
-const sentenceOf = (found: Omit<FaultCourse, "sentence">, tookEffect: boolean, isOpen: boolean): string => {
+const sentenceOf = (found: Omit<FaultEffect, "sentence">, tookEffect: boolean, isOpen: boolean): string => {
   const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
   if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
   const heal = healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${span(healedAfterS)}`;
@@ -86,21 +86,21 @@ const sentenceOf = (found: Omit<FaultCourse, "sentence">, tookEffect: boolean, i
 };
 
 /** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
-export const faultFacts = (course: Course, run: RunDocument): Markup | null => {
-  const fault = courseOfFault(course);
+export const faultFacts = (stage: ChartSeries, run: RunDocument): Markup | null => {
+  const fault = faultEffect(stage);
   if (fault === null) return null;
-  const { stage } = course.series;
+  const name = stage.series.stage;
   const { detectedAfterS: detectedS, healedAfterS: healedS } = fault;
   return facts("", [
     ["to detect", detectedS === null ? "callers saw nothing" : `within ${span(detectedS)}`],
     ["to heal", healedS === null ? "not confirmed" : span(healedS)],
     ["to recover", recoveryText(fault)],
-    ["the fault met", metText(run, stage)],
-    ["sums", sumsText(run, stage)],
+    ["the fault met", metText(run, name)],
+    ["sums", sumsText(run, name)],
   ]);
 };
 
-const recoveryText = ({ calls, binS, recoveredAfterS }: FaultCourse): string => {
+const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => {
   if (recoveredAfterS === null) return "not known";
   if (calls === 0) return "callers saw nothing";
   return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;

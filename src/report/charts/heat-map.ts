@@ -12,7 +12,7 @@ import {
 } from "../../history/statistics/log-buckets.ts";
 import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { type Course, stepPath, xOf } from "./course.ts";
+import { type ChartSeries, stepPath, xOf } from "./chart-series.ts";
 import { type Hue, swatch } from "./fills.ts";
 import { type Chart, WIDTH } from "./frame.ts";
 import { logarithmic, overTime } from "./over-time.ts";
@@ -116,17 +116,22 @@ const findingOf = ({ one, more, limits }: HeatMap, all: SparseBuckets): string =
   return `${figures}${said}${more === undefined ? "" : ` ${more}`}`;
 };
 
-const grey = (course: Course, doubted: readonly boolean[], height: number): Markup[] =>
+const grey = (stage: ChartSeries, doubted: readonly boolean[], height: number): Markup[] =>
   doubted.flatMap((isLate, i) =>
     isLate
       ? [
-          html`<rect class="doubt" fill="#8883" stroke="none" x="${xOf(course, i * course.binS)}" width="${(WIDTH / course.bins).toFixed(2)}" height="${height}"/>`,
+          html`<rect class="doubt" fill="#8883" stroke="none" x="${xOf(stage, i * stage.binS)}" width="${(WIDTH / stage.bins).toFixed(2)}" height="${height}"/>`,
         ]
       : [],
   );
 
 /** `null` where nothing was counted. `doubted`: bins in which the generator itself was late, drawn grey. */
-export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: readonly boolean[]): Chart | null => {
+export const heatMap = (
+  stage: ChartSeries,
+  stageId: string,
+  map: HeatMap,
+  doubted: readonly boolean[],
+): Chart | null => {
   const { buckets, name: own, title, one, hue, limits, height } = map;
   const all = mergeSparse(buckets);
   if (all.length === 0) return null;
@@ -136,20 +141,20 @@ export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: 
   ) as [number, number];
   const scale = logarithmic(height, lowMs, highMs);
   const lines = LINES.map(([text, p, shape]) => {
-    const path = stepPath(course, quantileOverTime(buckets, p), scale.y);
+    const path = stepPath(stage, quantileOverTime(buckets, p), scale.y);
     return { text, shape, path, halo: true as const };
   });
   const drawn = lines.filter(({ path }) => path !== "").map(({ text }) => text);
-  const rows = mergedOf(buckets, course.binsInRow);
+  const rows = mergedOf(buckets, stage.binsInRow);
   const column = (name: string, of: (row: SparseBuckets) => number | null) =>
     [name, rows.map(of).map((ms) => ms && milliseconds(ms))] as const;
-  return overTime(course, {
+  return overTime(stage, {
     id: `${stageId}-${own}`,
     title,
     finding: findingOf(map, all),
-    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${one}s took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
+    description: `A map over ${seconds(stage.spanS)}: the stronger the colour of a cell, the more ${one}s took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
     scale,
-    under: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}`,
+    under: html`${grey(stage, doubted, height)}${cellPaths(cells, height, hue)}`,
     lines,
     limits: limits.filter(({ ms }) => ms >= lowMs && ms <= highMs).map(({ ms, text }) => ({ at: ms, text })),
     keys: [

@@ -3,7 +3,7 @@ import { outcomeOf } from "../../contract/refusals.ts";
 import { type StageSeries, sumOf } from "../../history/series.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { areaPath, type Course } from "./course.ts";
+import { areaPath, type ChartSeries } from "./chart-series.ts";
 import { fillOf } from "./fills.ts";
 
 export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };
@@ -59,17 +59,17 @@ export const layersOf = ({ by_outcome, offered }: StageSeries): Layer[] => {
  * the outlines are needed.
  */
 export const layerAreas = (
-  course: Course,
+  stage: ChartSeries,
   y: (perS: number) => number,
   height: number,
 ): { layer: Layer; d: string }[] => {
-  const under = course.series.offered.map(() => 0);
-  const areas = layersOf(course.series).map((layer) => {
+  const under = stage.series.offered.map(() => 0);
+  const areas = layersOf(stage.series).map((layer) => {
     const tops = layer.counts.map((n, i) => {
       under[i] = (under[i] as number) + n;
-      return n === 0 ? null : (under[i] as number) / course.binS;
+      return n === 0 ? null : (under[i] as number) / stage.binS;
     });
-    return { layer, d: areaPath(course, tops, y, height) };
+    return { layer, d: areaPath(stage, tops, y, height) };
   });
   return areas.reverse();
 };

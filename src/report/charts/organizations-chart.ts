@@ -3,7 +3,7 @@ import { sumOf } from "../../history/series.ts";
 import { jainIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { count, counted, figure, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
-import type { Course } from "./course.ts";
+import type { ChartSeries } from "./chart-series.ts";
 import { type Chart, dot, inFrame, percent, spread, type Tick, WIDTH } from "./frame.ts";
 
 const ROW = 20;
@@ -12,7 +12,7 @@ const NAME_MOST = 15;
 
 type Row = { org: string; offered: number; answered: number; shed: number };
 
-const rowsOf = ({ series }: Course): Row[] =>
+const rowsOf = ({ series }: ChartSeries): Row[] =>
   Object.entries(series.by_organization)
     .filter(([org]) => org !== "-")
     .map(([org, { offered, answered, shed }]) => ({
@@ -45,8 +45,8 @@ const findingOf = (rows: readonly Row[]): string => {
 };
 
 /** `null` where there are fewer than two organizations. */
-export const organizationsChart = (course: Course, id: string): Chart | null => {
-  const rows = rowsOf(course);
+export const organizationsChart = (stage: ChartSeries, id: string): Chart | null => {
+  const rows = rowsOf(stage);
   if (rows.length < 2) return null;
   const shown = rows.length > ROWS_MOST ? [...rows.slice(0, ROWS_MOST / 2), ...rows.slice(-ROWS_MOST / 2)] : rows;
   const height = shown.length * ROW;

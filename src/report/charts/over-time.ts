@@ -2,7 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { type Course, rowTimes, xOf } from "./course.ts";
+import { type ChartSeries, rowTimes, xOf } from "./chart-series.ts";
 import { type LineShape, swatch } from "./fills.ts";
 import { type Cell, type Chart, inFrame, type Key, percent, type Tick, WIDTH } from "./frame.ts";
 
@@ -61,7 +61,7 @@ const TIME_TICKS = 6;
 /** From here on times are written in minutes. */
 const MINUTES_FROM_S = 120;
 
-export const timeTicks = ({ spanS }: Course): Tick[] => {
+export const timeTicks = ({ spanS }: ChartSeries): Tick[] => {
   const [unitS, unit] = spanS >= MINUTES_FROM_S ? [60, "min"] : [1, "s"];
   return scaleLinear([0, spanS / unitS], [0, 1])
     .ticks(TIME_TICKS)
@@ -70,14 +70,14 @@ export const timeTicks = ({ spanS }: Course): Tick[] => {
 };
 
 /** Bands of faults behind what is drawn: filled where the fault took effect, an empty dashed frame where it did not. */
-export const bandShapes = (course: Course, height: number): Markup[] => [
-  ...course.bands.map(({ fromS, toS, tookEffect, name }) => {
-    const x = xOf(course, Math.max(0, fromS));
-    const width = Math.max(1, xOf(course, Math.min(course.spanS, toS)) - x).toFixed(1);
+export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
+  ...stage.bands.map(({ fromS, toS, tookEffect, name }) => {
+    const x = xOf(stage, Math.max(0, fromS));
+    const width = Math.max(1, xOf(stage, Math.min(stage.spanS, toS)) - x).toFixed(1);
     return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" width="${width}" height="${height}"><title>${name}</title></rect>`;
   }),
-  ...course.marks.map(
-    ({ atS, name }) => html`<path class="mark" d="M${xOf(course, atS)} 0V${height}"><title>${name}</title></path>`,
+  ...stage.marks.map(
+    ({ atS, name }) => html`<path class="mark" d="M${xOf(stage, atS)} 0V${height}"><title>${name}</title></path>`,
   ),
 ];
 
@@ -85,7 +85,7 @@ export const bandShapes = (course: Course, height: number): Markup[] => [
 const NAME_ROOM = 0.25;
 
 /** Names of bands and marks, above the drawing. */
-const bandLabels = ({ bands, marks, spanS }: Course): Markup[] => {
+const bandLabels = ({ bands, marks, spanS }: ChartSeries): Markup[] => {
   const names = [
     ...bands.map(({ fromS, name, tookEffect }) => ({ s: fromS, text: `${name}${tookEffect ? "" : ", no effect"}` })),
     ...marks.map(({ atS, name }) => ({ s: atS, text: name })),
@@ -112,11 +112,11 @@ type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit">
   lines: readonly Line[];
   limits?: readonly Limit[];
   keys?: readonly Key[];
-  /** A cell for each row of the course. */
+  /** A cell for each row of the stage. */
   columns: readonly (readonly [name: string, cells: readonly Cell[]])[];
 };
 
-export const overTime = (course: Course, spec: OverTime): Chart => {
+export const overTime = (stage: ChartSeries, spec: OverTime): Chart => {
   const { scale, under, limits = [], keys = [], columns, lines: all, ...about } = spec;
   const { y, height } = scale;
   const lines = all.filter(({ path }) => path !== "");
@@ -134,15 +134,15 @@ export const overTime = (course: Course, spec: OverTime): Chart => {
     ...about,
     height,
     isOverTime: true,
-    across: timeTicks(course),
+    across: timeTicks(stage),
     up: scale.ticks,
-    drawn: html`${under ?? null}${bandShapes(course, height)}${limitLines}${paths}`,
-    labels: html`${bandLabels(course)}${limitNames}`,
+    drawn: html`${under ?? null}${bandShapes(stage, height)}${limitLines}${paths}`,
+    labels: html`${bandLabels(stage)}${limitNames}`,
     keys: [...lines.map(({ shape, text }) => ({ swatch: swatch(shape), text })), ...keys],
     table: {
       head: ["from", ...columns.map(([name]) => name)],
-      rows: rowTimes(course).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),
-      rowS: course.binS * course.binsInRow,
+      rows: rowTimes(stage).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),
+      rowS: stage.binS * stage.binsInRow,
     },
   };
 };

@@ -2,50 +2,55 @@
 import { sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { count, milliseconds, share } from "../figures.ts";
-import { type Course, rowTimes, stepPath } from "./course.ts";
+import { type ChartSeries, rowTimes, stepPath } from "./chart-series.ts";
 import type { Chart } from "./frame.ts";
 import { countsOf } from "./layers.ts";
 import { type Line, linear, logarithmic, overTime, type Scale } from "./over-time.ts";
 import { percentilePlot } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
 
-type Side = { name: string; course: Course };
+type Side = { name: string; stage: ChartSeries };
 export type Sides = readonly [Side, Side];
 
 const SHAPES = ["line gauges", "line callers"] as const;
 const HEIGHT = 150;
 
 /** The axis that both fit on, without the faults of one of them. */
-export const sharedAxis = ([a, b]: Sides): Course => ({
-  ...(a.course.spanS >= b.course.spanS ? a.course : b.course),
+export const sharedAxis = ([a, b]: Sides): ChartSeries => ({
+  ...(a.stage.spanS >= b.stage.spanS ? a.stage : b.stage),
   bands: [],
   marks: [],
 });
 
 /** A line of each side on the axis of both; it ends where its run does. */
-const linesOf = (sides: Sides, axis: Course, values: readonly (readonly (number | null)[])[], { y }: Scale): Line[] =>
-  sides.map(({ name, course }, i) => ({
+const linesOf = (
+  sides: Sides,
+  axis: ChartSeries,
+  values: readonly (readonly (number | null)[])[],
+  { y }: Scale,
+): Line[] =>
+  sides.map(({ name, stage }, i) => ({
     text: name,
     shape: SHAPES[i] ?? "line callers",
-    path: stepPath({ ...course, spanS: axis.spanS }, [...(values[i] ?? []), null], y),
+    path: stepPath({ ...stage, spanS: axis.spanS }, [...(values[i] ?? []), null], y),
   }));
 
 /** Values of one side, put into the rows of the table of both; its bins may be of another width. */
-const inRows = <T>(axis: Course, { course }: Side, values: readonly T[]): T[][] => {
+const inRows = <T>(axis: ChartSeries, { stage }: Side, values: readonly T[]): T[][] => {
   const rows: T[][] = rowTimes(axis).map(() => []);
   for (const [i, value] of values.entries()) {
-    rows[Math.floor((i * course.binS + 1e-6) / (axis.binS * axis.binsInRow))]?.push(value);
+    rows[Math.floor((i * stage.binS + 1e-6) / (axis.binS * axis.binsInRow))]?.push(value);
   }
   return rows;
 };
 
 const answeredChart = (sides: Sides, id: string): Chart => {
   const axis = sharedAxis(sides);
-  const rates = sides.map(({ course }) => countsOf(course.series, "answered").map((n) => n / course.binS));
+  const rates = sides.map(({ stage }) => countsOf(stage.series, "answered").map((n) => n / stage.binS));
   const scale = linear(HEIGHT, Math.max(1, ...rates.flat()), 4);
   const said = sides.map(
-    ({ name, course }) =>
-      `the ${name} run answered ${share(sumOf(countsOf(course.series, "answered")), sumOf(course.series.offered))} of ${count(sumOf(course.series.offered))} calls`,
+    ({ name, stage }) =>
+      `the ${name} run answered ${share(sumOf(countsOf(stage.series, "answered")), sumOf(stage.series.offered))} of ${count(sumOf(stage.series.offered))} calls`,
   );
   return overTime(axis, {
     id,
@@ -57,7 +62,7 @@ const answeredChart = (sides: Sides, id: string): Chart => {
     lines: linesOf(sides, axis, rates, scale),
     columns: sides.map((side) => [
       `answered in ${side.name}`,
-      inRows(axis, side, countsOf(side.course.series, "answered")).map(sumOf),
+      inRows(axis, side, countsOf(side.stage.series, "answered")).map(sumOf),
     ]),
   });
 };
@@ -65,12 +70,12 @@ const answeredChart = (sides: Sides, id: string): Chart => {
 /** `null` where no run has enough answers for a median. */
 const medianChart = (sides: Sides, id: string): Chart | null => {
   const axis = sharedAxis(sides);
-  const medians = sides.map(({ course }) => quantileOverTime(course.series.latency, 0.5));
+  const medians = sides.map(({ stage }) => quantileOverTime(stage.series.latency, 0.5));
   const all = medians.flat().filter((ms) => ms !== null);
   if (all.length === 0) return null;
   const scale = logarithmic(HEIGHT, Math.min(...all) * 0.9, Math.max(...all) * 1.1);
-  const said = sides.map(({ name, course }) => {
-    const p50 = quantileMs(mergeSparse(course.series.latency), 0.5);
+  const said = sides.map(({ name, stage }) => {
+    const p50 = quantileMs(mergeSparse(stage.series.latency), 0.5);
     return p50 === null ? `${name}: no answers` : `${name} ${milliseconds(p50)}`;
   });
   return overTime(axis, {
@@ -81,16 +86,16 @@ const medianChart = (sides: Sides, id: string): Chart | null => {
     scale,
     lines: linesOf(sides, axis, medians, scale),
     columns: sides.map((side) => {
-      const rows = inRows(axis, side, side.course.series.latency).map(mergeSparse);
+      const rows = inRows(axis, side, side.stage.series.latency).map(mergeSparse);
       return [`p50 in ${side.name}`, rows.map((row) => quantileIfEnough(row, 0.5)).map((ms) => ms && milliseconds(ms))];
     }),
   });
 };
 
 const percentiles = (sides: Sides, id: string): Chart | null => {
-  const curves = sides.map(({ name, course }, i) => ({
+  const curves = sides.map(({ name, stage }, i) => ({
     name,
-    buckets: mergeSparse(course.fine.latency),
+    buckets: mergeSparse(stage.fine.latency),
     shape: SHAPES[i] ?? "line callers",
   }));
   const p = [0.999, 0.99, 0.9, 0.5].find((one) =>

@@ -3,8 +3,8 @@ import { scaleLinear } from "d3-scale";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { chartSeriesOf, stepPath } from "../charts/chart-series.ts";
 import { type Found, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
-import { courseOf, stepPath } from "../charts/course.ts";
 import { capacityChart, gateChart } from "../charts/found-charts.ts";
 import { chartFigure, WIDTH } from "../charts/frame.ts";
 import { countsOf, layerShapes } from "../charts/layers.ts";
@@ -44,15 +44,15 @@ const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const at = mainStage(run, drawn);
   const series = drawn[at] as StageSeries;
   const verdict = verdictOfStage(run, series.stage);
-  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${playedIn(series.stage)}${chartFigure(loadChart(courseOf(series, DETAIL), "headline-load"))}`;
+  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${playedIn(series.stage)}${chartFigure(loadChart(chartSeriesOf(series, DETAIL), "headline-load"))}`;
 };
 
 const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
-  const course = courseOf(whole, SMALL_DETAIL);
-  const { series, binS } = course;
+  const stage = chartSeriesOf(whole, SMALL_DETAIL);
+  const { series, binS } = stage;
   const y = scaleLinear([0, Math.max(...series.offered) / binS], [SMALL_HEIGHT, 2]);
   const offered = stepPath(
-    course,
+    stage,
     series.offered.map((n) => n / binS),
     y,
   );
@@ -60,7 +60,7 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
   const calls = sumOf(whole.offered);
   const shed = shedIn(whole);
   const words = `${count(calls)} calls${shed === 0 ? "" : `, ${share(shed, calls)} shed`}`;
-  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${layerShapes(course, y, SMALL_HEIGHT)}${bandShapes(course, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
+  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${layerShapes(stage, y, SMALL_HEIGHT)}${bandShapes(stage, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
 };
 
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>

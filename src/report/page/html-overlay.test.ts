@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { courseOf } from "../charts/course.ts";
+import { chartSeriesOf } from "../charts/chart-series.ts";
 import { overlayCharts, type Sides } from "../charts/overlay-charts.ts";
 import { PAGE_SCRIPT } from "../charts/page-script.ts";
 import { HOSTILE } from "../hostile-text.fixture.ts";
@@ -29,15 +29,15 @@ describe("two runs over each other", () => {
   test("rows of a table hold all calls of both, whatever the widths of their bins", () => {
     const detail = { binsMost: 40, rowsMost: 10, folded: "all" } as const;
     const [a, b] = [madeSeries({ calls: 1_200 }), madeSeries({ calls: 700 })].map(({ stages }) =>
-      courseOf(stages[0]!, detail),
+      chartSeriesOf(stages[0]!, detail),
     );
     const sides: Sides = [
-      { name: "earlier", course: a! },
-      { name: "later", course: b! },
+      { name: "earlier", stage: a! },
+      { name: "later", stage: b! },
     ];
     const { rows } = overlayCharts(sides, "x").overTime[0]!.table;
     const answered = (i: 1 | 2) => rows.reduce((sum, row) => sum + ((row[i] as number | null) ?? 0), 0);
-    const of = (course: typeof a) => course!.series.by_outcome["200"]!.reduce((sum, n) => sum + n, 0);
+    const of = (stage: typeof a) => stage!.series.by_outcome["200"]!.reduce((sum, n) => sum + n, 0);
     expect([answered(1), answered(2)]).toEqual([of(a), of(b)]);
   });
 

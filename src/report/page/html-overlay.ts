@@ -1,8 +1,8 @@
 /** `compared.html`: two runs laid over each other, stage by stage. It shows; only the gate decides. */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { type Series, sumOf } from "../../history/series.ts";
-import { courseBlock, isDrawn } from "../charts/charts-section.ts";
-import { courseOf, type Detail } from "../charts/course.ts";
+import { chartSeriesOf, type Detail } from "../charts/chart-series.ts";
+import { chartsBlock, isDrawn } from "../charts/charts-section.ts";
 import { chartFigure } from "../charts/frame.ts";
 import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
 import { figure, intervalText, moment, valueText } from "../figures.ts";
@@ -46,13 +46,13 @@ const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen:
   const [one, other] = [a, b].map(({ series }) => series.stages.find((of) => of.stage === stage));
   if (one === undefined || other === undefined) return null;
   const sides: Sides = [
-    { name: "earlier", course: courseOf(one, DETAIL) },
-    { name: "later", course: courseOf(other, DETAIL) },
+    { name: "earlier", stage: chartSeriesOf(one, DETAIL) },
+    { name: "later", stage: chartSeriesOf(other, DETAIL) },
   ];
   const { overTime, others } = overlayCharts(sides, id);
   const about = { id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen };
   const after = html`${others.map((chart) => chartFigure(chart))}${measurements(stage, a.document, b.document)}`;
-  return courseBlock(about, sharedAxis(sides), overTime, [null, after]);
+  return chartsBlock(about, sharedAxis(sides), overTime, [null, after]);
 };
 
 export const htmlOverlay = (a: Recorded, b: Recorded): string => {

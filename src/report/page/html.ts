@@ -4,8 +4,8 @@
  */
 import type { RunDocument } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";
+import type { Detail } from "../charts/chart-series.ts";
 import { chartsSection, type Found, isDrawn } from "../charts/charts-section.ts";
-import type { Detail } from "../charts/course.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "../claim-order.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
 import { count, duration, moment } from "../figures.ts";

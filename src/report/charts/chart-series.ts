@@ -24,7 +24,7 @@ type Band = {
   tookEffect: boolean;
 };
 
-export type Course = {
+export type ChartSeries = {
   /** Its bins all lie in the stage. */
   series: StageSeries;
   /** The same in the bins of `series.json`. */
@@ -62,7 +62,7 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number):
   return bands;
 };
 
-export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">): Course => {
+export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">): ChartSeries => {
   const fine = busyPartOf(whole);
   const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));
   const series = coarserSeries(fine, Math.min(binsMost, readable));
@@ -84,26 +84,26 @@ export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail
   };
 };
 
-export const xOf = (course: Course, s: number): number => Number(((s / course.spanS) * WIDTH).toFixed(1));
+export const xOf = (stage: ChartSeries, s: number): number => Number(((s / stage.spanS) * WIDTH).toFixed(1));
 
 type Height = (value: number) => number;
 
-const stepsOf = (course: Course, values: readonly (number | null)[], y: Height): Step[] =>
-  values.map((value, i) => ({ x: xOf(course, i * course.binS), y: value === null ? null : y(value) }));
+const stepsOf = (stage: ChartSeries, values: readonly (number | null)[], y: Height): Step[] =>
+  values.map((value, i) => ({ x: xOf(stage, i * stage.binS), y: value === null ? null : y(value) }));
 
 /** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
-export const stepPath = (course: Course, values: readonly (number | null)[], y: Height): string =>
+export const stepPath = (stage: ChartSeries, values: readonly (number | null)[], y: Height): string =>
   stepsTo(
-    stepsOf(course, values, (value) => Math.round(y(value))),
-    xOf(course, values.length * course.binS),
+    stepsOf(stage, values, (value) => Math.round(y(value))),
+    xOf(stage, values.length * stage.binS),
   );
 
 /** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
-export const areaPath = (course: Course, values: readonly (number | null)[], y: Height, height: number): string =>
-  areasTo(stepsOf(course, values, y), xOf(course, values.length * course.binS), height);
+export const areaPath = (stage: ChartSeries, values: readonly (number | null)[], y: Height, height: number): string =>
+  areasTo(stepsOf(stage, values, y), xOf(stage, values.length * stage.binS), height);
 
 /** When each row of a table begins, in seconds of the stage. */
-export const rowTimes = ({ bins, binsInRow, binS }: Course): string[] =>
+export const rowTimes = ({ bins, binsInRow, binS }: ChartSeries): string[] =>
   Array.from({ length: Math.ceil(bins / binsInRow) }, (_, i) => {
     const s = i * binsInRow * binS;
     return `${Number(s.toFixed(s < 10 ? 2 : 1))} s`;
