@@ -13,9 +13,9 @@ import {
   type ProxyState,
   type Toxiproxy,
   ToxiproxyError,
+  takeToxicAway,
 } from "../tools/toxiproxy.ts";
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
-import { takeToxicAway } from "./take-toxic-away.ts";
 
 type HealOptions = CallOptions & {
   /**

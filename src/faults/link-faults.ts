@@ -6,8 +6,7 @@ import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { LinkSeen } from "../tools/link-probe.ts";
 import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
-import type { CallOptions, ProxyControl } from "../tools/toxiproxy.ts";
-import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
+import { type CallOptions, disablesWhenRemoved, type ProxyControl, takeToxicAway } from "../tools/toxiproxy.ts";
 
 /** `upstream`: the operation does not reach the dependency. `downstream`: it is done, and the reply is hit. */
 export type FaultStream = ToxicStream | "both";

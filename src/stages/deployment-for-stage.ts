@@ -1,10 +1,10 @@
 /** The deployment as one stage needs it: its replicas, its tenants, its edge proxy. */
 
 import type { Deployment, OwnParts } from "../deployments/deployment.ts";
-import { moveClock } from "../deployments/deployment-clock.ts";
 import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
+import { moveClock } from "../faults/injectors/operator.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 const isOurs = (deployment: Deployment): deployment is Deployment & { own: OwnParts } => deployment.own !== undefined;

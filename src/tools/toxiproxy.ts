@@ -8,6 +8,7 @@ import { Agent } from "undici";
 import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
+import { pause } from "../supervision/waiting.ts";
 import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
 
 /** A control call that failed. */
@@ -39,7 +40,7 @@ export type ProxyControl = {
   addToxic: (toxic: Toxic, options?: CallOptions) => Promise<void>;
   /** Changes attributes of a toxic, on open connections too; one that is not there is not an error. */
   updateToxic: (name: string, attributes: Record<string, number>, options?: CallOptions) => Promise<void>;
-  /** A toxic that is not there is not an error. See take-toxic-away.ts for one that holds data back. */
+  /** A toxic that is not there is not an error. See `takeToxicAway` for one that holds data back. */
   removeToxic: (name: string, options?: CallOptions) => Promise<void>;
   /** `false` closes the listener and every connection; read back. */
   setEnabled: (enabled: boolean, options?: CallOptions) => Promise<void>;
@@ -224,4 +225,51 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
     removeProxy: (name, options) => change("DELETE", pathOf(name), undefined, options),
     reset: async (options) => void (await call("POST", "/reset", undefined, options)),
   };
+};
+
+/** For what was held back to be written, and for connections without a client to end: so often so long. */
+const LOOKS = 3;
+const SETTLE_MS = 50;
+const SETTLE_MOST_MS = 750;
+
+/** A slicer waits between two pieces, and a connection without a client is noticed with the next piece or the one after. */
+const settleMs = ({ attributes }: Pick<ToxicEcho, "attributes">): number =>
+  Math.min(SETTLE_MOST_MS, SETTLE_MS + (1.5 * Number(attributes.delay ?? 0)) / 1_000);
+
+/** The server answers in between: on a busy machine, our elapsed time says nothing about the time that it got. */
+const settle = async (proxy: ProxyControl, ms: number, options: CallOptions): Promise<void> => {
+  for (let look = 0; look < LOOKS; look += 1) {
+    await pause(ms, options.signal);
+    await proxy.read(options);
+  }
+};
+
+/** Whether the proxy is disabled for a moment while this toxic is removed. */
+export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean =>
+  type === "slicer" || type === "bandwidth";
+
+/**
+ * Removes a toxic without wedging the server. While toxiproxy removes one it holds a lock, and a toxic that holds data back
+ * (latency, slicer, bandwidth) is then waited for until its client has read that data. A client that gave up in that very
+ * moment never will, and the whole server hangs for good (its issues 558 and 412). So the data goes first, then the toxic.
+ *
+ * `isEnabled`: as the proxy is now; one that is disabled stays so.
+ */
+export const takeToxicAway = async (
+  proxy: ProxyControl,
+  toxic: Pick<ToxicEcho, "name" | "type" | "attributes">,
+  isEnabled: boolean,
+  options: CallOptions = {},
+): Promise<void> => {
+  if (toxic.type === "latency") {
+    await proxy.updateToxic(toxic.name, { latency: 0, jitter: 0 }, options);
+    await settle(proxy, SETTLE_MS, options);
+  }
+  const down = isEnabled && disablesWhenRemoved(toxic);
+  if (down) {
+    await proxy.setEnabled(false, options);
+    await settle(proxy, settleMs(toxic), options);
+  }
+  await proxy.removeToxic(toxic.name, options);
+  if (down) await proxy.setEnabled(true, options);
 };

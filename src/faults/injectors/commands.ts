@@ -5,8 +5,8 @@ import { targetName } from "../../target/target-urls.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
 import { type Fault, faultKey } from "../fault.ts";
 import { linkBudgetMs } from "../link-faults.ts";
-import { PROBE_OVER_BUDGET_MS, watchLink } from "../link-watch.ts";
 import type { FaultInjector } from "./injector.ts";
+import { PROBE_OVER_BUDGET_MS, watchLink } from "./link.ts";
 
 /** A command may have to wait for an orchestrator. */
 const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };

@@ -4,9 +4,9 @@
  */
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
-import { makeFault } from "./link-faults.ts";
+import { makeFault } from "../faults/link-faults.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 
 const path = toxiproxyOrSkip();
 /** A plain DELETE wedges the server within three of them. */

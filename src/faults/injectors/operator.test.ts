@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { offsetBeforeMonthMs } from "./deployment-clock.ts";
+import { offsetBeforeMonthMs } from "./operator.ts";
 
 const shown = (now: string): string =>
   new Date(Date.parse(now) + offsetBeforeMonthMs(Date.parse(now), 2_000)).toISOString();

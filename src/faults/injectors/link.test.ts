@@ -1,8 +1,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { startForTests, startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
-import { makeFault } from "./link-faults.ts";
-import { watchLink } from "./link-watch.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip } from "../../tools/toxiproxy.fixture.ts";
+import { makeFault } from "../link-faults.ts";
+import { watchLink } from "./link.ts";
 
 const path = toxiproxyOrSkip();
 const GIVE_UP_MS = 400;
