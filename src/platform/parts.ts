@@ -18,7 +18,7 @@ import { LIMITER_DECISIONS, type LimiterDecisions, type LimiterStore } from "./l
 import type { Limiter } from "./limiter.ts";
 import type { Network } from "./links/network.ts";
 
-/** When a call gives its slots back (design.md, "Order"). */
+/** When a call gives its slots back. */
 export type SlotPolicy = {
   /** Just before the last byte of the answer is written. */
   answering(call: Call): void;

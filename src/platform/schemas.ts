@@ -1,6 +1,6 @@
 /**
  * The shapes of requests and answers, written once: they validate what comes in and they are what `/openapi.json` describes. Where the
- * specification does not show a type any JSON is taken (spec-checklist.md, rule 1: never stricter than the specification);
+ * specification does not show a type any JSON is taken (requirements.md, rule 1: never stricter than the specification);
  * such choices are marked `x-harness-choice`.
  */
 import { type TSchema, Type } from "typebox";

@@ -1,6 +1,6 @@
 /**
- * The demo data of the reference platform (`serve --write-target`): one organization and key for each role of
- * interface.md section 2, organizations to carry load, and the target file that names them. Seeding twice leaves one set:
+ * The demo data of the reference platform (`serve --write-target`): one organization and key for each role of a
+ * target file, organizations to carry load, and the target file that names them. Seeding twice leaves one set:
  * organizations and keys have fixed ids, secrets are new each time.
  */
 import { SCOPES } from "../contract/routes.ts";
@@ -20,7 +20,7 @@ export type SeedCredential = {
   basemap_style_id?: string;
 };
 
-/** `tenants` and `credentials` of a target file, as in interface.md section 2. */
+/** `tenants` and `credentials` of a target file. */
 type SeedTarget = {
   tenants: {
     org: string;

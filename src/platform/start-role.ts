@@ -1,7 +1,7 @@
 /**
  * Starts a role of the reference platform: the API, the key service, the limiter service, or all three in one process. Also
  * in one process the links are real HTTP over real TCP, so that a proxy can stand between on a laptop too
- * (interface.md section 4, `serve`).
+ *.
  */
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -26,14 +26,9 @@ import { StoreFileError } from "./sqlite.ts";
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;
 export type Role = (typeof ROLES)[number];
 
-export type Urls = {
-  api?: string;
-  keys?: string;
-  limiter?: string;
-  front?: string;
-  /** One entry for each part; in one process they all name the same listener. */
-  control?: { api?: string; keys?: string; limiter?: string; front?: string };
-};
+type PartUrls = { [part in Exclude<Role, "all">]?: string };
+/** `control` has one entry for each part; in one process they all name the same listener. */
+export type Urls = PartUrls & { control?: PartUrls };
 
 export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "clock"> & {
   /** Of `front`: base URLs of the replicas that it hands connections to. */

@@ -47,17 +47,10 @@ export const writeRefusal = (refuse: Refuse): Answer => {
   return made;
 };
 
-/** By the headers of `jsonHeaders`: as many bytes as characters. */
-const isAscii = (headers: readonly string[], body: string): boolean =>
-  headers[2] === "Content-Length" && headers[3] === String(body.length);
-
-/**
- * Writes head and body at once. `HEAD` is answered without the body by Node. ASCII is the same bytes in both encodings, and as
- * Latin-1 it need not be looked through for characters of several bytes.
- */
+/** Writes head and body at once. `HEAD` is answered without the body by Node. */
 export const writeAnswer = (response: ServerResponse, status: number, headers: string[], body: string): void => {
   response.writeHead(status, headers);
-  response.end(body, isAscii(headers, body) ? "latin1" : "utf8");
+  response.end(body);
 };
 
 /**

@@ -96,10 +96,8 @@ const listen = async (server: FastifyInstance, options: ApiOptions): Promise<Omi
 };
 
 /**
- * What is made for a call outlives a collection that meets the call under way. Where that happens to many, V8 takes it for
- * long-lived and makes it in its old space from then on (allocation-site pretenuring). There it keeps alive all that it refers
- * to until the next full collection, and in a process that this befell each call took a third to a half more CPU. V8 knows
- * this for a whole process only, so it holds for whatever else runs beside the replica.
+ * Objects of calls that a collection meets under way make V8 allocate their kind in its old space (allocation-site
+ * pretenuring); each call then takes a third to a half more CPU. The flag holds for the whole process.
  */
 const keepCallsYoung = (): void => setFlagsFromString("--no-allocation-site-pretenuring");
 

@@ -1,51 +1,27 @@
-/**
- * The end of a connection, seen and made. A client that leaves must be seen: from its first wait on, a call hears of
- * the end of its connection. The functions are shared by all calls, because a listener made for each would cost more.
- */
+/** The end of a connection, seen and made. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-
-type Watcher = { clientLeft(): void };
-
-const OWNER = Symbol("the call of a response");
-const WAITING = Symbol("pipelined calls of a connection");
-type Owned = { [OWNER]?: Watcher; [WAITING]?: Set<Watcher> };
-
-/** Which call it was is written on the emitter. */
-function onClose(this: unknown): void {
-  (this as Owned)[OWNER]?.clientLeft();
-}
-
-function onSocketClose(this: unknown): void {
-  for (const watcher of (this as Owned)[WAITING] ?? []) watcher.clientLeft();
-}
 
 /** A write that meets a connection just lost; its end is reported by `close`. */
 const ignore = (): void => {};
 
-/** Calls the watcher once when the connection is gone, at once if it is gone already; also after a finished answer. */
-export const watchConnection = (watcher: Watcher, request: IncomingMessage, response: ServerResponse): void => {
-  if (request.socket.destroyed) {
-    watcher.clientLeft();
-    return;
+/**
+ * Calls `left` when the connection is gone, at once if it is gone already; also after a finished answer. Returns what forgets
+ * the call, whose connection may live on.
+ */
+export const watchConnection = (request: IncomingMessage, response: ServerResponse, left: () => void): (() => void) => {
+  const { socket } = request;
+  if (socket.destroyed) {
+    left();
+    return ignore;
   }
   response.on("error", ignore);
   if (response.socket !== null) {
-    (response as Owned)[OWNER] = watcher;
-    response.on("close", onClose);
-    return;
+    response.on("close", left);
+    return ignore;
   }
   // The answer to a pipelined request has no socket before its turn, and would not hear of the end.
-  const socket = request.socket as Owned & typeof request.socket;
-  if (socket[WAITING] === undefined) {
-    socket[WAITING] = new Set();
-    socket.once("close", onSocketClose);
-  }
-  socket[WAITING].add(watcher);
-};
-
-/** The call is over: its connection, which may live on, need not remember it. */
-export const unwatchConnection = (watcher: Watcher, request: IncomingMessage): void => {
-  (request.socket as Owned)[WAITING]?.delete(watcher);
+  socket.setMaxListeners(0).on("close", left);
+  return () => void socket.off("close", left);
 };
 
 /** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */

@@ -54,10 +54,7 @@ export const countOutcome = (context: ApiContext, givenId: string | null, outcom
   if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);
 };
 
-/** When a call began, for its line in the log; a clock is read for each call only where calls are logged. */
-export const beginningMs = ({ logsCalls }: ApiContext): number => (logsCalls ? performance.now() : 0);
-
-/** `beganMs`: by `beginningMs`. The credential is looked at only where calls are logged. */
+/** The credential is looked at only where calls are logged. */
 export const recordCall = (
   context: ApiContext,
   givenId: string | null,

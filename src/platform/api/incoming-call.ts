@@ -14,8 +14,8 @@ import type { SlotPolicy } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
 import { EXPOSED } from "./answer.ts";
 import { readCaller, requestIdOf } from "./caller.ts";
-import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
-import { type ApiContext, beginningMs, recordCall } from "./context.ts";
+import { cutConnection, watchConnection } from "./connection-watch.ts";
+import { type ApiContext, recordCall } from "./context.ts";
 import type { KeyAsk } from "./key-cache.ts";
 import { collectBody, READERS } from "./request-body.ts";
 import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./routes/stream-run.ts";
@@ -41,9 +41,9 @@ export class IncomingCall implements Head, StreamOwner {
   readonly #params: unknown;
   readonly #givenId: string | null;
   readonly #work: Work;
-  readonly #beganMs: number;
+  readonly #beganMs = performance.now();
   #isOver = false;
-  #isWatched = false;
+  #unwatch: (() => void) | null = null;
   /** The charge made for this call, to be undone if it comes to nothing. */
   #charge: Take | null = null;
   /** What the inference does for this call. */
@@ -60,7 +60,6 @@ export class IncomingCall implements Head, StreamOwner {
     params: unknown,
   ) {
     this.context = context;
-    this.#beganMs = beginningMs(context);
     this.route = routeOf(name);
     this.#work = work;
     this.request = request;
@@ -245,9 +244,7 @@ export class IncomingCall implements Head, StreamOwner {
 
   /** From the first wait on, the client's leaving must be seen. */
   #watch(): void {
-    if (this.#isWatched) return;
-    this.#isWatched = true;
-    watchConnection(this, this.request, this.response);
+    this.#unwatch ??= watchConnection(this.request, this.response, () => this.clientLeft());
   }
 
   /** Nothing more is done for this call: slots, inference, bookkeeping. */
@@ -259,7 +256,7 @@ export class IncomingCall implements Head, StreamOwner {
       this.#stream.abandon();
       this.context.openStreams.delete(this.#stream);
     }
-    if (this.#isWatched) unwatchConnection(this, this.request);
+    this.#unwatch?.();
   }
 
   /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */

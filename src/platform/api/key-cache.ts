@@ -1,5 +1,5 @@
 /**
- * Key records remembered for at most the revocation budget (item 142; design.md, "Fail closed, fail fast"). The age counts
+ * Key records remembered for at most the revocation budget (item 142). The age counts
  * from when the question was sent, one question at a time for each key, and neither an error nor "unknown key" is kept.
  */
 import { hash } from "node:crypto";

@@ -55,9 +55,6 @@ export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _h
 /** What a name, an address and a port are written with; what stands between them is for others to judge. */
 const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
 
-/** The last `Host` that was looked at and found good: callers repeat theirs. */
-let goodHost: string | undefined;
-
 /**
  * What Node's parser lets pass, and RFC 9112 does not: a second `Host`, or one that is no host (3.2); HTTP/1.0 with chunks,
  * whose end two parsers may see in different places (6.1); a version that is none of HTTP/1.
@@ -66,15 +63,8 @@ const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boo
   // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
   if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;
   if (httpVersion !== "1.1" && (httpVersion !== "1.0" || headers["transfer-encoding"] !== undefined)) return true;
-  let hosts = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] as string;
-    if (name.length === 4 && (name === "Host" || name === "host" || name.toLowerCase() === "host")) hosts += 1;
-  }
-  const { host } = headers;
-  if (hosts > 1 || (host !== goodHost && host !== undefined && !HOST.test(host))) return true;
-  goodHost = host;
-  return false;
+  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.length === 4 && name.toLowerCase() === "host");
+  return hosts.length > 1 || (headers.host !== undefined && !HOST.test(headers.host));
 };
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Session tokens, `svc_sess_{env}_{jwt}` (items 20-29): HS256, signed and verified in this process. Signatures found good
- * are kept for a while, because a browser sends the same token with every call; the time is looked at on every call.
- */
+/** Session tokens, `svc_sess_{env}_{jwt}` (items 20-29): HS256, signed and verified in this process. */
 import { createSigner, createVerifier } from "fast-jwt";
 import { splitSessionToken } from "../../contract/credentials.ts";
 import { PRODUCTS, type Product, type Scope } from "../../contract/routes.ts";
@@ -41,8 +38,6 @@ export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, life
   ...(mapId === null ? {} : { map_id: mapId }),
 });
 
-const KEPT_MAX = 10_000;
-
 export type Sessions = {
   sign(env: "live" | "test", claims: SessionClaims): string;
   /** `null` for a token that is forged, misshapen, of another environment or past its time. */
@@ -69,7 +64,6 @@ export const createSessions = (secret: string): Sessions => {
     ignoreNotBefore: true,
     complete: true,
   });
-  const kept = new Map<string, Session>();
 
   const open = (token: string): Session | null => {
     const parts = splitSessionToken(token);
@@ -85,15 +79,8 @@ export const createSessions = (secret: string): Sessions => {
   return {
     sign: (env, claims) => `svc_sess_${env}_${sign[env](claims)}`,
     read: (token, nowS) => {
-      let session = kept.get(token);
-      if (session === undefined) {
-        const opened = open(token);
-        if (opened === null) return null;
-        session = opened;
-        if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value as string);
-        kept.set(token, session);
-      }
-      return session.expiresAtS > nowS ? session : null;
+      const session = open(token);
+      return session !== null && session.expiresAtS > nowS ? session : null;
     },
   };
 };

@@ -1,5 +1,5 @@
 /**
- * Charges that must be undone (design.md, "Charges"): the limiter's answer was lost, the client left before the head was
+ * Charges that must be undone: the limiter's answer was lost, the client left before the head was
  * written, or the work failed. A refund is repeated by its charge id until the limiter confirms it, also when the charge may
  * never have arrived. Nothing is dropped: when too much is unsettled, metered calls are refused instead (fail closed).
  */

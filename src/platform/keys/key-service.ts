@@ -1,5 +1,5 @@
 /**
- * The key service's part of the control plane (interface.md section 4): any organization and any key, also one that key
+ * The key service's part of the control plane: any organization and any key, also one that key
  * management would refuse, and tokens for an organization's admin. For fixtures and operators; on loopback only.
  */
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";

@@ -1,5 +1,5 @@
 /**
- * The limiter service: one process whose counts the API replicas share (interface.md section 4). Takes and refunds come in
+ * The limiter service: one process whose counts the API replicas share. Takes and refunds come in
  * batches; the ledger and the clock are on the control plane only.
  */
 import { windowOf } from "../../core/meters.ts";

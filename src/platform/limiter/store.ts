@@ -1,5 +1,5 @@
 /**
- * What a take and a refund mean (spec-checklist B4), over SQLite: charges, tombstones and ledger lines of the current and
+ * What a take and a refund mean (requirements.md, B4), over SQLite: charges, tombstones and ledger lines of the current and
  * the previous month, a batch as one transaction. Rate first, then meter; the first that fails decides and takes nothing. A
  * charge happens once for each `charge_id`, and a refund undoes it for good, in the month that it was charged to, also when
  * it comes before the charge.

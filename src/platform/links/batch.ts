@@ -1,5 +1,5 @@
 /**
- * Questions asked in one turn of the event loop travel as one request (design.md, "Real links"). Each keeps its own answer
+ * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer
  * and its own deadline, counted from the end of that turn, before which nothing of it can leave; nothing is ever asked twice.
  */
 

@@ -1,4 +1,4 @@
-/** The API's part of the control plane (interface.md section 4): counts, gauges, and what an operator may change. */
+/** The API's part of the control plane: counts, gauges, and what an operator may change. */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { ROUTE_NAMES } from "../../../contract/routes.ts";

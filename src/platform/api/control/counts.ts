@@ -1,10 +1,7 @@
 /**
- * What the platform itself says happened (interface.md section 4, `GET /counts`): outcome -> organization -> calls, added up
- * by the run that a client's `X-Request-Id` names. A witness beside what the clients saw.
- *
- * The run of an id is everything before its last `.`, `:` or `/`; so `r1.smoke.42` counts for `r1.smoke`, and `?run=r1` adds
- * up every run id that is `r1` or begins with `r1` and one of the three. Ids without one of them, and calls without an id,
- * count only in the sum over all runs (no `run` given).
+ * Calls as the platform itself counts them (`GET /counts`): outcome -> organization -> calls, by the run that a client's
+ * `X-Request-Id` names. The run of an id is everything before its last `.`, `:` or `/`; `?run=r1` adds up every run that is
+ * `r1` or begins with `r1` and one of the three. Other ids, and calls without one, count only in the sum over all runs.
  */
 
 type Counts = Record<string, Record<string, number>>;
@@ -14,17 +11,8 @@ type Row = Map<string, Map<string, number>>;
 /** Runs remembered; the one longest unheard of is forgotten first. */
 const RUNS_MAX = 1_000;
 
-const [POINT, COLON, SLASH] = [".", ":", "/"].map((mark) => mark.charCodeAt(0));
-
-/** Where the run's id ends; 0 or less for an id without one. One walk, because a call that is shed pays for it too. */
-const endOfRun = (requestId: string): number => {
-  let at = requestId.length - 1;
-  for (; at >= 0; at -= 1) {
-    const code = requestId.charCodeAt(at);
-    if (code === POINT || code === COLON || code === SLASH) break;
-  }
-  return at;
-};
+/** Where the run's id ends; 0 or less for an id without one. */
+const endOfRun = (id: string): number => Math.max(id.lastIndexOf("."), id.lastIndexOf(":"), id.lastIndexOf("/"));
 
 const add = (row: Row, outcome: string, org: string): void => {
   let byOrg = row.get(outcome);

@@ -1,5 +1,5 @@
 /**
- * The state of a deployment that its operator can change while it runs (`PATCH /deployment`, interface.md section 4):
+ * The state of a deployment that its operator can change while it runs (`PATCH /deployment`):
  * whether sessions are issued, and failures ordered for the next calls of a route.
  */
 import type { RouteName } from "../../../contract/routes.ts";

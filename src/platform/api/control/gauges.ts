@@ -1,4 +1,4 @@
-/** What a replica reports about itself at this moment (`GET /gauges`, interface.md section 4). */
+/** What a replica reports about itself at this moment (`GET /gauges`). */
 import { readdirSync } from "node:fs";
 import { type ELDHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";

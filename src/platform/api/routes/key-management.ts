@@ -12,7 +12,7 @@ import { isBlock, normalizeOrigin } from "../../../core/origin.ts";
 import { reasonOf } from "../../reason-of.ts";
 import { jsonHeaders } from "../answer.ts";
 import { credentialOf, requestIdOf } from "../caller.ts";
-import { type ApiContext, beginningMs, recordCall } from "../context.ts";
+import { type ApiContext, recordCall } from "../context.ts";
 import { collectBody, READERS } from "../request-body.ts";
 
 type ManagementRoute = Extract<RouteName, `keys.${string}`>;
@@ -107,7 +107,7 @@ export const manageKeys = async (
   response: ServerResponse,
   params: unknown,
 ): Promise<void> => {
-  const beganMs = beginningMs(context);
+  const beganMs = performance.now();
   const givenId = requestIdOf(request.headers);
   const requestId = givenId ?? context.freshId();
   let org = "-";
