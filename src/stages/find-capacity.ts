@@ -2,6 +2,7 @@
  * Finds the rate that a stage needs by a short ramp inside `permits.load_max_rps`, where the target file states none. The
  * rate is kept with the deployment.
  */
+
 import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
@@ -10,7 +11,8 @@ import type { CallLine, Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
-import { plannedFor, playLoadStage, stageMissing } from "./load-stage.ts";
+import { playLoadStage } from "./load-stage.ts";
+import { plannedFor, stageMissing } from "./planned-load.ts";
 import { EVERYWHERE, type LoadStage, STREAMS } from "./stage-plan.ts";
 
 const isOfRamp = (line: Line): line is CallLine =>

@@ -1,7 +1,13 @@
 /** The load of a stage on one deployment: the story's own or the user's, inside what the target file permits. */
+import type { Deployment } from "../deployments/deployment.ts";
+import type { FaultCapabilities } from "../faults/capabilities.ts";
+import { disturbanceMissing } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
+import type { TenantReadings } from "../workload/callers/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
+import { STORIES } from "../workload/catalogue.ts";
 import {
   constant,
   PROFILES,
@@ -100,3 +106,33 @@ export const plannedLoad = (
     ...(plan.replayOfMs !== undefined && peak > most ? { slowedTo: most / peak } : {}),
   };
 };
+
+export const storyOfPlan = (plan: LoadStage): Story => {
+  const story = STORIES.get(plan.story);
+  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
+  return story;
+};
+
+type Known = Pick<Deployment, "target" | "embedded" | "found">;
+
+export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
+  ...viewOf(target, readings),
+  capacity: found,
+});
+
+/** The load of the stage by what is known now; `null` where a rate has to be found first. */
+export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null =>
+  plannedLoad(plan, storyOfPlan(plan), view, {
+    maxPerS: deployment.target.permits?.load_max_rps,
+    embedded: deployment.embedded,
+  });
+
+export const stageMissing = (
+  plan: LoadStage,
+  can: FaultCapabilities,
+  view: TargetView = viewOf(can.target),
+): string[] => [
+  ...storyOfPlan(plan).missing(view),
+  ...disturbanceMissing(plan.disturbance, can),
+  ...capMissing(plan, can.target),
+];

@@ -1,6 +1,26 @@
 /** A driver in the hands of a run: whatever throws, its load and what happens beside it have ended when it returns. */
+
+import { dirname, join } from "node:path";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { RunContext } from "../deployments/run-context.ts";
+import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
+import { driveK6 } from "../drivers/k6/k6.ts";
+import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
+import { disturb } from "../faults/disturb.ts";
+import type { Disturbance, Disturbed } from "../faults/disturbance.ts";
+import { consequencesOf } from "../faults/disturbance.ts";
+import { watchBesideFault } from "../faults/errors-beside-a-fault.ts";
+import { faultFacts } from "../faults/pace.ts";
+import { createRecentCalls } from "../faults/seen-by-callers.ts";
+import type { FaultLine, Line, MarkLine } from "../history/line.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
+import { profilePeakPerS } from "../workload/load-profiles.ts";
+import { sampleStage } from "./machine-use.ts";
+import type { LoadStage } from "./stage-plan.ts";
+import type { Observed } from "./witnesses.ts";
+import { observe } from "./witnesses.ts";
 
 /** Ends processes and removes folders if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
@@ -41,3 +61,90 @@ export const inHand =
       }
     }
   };
+
+const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
+  if (plan.driver === "open-loop") return driveOpenLoop;
+  if (plan.driver === "autocannon") return driveAutocannon({ maxPerS: plan.ratePerS });
+  return driveK6({
+    k6Path: await context.tool("k6"),
+    scenario: join(REPOSITORY, "scenarios", `${plan.story}.ts`),
+    keepIn: dirname(context.folder.pathOf("k6/summary")),
+  });
+};
+
+/** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
+type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
+
+/** Plays the load of a stage with its disturbance. */
+export const play = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: LoadStage,
+  job: Drive["job"],
+  onLine: (line: Line) => void,
+): Promise<Played> => {
+  const { disturbance } = plan;
+  const pids: number[] = [];
+  const recent = createRecentCalls();
+  const faults: FaultLine[] = [];
+  const keep = (line: Line): void => {
+    onLine(line);
+    context.line(line);
+  };
+  const ratePerS = profilePeakPerS(job.profile);
+  const { recovery_deadline_ms: recoveryMs } = faultFacts(disturbance, ratePerS, deployment.target.limits);
+  const errors =
+    recoveryMs === undefined
+      ? undefined
+      : watchBesideFault(deployment.budget, recoveryMs, consequencesOf(disturbance).mayCause);
+  let disturbed: Disturbed = { problems: [], notes: [] };
+  let seenAtDisturbance: Observed | undefined;
+  const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
+    seenAtDisturbance = (await observe(deployment)).values;
+    const onLine = (line: FaultLine | MarkLine): void => {
+      keep(line);
+      if (line.type === "mark") return;
+      faults.push(line);
+      errors?.fault(line);
+    };
+    const signal = AbortSignal.any([context.signal, loadOver]);
+    const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine, meets: plan.meets ?? [] };
+    disturbed = await disturb(disturbance, about).catch(
+      (error: Error): Disturbed => ({
+        problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],
+        notes: [],
+      }),
+    );
+  };
+  const endSampling = sampleStage({
+    stage: plan.name,
+    apis: deployment.target.control?.api ?? [],
+    pids,
+    nowUs: context.nowUs,
+    onSample: context.sample,
+  });
+  try {
+    const driver = inHand(context.supervisor, `the ${plan.driver} driver`, await driverFor(context, plan));
+    const driven = await driver(
+      {
+        job,
+        secrets: deployment.secrets,
+        budget: errors?.budget ?? deployment.budget,
+        segments: plan.segments,
+        onLine: (line) => {
+          keep(line);
+          recent.add(line);
+          errors?.call(line);
+        },
+        onFold: plan.fold === true && disturbance === undefined ? keep : undefined,
+        onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
+        onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),
+        signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
+      },
+      disturbance === undefined ? undefined : (loadOver) => disturbing(disturbance, loadOver),
+    );
+    return { driven, disturbed, faults, seenAtDisturbance };
+  } finally {
+    endSampling();
+  }
+};

@@ -12,7 +12,7 @@ import { planVerify } from "../verify/planning/plan.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import { plannedFor, stageMissing } from "./load-stage.ts";
+import { plannedFor, stageMissing } from "./planned-load.ts";
 import { readTarget } from "./prepare-target.ts";
 import { type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 

@@ -2,10 +2,13 @@
  * Detects what others did to a deployment during a stage: restarts, replica changes, foreign charges. They put the stage
  * in doubt.
  */
+
+import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
-import type { TenantFacts } from "../history/stage-facts.ts";
+import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import type { Observed } from "./witnesses.ts";
+import { readTenants } from "./witnesses.ts";
 
 const CHANGES = ["restarts", "replicas"];
 
@@ -83,4 +86,32 @@ export const foreignCharges = (
           `${org} was charged ${used} map loads meanwhile, ${own} of them by our calls, on a deployment stated to be exclusive`,
         ];
   });
+};
+
+/** Changes of ours that observers have yet to show, by the budget that all stages of a deployment share. */
+const owedChanges = new WeakMap<Deployment["budget"], OwedChanges>();
+
+/** What others did in a stage: doubts, and notes about changes that our own faults explain. */
+export const interferenceIn = async (
+  deployment: Deployment,
+  seen: {
+    before: Observed;
+    atDisturbance?: Observed;
+    after: Observed;
+    tenants: Record<string, TenantFacts>;
+    facts: Pick<StageFacts, "drained" | "ledger">;
+    others: number | null;
+  },
+): Promise<{ taints: string[]; notes: string[] }> => {
+  const { budget, target } = deployment;
+  const { taints, notes, owed } = changesSeen(seen, owedChanges.get(budget), wallUs() / 1000);
+  if (owed === undefined) owedChanges.delete(budget);
+  else owedChanges.set(budget, owed);
+  if (deployment.embedded || !seen.facts.drained) return { taints, notes };
+  const { tenants: before, others } = seen;
+  const after = await readTenants(target);
+  return {
+    taints: [...taints, ...foreignCharges(deployment, { before, after, ledger: seen.facts.ledger, others })],
+    notes,
+  };
 };

@@ -1,9 +1,10 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
+
 import type { Deployment } from "../../deployments/deployment.ts";
 import { capabilitiesOf } from "../../faults/capabilities.ts";
 import { consequencesOf } from "../../faults/disturbance.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { plannedFor, stageMissing } from "../../stages/load-stage.ts";
+import { plannedFor, stageMissing } from "../../stages/planned-load.ts";
 import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 
