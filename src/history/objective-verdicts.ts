@@ -241,34 +241,35 @@ const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
   return `${text} (${n} calls came; with ${against} above the limit it takes ${callsToShow(tail, against, ONE_SIDE)})`;
 };
 
+const namesOf = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");
+
+const together = (verdicts: readonly ObjectiveVerdict[]): Pick<Claim, "verdict" | "reason"> => {
+  const missed = verdicts.filter(({ met }) => met === false);
+  const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
+  const open = verdicts.filter(({ met, doubts }) => met === null && doubts === undefined);
+  if (verdicts.length === 0) return { verdict: "inconclusive", reason: "no objective was stated" };
+  if (missed.length > 0) return { verdict: "fail", reason: `missed: ${namesOf(missed)}` };
+  if (doubted.length > 0) {
+    const doubts = [...new Set(doubted.flatMap((one) => one.doubts ?? []))];
+    return { verdict: "inconclusive", reason: inDoubt(doubts, `${namesOf(doubted)} would have a verdict`) };
+  }
+  return open.length > 0
+    ? { verdict: "inconclusive", reason: `too few calls to say: ${open.map(wanting).join(", ")}` }
+    : { verdict: "pass", reason: "every objective was met" };
+};
+
 /** The claim `slo/<name>/<stage>`: a should, because times on a shared machine decide nothing alone. */
 export const sloClaim = (
-  of: { name: string; stage: string; replay: string },
+  { name, stage, replay }: { name: string; stage: string; replay: string },
   verdicts: readonly ObjectiveVerdict[],
-): Claim => {
-  const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
-  const missed = verdicts.filter(({ met }) => met === false);
-  const open = verdicts.filter(({ met, doubts }) => met === null && doubts === undefined);
-  const named = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");
-  const reason =
-    missed.length > 0
-      ? `missed: ${named(missed)}`
-      : doubted.length > 0
-        ? inDoubt([...new Set(doubted.flatMap(({ doubts = [] }) => doubts))], `${named(doubted)} would have a verdict`)
-        : open.length > 0
-          ? `too few calls to say: ${open.map(wanting).join(", ")}`
-          : "every objective was met";
-  return {
-    id: `slo/${of.name}/${of.stage}`,
-    stage: of.stage,
-    level: "should",
-    verdict:
-      missed.length > 0 ? "fail" : open.length + doubted.length > 0 || verdicts.length === 0 ? "inconclusive" : "pass",
-    reason: verdicts.length === 0 ? "no objective was stated" : reason,
-    expected: named(verdicts),
-    got: verdicts.map(described).join("; "),
-    spec: [],
-    evidence: [],
-    replay: of.replay,
-  };
-};
+): Claim => ({
+  id: `slo/${name}/${stage}`,
+  stage,
+  level: "should",
+  ...together(verdicts),
+  expected: namesOf(verdicts),
+  got: verdicts.map(described).join("; "),
+  spec: [],
+  evidence: [],
+  replay,
+});

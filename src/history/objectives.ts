@@ -25,22 +25,12 @@ export type Objective = {
   text: string;
   /** The limit itself still meets `<=`, and no longer `<`. */
   operator: "<=" | "<";
+  /** Milliseconds of a time; of a share from 0 (not included) to 1. */
+  limit: number;
 } & (
-  | {
-      kind: "time";
-      metric: TimeMetric;
-      /** Of what, and which quantile: a share from 0 to 1, where 1 is the largest. */
-      of: "answer" | "first event";
-      quantile: number;
-      /** Milliseconds. */
-      limit: number;
-    }
-  | {
-      kind: "share";
-      metric: ShareMetric;
-      /** From 0 (not included) to 1. */
-      limit: number;
-    }
+  | { kind: "share"; metric: ShareMetric }
+  // The quantile is a share from 0 to 1, where 1 is the largest.
+  | { kind: "time"; metric: TimeMetric; of: "answer" | "first event"; quantile: number }
 );
 
 /** An objective that cannot be read: what was expected, what came. */
