@@ -2,6 +2,7 @@
  * The one place that sends a call of a story and writes its line: puts host, credential, origin and call id in, sends it,
  * names what came. Everything that acts on a deployment as a client goes through here.
  */
+import { isObject, parseJson } from "../contract/envelopes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
@@ -60,22 +61,14 @@ type ApiClientOptions = {
 };
 
 /** `session_token` and `expires_in` of a successful exchange; an error that says what came otherwise. */
-const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
-  let token: unknown;
-  let expiresIn: unknown;
-  try {
-    ({ session_token: token, expires_in: expiresIn } = JSON.parse(answer.text) as Record<string, unknown>);
-  } catch {
-    token = undefined;
-  }
+const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
+  const failed = (why: string): Error => new Error(`no session for ${of}, product ${product}: ${why}`);
   if (line.outcome !== "200" && line.outcome !== "201") {
-    throw new Error(
-      `no session for ${wanted.of}, product ${wanted.product}: expected 200 from the exchange, got ${line.outcome}`,
-    );
+    throw failed(`expected 200 from the exchange, got ${line.outcome}`);
   }
-  if (typeof token !== "string") {
-    throw new Error(`no session for ${wanted.of}, product ${wanted.product}: the answer has no \`session_token\``);
-  }
+  const body = parseJson(answer.text);
+  const { session_token: token, expires_in: expiresIn } = isObject(body) ? body : {};
+  if (typeof token !== "string") throw failed("the answer has no `session_token`");
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
@@ -162,14 +155,20 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
 
   const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
     const { origin, path } = addressOf(step);
-    const request: OutgoingRequest = { origin, path, method: step.method, headers: headersFor(step, id, credential) };
-    if (step.body !== undefined) request.body = step.body;
-    if (step.abort !== undefined) request.abort = step.abort;
-    if (step.slowReadMs !== undefined) request.slowReadMs = step.slowReadMs;
-    if (keepEvents) request.keepEvents = keepEvents;
-    const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
-    if (stream !== undefined) request.stream = lastEventOf(stream, target.stream_end);
-    return request;
+    const { method, body, abort, slowReadMs } = step;
+    const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
+    const stream = kind === undefined ? undefined : lastEventOf(kind, target.stream_end);
+    return {
+      origin,
+      path,
+      method,
+      headers: headersFor(step, id, credential),
+      body,
+      abort,
+      slowReadMs,
+      keepEvents,
+      stream,
+    };
   };
 
   type Leaving = { request: OutgoingRequest; taken: Taken | null; heldUs: number };

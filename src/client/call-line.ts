@@ -1,5 +1,5 @@
 /** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
-import { codingOf, readAnswer } from "../contract/envelopes.ts";
+import { codingOf, isObject, readAnswer } from "../contract/envelopes.ts";
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
 import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
@@ -23,9 +23,6 @@ export type CallContext = {
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
 
 const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
-
-const fieldsOf = (body: unknown): Record<string, unknown> =>
-  typeof body === "object" && body !== null && !Array.isArray(body) ? (body as Record<string, unknown>) : {};
 
 const headerText = (value: string | string[] | undefined): string | undefined =>
   Array.isArray(value) ? value.join(", ") : value;
@@ -60,9 +57,9 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   const retryAfter = headerText(seen.headers["retry-after"]);
   if (retryAfter !== undefined) fields.retry_after = foreignMoment(retryAfter);
   if (step.route === "sdk.sessions" && seen.status < 300) {
-    const body = fieldsOf(answer.body);
-    fields.expires_in = foreignValue(body.expires_in);
-    fields.product = foreignValue(body.product);
+    const { expires_in, product } = isObject(answer.body) ? answer.body : {};
+    fields.expires_in = foreignValue(expires_in);
+    fields.product = foreignValue(product);
   }
   return fields;
 };

@@ -39,7 +39,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
       headersTimeout: silentMs,
       bodyTimeout: silentMs,
       signal: call.signal === undefined ? deadline : AbortSignal.any([deadline, call.signal]),
-      ...(call.dispatcher && { dispatcher: call.dispatcher }),
+      dispatcher: call.dispatcher,
     });
     const chunks: Uint8Array[] = [];
     let bytes = 0;

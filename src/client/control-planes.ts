@@ -67,26 +67,16 @@ const countedName = (outcome: string): string => {
 };
 
 /** A line of a ledger, whoever wrote it: its texts are ids and words, its numbers numbers. */
-export const chargeOf = ({
-  charge_id,
-  request_id,
-  org,
-  key,
-  meter,
-  kind,
-  amount,
-  window,
-  at,
-}: LedgerLine): LedgerLine => ({
-  charge_id: foreignId(String(charge_id)),
-  request_id: foreignId(String(request_id)),
-  org: foreignId(String(org)),
-  key: foreignId(String(key)),
-  meter: foreignName(String(meter)) as LedgerLine["meter"],
-  kind: foreignName(String(kind)) as LedgerLine["kind"],
-  amount: Number(amount),
-  window: foreignId(String(window)),
-  at: Number(at),
+export const chargeOf = (line: LedgerLine): LedgerLine => ({
+  charge_id: foreignId(String(line.charge_id)),
+  request_id: foreignId(String(line.request_id)),
+  org: foreignId(String(line.org)),
+  key: foreignId(String(line.key)),
+  meter: foreignName(String(line.meter)) as LedgerLine["meter"],
+  kind: foreignName(String(line.kind)) as LedgerLine["kind"],
+  amount: Number(line.amount),
+  window: foreignId(String(line.window)),
+  at: Number(line.at),
 });
 
 export const readCounts = async (apis: readonly string[], run: string): Promise<Counts> => {

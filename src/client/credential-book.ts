@@ -66,20 +66,14 @@ export const createCredentialBook = (
   const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
     const under = minting.get(name);
     if (under !== undefined) return under;
-    const started = (async () => {
-      try {
-        const { token, expiresInS } = await mint(wanted);
+    const started = mint(wanted)
+      .then(({ token, expiresInS }) => {
         const nowMs = Date.now();
-        sessions.set(name, {
-          token,
-          renewAtMs: renewAtMs(nowMs, expiresInS * 1000),
-          endsAtMs: nowMs + expiresInS * 1000,
-        });
+        const endsAtMs = nowMs + expiresInS * 1000;
+        sessions.set(name, { token, renewAtMs: renewAtMs(nowMs, expiresInS * 1000), endsAtMs });
         return token;
-      } finally {
-        minting.delete(name);
-      }
-    })();
+      })
+      .finally(() => minting.delete(name));
     minting.set(name, started);
     return started;
   };

@@ -283,10 +283,7 @@ export const startRequest = (
 ): void => {
   const { origin, path, method, headers, body } = request;
   const exchange = new Exchange(request, clock, timeouts, settled);
-  dispatcher.dispatch(
-    body === undefined ? { origin, path, method, headers } : { origin, path, method, headers, body },
-    exchange as Dispatcher.DispatchHandler,
-  );
+  dispatcher.dispatch({ origin, path, method, headers, body }, exchange as Dispatcher.DispatchHandler);
 };
 
 export const sendRequest = (

@@ -138,7 +138,7 @@ export const startChild = async (
     detached: true,
     stdio: [spec.ends === "at-stdin-eof" ? "pipe" : "ignore", "pipe", "pipe"],
     env: { ...process.env, ...env, ...marked },
-    ...(spec.cwd !== undefined && { cwd: spec.cwd }),
+    cwd: spec.cwd,
   });
   const { ended } = boundChild(child);
   const { pid } = child;

@@ -101,7 +101,7 @@ export class Journal {
     this.#open.delete(id);
     this.#keeper?.forget(id);
     try {
-      append(this.#descriptor, { id, phase: "undone", kind, name, ...(detail && { detail }) }, this.#redactor);
+      append(this.#descriptor, { id, phase: "undone", kind, name, detail: detail || undefined }, this.#redactor);
     } catch (error) {
       this.trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
     }

@@ -38,7 +38,7 @@ export const runShellCommand = async (command: string, how: ShellCommand): Promi
     detached: true,
     stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
     env: unmarked(env),
-    ...(cwd !== undefined && { cwd }),
+    cwd,
   });
   const { ended, kill } = boundChild(child);
   if (child.pid !== undefined) onSpawn?.(child.pid);

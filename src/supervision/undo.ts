@@ -69,7 +69,7 @@ export const textOf = (value: unknown): string | undefined =>
 const targetOf = (value: unknown): TargetName | null => {
   const said = fieldsOf(value);
   const [base_url, name, file] = [textOf(said.base_url), textOf(said.name), textOf(said.file)];
-  return base_url === undefined ? null : { base_url, ...(name !== undefined && { name }), ...(file && { file }) };
+  return base_url === undefined ? null : { base_url, name, file };
 };
 
 /** Fields that `PATCH /deployment` takes and an operator's change may have to be taken back from. */

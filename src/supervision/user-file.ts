@@ -70,20 +70,15 @@ export const readUserFile = (path: string, maxBytes: number): string => {
   }
 };
 
-export type JsonBounds = { maxBytes: number; maxDepth: number; maxValues: number; maxTextChars: number };
-
 /** Of what people write by hand or a program of theirs generates: thousands of tenants, and no more. */
-export const WRITTEN_BOUNDS: JsonBounds = {
-  maxBytes: 16 << 20,
-  maxDepth: 64,
-  maxValues: 250_000,
-  maxTextChars: 1 << 16,
-};
+export const WRITTEN_BOUNDS = { maxBytes: 16 << 20, maxDepth: 64, maxValues: 250_000, maxTextChars: 1 << 16 };
+
+type JsonBounds = typeof WRITTEN_BOUNDS;
 
 /** Of what Floodgate wrote itself. */
 export const RECORDED_BOUNDS: JsonBounds = {
+  ...WRITTEN_BOUNDS,
   maxBytes: 256 << 20,
-  maxDepth: 64,
   maxValues: 20_000_000,
   maxTextChars: 16 << 20,
 };
@@ -159,7 +154,7 @@ export const makeFolders = (path: string, mode?: number): void => {
   }
   for (const folder of missing.reverse()) {
     try {
-      mkdirSync(folder, mode === undefined ? {} : { mode });
+      mkdirSync(folder, { mode });
     } catch (error) {
       // Another process may have made it in between.
       const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;

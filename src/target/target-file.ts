@@ -38,32 +38,29 @@ type SchemaNode = {
   description?: string;
   properties?: Record<string, SchemaNode>;
   items?: SchemaNode;
-  required?: string[];
+  patternProperties?: Record<string, SchemaNode>;
 };
 
-const readable = (pointer: string): string =>
+/** The names and numbers of a JSON pointer. */
+const partsOf = (pointer: string): string[] =>
   pointer
     .split("/")
     .slice(1)
-    .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part.replaceAll("~1", "/").replaceAll("~0", "~")}`))
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+const readable = (parts: readonly string[]): string =>
+  parts
+    .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`))
     .join("")
     .replace(/^\./, "");
 
-const at = (value: unknown, pointer: string): unknown =>
-  pointer
-    .split("/")
-    .slice(1)
-    .reduce<unknown>((found, part) => (found as Record<string, unknown> | undefined)?.[part], value);
-
-/** The schema that a value stands under, by the value's own path (maps and unions are skipped over). */
-const schemaAt = (pointer: string): SchemaNode | undefined => {
+/** What users read of the schema that a value stands under, by the value's own path (maps and unions are skipped over). */
+const expectedAt = (parts: readonly string[]): string => {
   let node: SchemaNode | undefined = TARGET_SCHEMA as SchemaNode;
-  for (const part of pointer.split("/").slice(1)) {
-    const map: Record<string, SchemaNode> | undefined = (node as { patternProperties?: Record<string, SchemaNode> })
-      ?.patternProperties;
-    node = node?.properties?.[part] ?? node?.items ?? (map === undefined ? undefined : Object.values(map)[0]);
+  for (const part of parts) {
+    node = node?.properties?.[part] ?? node?.items ?? Object.values(node?.patternProperties ?? {})[0];
   }
-  return node;
+  return node?.description ?? "another value";
 };
 
 const shown = (value: unknown): string => {
@@ -74,18 +71,16 @@ const shown = (value: unknown): string => {
 
 const misfits = (value: unknown): string[] => {
   const found = new Map<string, string>();
-  const say = (pointer: string, came: unknown): void => {
-    const expected = schemaAt(pointer)?.description ?? "another value";
-    found.set(pointer, `${readable(pointer) || "(the whole file)"}: expected ${expected}; got ${shown(came)}`);
+  const say = (pointer: string): void => {
+    const parts = partsOf(pointer);
+    const came = parts.reduce<unknown>((at, part) => (at as Record<string, unknown> | undefined)?.[part], value);
+    found.set(pointer, `${readable(parts) || "(the whole file)"}: expected ${expectedAt(parts)}; got ${shown(came)}`);
   };
   for (const { keyword, instancePath, params } of Errors(TARGET_SCHEMA, value)) {
     if (keyword === "required") {
-      for (const name of (params as { requiredProperties: string[] }).requiredProperties) {
-        say(`${instancePath}/${name}`, undefined);
-      }
-    } else {
-      say(instancePath, at(value, instancePath));
-    }
+      for (const name of (params as { requiredProperties: string[] }).requiredProperties)
+        say(`${instancePath}/${name}`);
+    } else say(instancePath);
   }
   return [...found.values()];
 };
