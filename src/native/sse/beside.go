@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,9 +15,6 @@ import (
 	"go.k6.io/k6/v2/js/common"
 	"go.k6.io/k6/v2/lib"
 )
-
-// dialing makes a connection, as net.Dialer does.
-type dialing = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // errTestOver is why a call that the end of the test met was broken off.
 var errTestOver = errors.New("the test is over")
@@ -92,7 +88,7 @@ func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	}
 	if own, ok := state.Transport.(*http.Transport); ok {
 		transport := own.Clone()
-		transport.DialContext = stamping(own.DialContext)
+		stampReads(transport)
 		return throughProxy(transport, statedProxy())
 	}
 	return state.Transport

@@ -67,9 +67,8 @@ func newVUOf(t *testing.T, root *RootModule) *vu {
 		t.Fatal(err)
 	}
 	dialer := netext.NewDialer(net.Dialer{Timeout: 30 * time.Second}, nil)
-	// As beside a VU: a stream that no handler listens to is read by the collector.
-	dial := stamping(dialer.DialContext)
-	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 6}
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 6}
+	stampReads(transport) // as beside a VU
 	t.Cleanup(transport.CloseIdleConnections)
 	samples := make(chan metrics.SampleContainer, 1000)
 	runtime.MoveToVUContext(&lib.State{

@@ -4,6 +4,7 @@ package sse
 
 import (
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -16,6 +17,6 @@ func (a *alarm) at(us int64) <-chan error {
 	return come
 }
 
-func stamping(dial dialing) dialing { return dial }
+func stampReads(*http.Transport) {}
 
 func readAt(net.Conn) time.Time { return time.Now() }

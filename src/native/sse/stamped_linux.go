@@ -2,9 +2,9 @@ package sse
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -19,21 +19,22 @@ import (
 // read: on a busy machine that is milliseconds later. What is read together has the moment of its last byte.
 type stamped struct {
 	net.Conn
-	raw     syscall.RawConn
-	receive func(fd uintptr) bool // made once: a closure for each read is garbage
-
-	// Of the one goroutine that reads.
-	into    []byte
-	read    int
-	err     error
-	control [64]byte // what the system says of a read
-
+	raw    syscall.RawConn
 	readAt atomic.Int64 // nanoseconds since anchor
+
+	// Of the one goroutine that reads, and kept because a reading that makes garbage is made late by its collection.
+	receive func(fd uintptr) bool
+	message unix.Msghdr
+	iovec   unix.Iovec
+	control [64]byte // what the system says of a reading
+	read    int
+	errno   syscall.Errno
 }
 
-// stamping makes connections of dial stamped. Those of another kind than k6 makes stay what they are.
-func stamping(dial dialing) dialing {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
+// stampReads makes the connections of a transport stamped. Those of another kind than k6 makes stay what they are.
+func stampReads(transport *http.Transport) {
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if counted, ok := conn.(*netext.Conn); ok && err == nil {
 			if tcp, ok := counted.Conn.(*net.TCPConn); ok {
@@ -52,15 +53,14 @@ func stamp(tcp *net.TCPConn) net.Conn {
 	// Where stamps cannot be had, bytes come when they are read.
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
 	s := &stamped{Conn: tcp, raw: raw}
+	s.message.Iov, s.message.Control = &s.iovec, &s.control[0]
+	s.message.SetIovlen(1)
 	s.receive = func(fd uintptr) bool {
 		for {
-			var controls int
-			s.read, controls, _, _, s.err = unix.Recvmsg(int(fd), s.into, s.control[:], 0)
-			if s.err == nil {
-				s.readAt.Store(int64(s.arrival(controls)))
-			}
-			if !errors.Is(s.err, unix.EINTR) {
-				return !errors.Is(s.err, unix.EAGAIN)
+			s.message.SetControllen(len(s.control))
+			n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), 0)
+			if s.read, s.errno = int(n), errno; errno != unix.EINTR {
+				return errno != unix.EAGAIN
 			}
 		}
 	}
@@ -68,30 +68,35 @@ func stamp(tcp *net.TCPConn) net.Conn {
 }
 
 func (s *stamped) Read(p []byte) (int, error) {
-	s.into = p
+	if len(p) == 0 {
+		return 0, nil
+	}
+	s.iovec.Base = &p[0]
+	s.iovec.SetLen(len(p))
 	err := s.raw.Read(s.receive)
-	s.into = nil
+	s.iovec.Base = nil
 	switch {
 	case err != nil: // closed, or past its deadline
 		return 0, err
-	case s.err != nil:
-		err = os.NewSyscallError("read", s.err)
+	case s.errno != 0:
+		err = os.NewSyscallError("read", s.errno)
 		return 0, &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
-	case s.read == 0 && len(p) > 0:
+	case s.read == 0:
 		return 0, io.EOF
 	}
+	s.readAt.Store(int64(s.arrival()))
 	return s.read, nil
 }
 
 // arrival is when the system received the last of what was just read, since anchor. The system says it by the wall clock, which may have been
-// set meanwhile: it is no later than now, and no earlier than the read before.
-func (s *stamped) arrival(controls int) time.Duration {
+// set meanwhile: it is no later than now, and no earlier than the reading before.
+func (s *stamped) arrival() time.Duration {
 	now := time.Now()
 	since := now.Sub(anchor)
-	if controls < unix.CmsgLen(0) {
+	if s.message.Controllen < uint64(unix.CmsgLen(0)) {
 		return since
 	}
-	header, data, _, err := unix.ParseOneSocketControlMessage(s.control[:controls])
+	header, data, _, err := unix.ParseOneSocketControlMessage(s.control[:s.message.Controllen])
 	if err != nil || header.Type != unix.SCM_TIMESTAMPNS || len(data) < int(unsafe.Sizeof(unix.Timespec{})) {
 		return since
 	}

@@ -36,8 +36,9 @@ func TestWhatIsReadLateKeepsTheMomentWhenItCame(t *testing.T) {
 		time.Sleep(2 * late)
 	})
 	sometime(t, func() string {
-		dialer := netext.NewDialer(net.Dialer{}, nil)
-		conn, err := stamping(dialer.DialContext)(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		transport := &http.Transport{DialContext: netext.NewDialer(net.Dialer{}, nil).DialContext}
+		stampReads(transport)
+		conn, err := transport.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,4 +181,24 @@ func TestABreakOfAStampedStreamIsNamedAsOfAnyOther(t *testing.T) {
 		}
 		return fmt.Sprintf("expected an event and a reset in the words of package net, got %d, %s and %q", r.Events, r.Ended, r.Error)
 	})
+}
+
+func TestAReadingMakesNoGarbage(t *testing.T) {
+	url := serveConns(t, func(conn *net.TCPConn, reader *bufio.Reader) {
+		for _, err := reader.ReadByte(); err == nil; _, err = reader.ReadByte() {
+			write(conn, "a")
+		}
+	})
+	transport := &http.Transport{DialContext: netext.NewDialer(net.Dialer{}, nil).DialContext}
+	stampReads(transport)
+	conn, err := transport.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	buffer := make([]byte, 8)
+	expect(t, "allocations", testing.AllocsPerRun(100, func() {
+		_, _ = conn.Write(buffer[:1])
+		_, _ = conn.Read(buffer)
+	}), 0)
 }
