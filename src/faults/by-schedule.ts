@@ -3,9 +3,9 @@
  * random search; an experiment, which waits for what it sees, is `fault-beside-load.ts`.
  */
 import type { Held } from "../deployments/remote-watch.ts";
-import type { FaultLine } from "../history/line.ts";
 import { drawFaultsFor, type FaultEvent } from "../simulation/fault-schedule.ts";
 import { pause } from "../supervision/waiting.ts";
+import type { Toxiproxy } from "../tools/toxiproxy.ts";
 import {
   areDrawn,
   type DisturbanceContext,
@@ -16,7 +16,7 @@ import {
 } from "./disturbance.ts";
 import { heal } from "./healing.ts";
 import { undoOf, undoTarget } from "./injectors/link.ts";
-import { disablesProxy, linkBudgetMs, makeFault } from "./link-faults.ts";
+import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
 
 const CALL_MS = 5_000;
 const HEAL_MS = 15_000;
@@ -30,16 +30,7 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const fault = makeFault(name, { budgetMs: linkBudgetMs(link, target.limits) });
   const proxy = faults.toxiproxy.proxy(way.proxy);
   const undo = undoOf({ toxiproxy: faults.toxiproxy, proxy: way.proxy, fault }, undoTarget(deployment));
-  const about = {
-    type: "fault",
-    stage,
-    experiment: `${link}-${name}`,
-    link,
-    fault: name,
-    stream: fault.stream,
-  } as const;
-  const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
-    onLine({ ...about, phase, at_us: context.nowUs(), ...more });
+  const say = faultTeller(stage, link, fault, context.nowUs, onLine);
   await pause(startMs + atMs - performance.now(), signal);
   if (signal.aborted) return;
   const held: Held = { proxy: way.proxy, disables: fault.disables };
@@ -67,27 +58,6 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   say("healed");
 };
 
-/** What is wrong with each proxy that the events are about, as `look` finds it. */
-const eachProxy = async (
-  events: readonly FaultEvent[],
-  { deployment: { faults } }: DisturbanceContext,
-  look: (
-    proxy: string,
-    toxiproxy: NonNullable<typeof faults>["toxiproxy"],
-    mayEnable: boolean,
-  ) => Promise<string | null>,
-): Promise<string[]> => {
-  const wrong: string[] = [];
-  for (const link of new Set(events.map((event) => event.link))) {
-    const way = faults?.links[link];
-    if (faults === null || way === undefined) continue;
-    const mayEnable = events.some((event) => event.link === link && disablesProxy(event.fault));
-    const found = await look(way.proxy, faults.toxiproxy, mayEnable);
-    if (found !== null) wrong.push(found);
-  }
-  return wrong;
-};
-
 export const breakBySchedule = async (
   { events: wanted, restMs }: FaultsBySchedule,
   beside: DisturbanceContext,
@@ -96,21 +66,30 @@ export const breakBySchedule = async (
   const events = areDrawn(wanted)
     ? drawFaultsFor(wanted.forMs, beside.context.seed, wanted.drawn, wanted.links)
     : wanted;
-  // What somebody else has done to a proxy must not be judged for ours, or healed away.
-  const before = await eachProxy(events, beside, async (proxy, toxiproxy) => {
-    const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
-    return enabled && toxics.length === 0 ? null : `proxy "${proxy}" is not whole beforehand; no fault was injected`;
+  const { faults } = beside.deployment;
+  const toxiproxy = faults?.toxiproxy as Toxiproxy;
+  const broken = [...Map.groupBy(events, ({ link }) => link)].flatMap(([link, own]) => {
+    const mayEnable = own.some(({ fault }) => disablesProxy(fault));
+    return [faults?.links[link] ?? []].flat().map(({ proxy }) => ({ proxy, mayEnable }));
   });
-  if (before.length > 0) return { problems: before.map(inconclusive), notes: [] };
-  const ended = await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs)));
-  const failed = ended.flatMap((end) => (end.status === "rejected" ? [(end.reason as Error).message] : []));
+  const doubts: string[] = [];
+  // What somebody else has done to a proxy must not be judged for ours, or healed away.
+  for (const { proxy } of broken) {
+    const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
+    if (!enabled || toxics.length > 0) doubts.push(`proxy "${proxy}" is not whole beforehand; no fault was injected`);
+  }
+  if (doubts.length > 0) return { problems: doubts.map(inconclusive), notes: [] };
+  for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
+    if (end.status === "rejected") doubts.push((end.reason as Error).message);
+  let isLeftBroken = false;
   // One trial must not meet the faults of another. Only what was broken here is touched.
-  const left = await eachProxy(events, beside, async (proxy, toxiproxy, mayEnable) => {
+  for (const { proxy, mayEnable } of broken) {
     const how = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, mayReset: false, mayEnable };
     const { healed, trouble } = await heal(toxiproxy, proxy, how);
-    return healed ? null : `the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`;
-  });
+    if (healed) continue;
+    doubts.push(`the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
+    isLeftBroken = true;
+  }
   await pause(restMs, beside.signal);
-  const problems = [...[...failed, ...left].map(inconclusive), ...lostWatch(beside.deployment)];
-  return { problems, notes: [], isLeftBroken: left.length > 0 };
+  return { problems: [...doubts.map(inconclusive), ...lostWatch(beside.deployment)], notes: [], isLeftBroken };
 };

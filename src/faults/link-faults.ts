@@ -2,6 +2,7 @@
  * Every fault that a proxied link can have, as a table: the toxic or the disabled proxy that makes it, and what a client on the
  * link then sees. The last keeps a green run honest: a fault that does not show has not been tested against.
  */
+import type { FaultLine } from "../history/line.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { LinkSeen } from "../tools/link-probe.ts";
@@ -152,6 +153,28 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
     },
   };
 };
+
+/** Writes the lines of one fault on a link, for whoever injects and heals it. */
+export const faultTeller =
+  (
+    stage: string,
+    link: string,
+    { name: fault, stream }: Pick<LinkFault, "name" | "stream">,
+    nowUs: () => number,
+    onLine: (line: FaultLine) => void,
+  ) =>
+  (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
+    onLine({
+      type: "fault",
+      stage,
+      experiment: `${link}-${fault}`,
+      link,
+      fault,
+      stream,
+      phase,
+      at_us: nowUs(),
+      ...effect,
+    });
 
 const DISABLING: ReadonlySet<string> = new Set(
   LINK_FAULTS.filter((name) => makeFault(name, { budgetMs: 1_000 }).disables),

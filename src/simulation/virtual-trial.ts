@@ -3,7 +3,7 @@ import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
-import { makeFault } from "../faults/link-faults.ts";
+import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
@@ -41,18 +41,7 @@ const breakLinks = (
     events.map(async ({ link, fault: name, atMs, forMs }) => {
       const budgetMs = link === "limiter" ? EMBEDDED_LIMITS.limiter_budget_ms : EMBEDDED_LIMITS.key_service_budget_ms;
       const fault = makeFault(name, { budgetMs });
-      const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
-        onLine({
-          type: "fault",
-          stage: STAGE,
-          experiment: `${link}-${name}`,
-          link,
-          fault: name,
-          stream: fault.stream,
-          phase,
-          at_us: Math.round(time.nowMs() * 1000),
-          ...more,
-        });
+      const say = faultTeller(STAGE, link, fault, () => Math.round(time.nowMs() * 1000), onLine);
       await time.pause(beginMs + atMs - time.nowMs());
       say("injecting");
       await fault.put(links[link]);

@@ -2,8 +2,7 @@
  * A fault of one link beside the calls of a small stage, one of `faults/link-faults.ts` by name and by what it looks like: asked
  * for, seen to bite, healed. So `limiter-refused` is the same here as in a suite, though no proxy stands on the link.
  */
-import { makeFault } from "../faults/link-faults.ts";
-import type { FaultLine } from "../history/line.ts";
+import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
 import { LIMITER_BUDGET_MS } from "./deployment.ts";
@@ -42,18 +41,13 @@ export const whileBroken = async (
   if (links === null) throw new Error(`${stage} needs links that can be broken`);
   const faulty = links[link];
   const fault = makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
-  const tell = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
-    bench.add({
-      type: "fault",
-      stage,
-      experiment: `${link}-${fault.name}`,
-      link,
-      fault: fault.name,
-      stream: fault.stream,
-      phase,
-      at_us: clock.nowUs(),
-      ...more,
-    });
+  const tell = faultTeller(
+    stage,
+    link,
+    fault,
+    () => clock.nowUs(),
+    (line) => bench.add(line),
+  );
   const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(faulty.url).host, "/health", PROBE_MS));
   const until = async (what: string, shows: (seen: LinkSeen) => boolean): Promise<void> => {
     const { met } = await waitUntil(async () => shows(await look()), { forMs: DEADLINE_MS, pollMs: 10 });
