@@ -10,8 +10,10 @@ export type StageOutcome = {
   faults: FaultRecord[];
   notes: string[];
   /** What was done to the deployment may still be in: nothing further is to be broken. */
-  isLeftBroken?: true;
+  isLeftBroken?: boolean;
+  /** The deployment was not well again by the deadline after a fault. */
+  didNotRecover?: boolean;
 };
 
 /** What a run keeps of a stage: its facts are on disk. */
-export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken">;
+export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;

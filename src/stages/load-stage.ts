@@ -220,7 +220,8 @@ export const playLoadStage = async (
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
-    isLeftBroken: disturbed.isLeftBroken === true ? true : undefined,
+    isLeftBroken: disturbed.isLeftBroken,
+    didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),
     notes: [
       ...driven.notes,
       ...[

@@ -67,14 +67,8 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   return prepared;
 };
 
-const didNotRecover = ({ claims, summary }: StageOutcome): boolean =>
-  claims.some(
-    ({ id, verdict, reason }) =>
-      verdict === "fail" &&
-      (id === `recovers/${summary.name}` || (id === `reached/${summary.name}` && reason.includes("no recovery"))),
-  );
-
-const requiredOf = ({ names }: ChaosWish): string[] => names.map((name) => `reached/${name}`);
+const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =>
+  didNotRecover === true || claims.some(({ id, verdict }) => verdict === "fail" && id === `recovers/${summary.name}`);
 
 /** Throws what a user has to mend before anything begins: names, target file, guard, lock, a proxy that is not whole. */
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
@@ -82,12 +76,12 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   const targets: PreparedTarget[] = [];
   if (targetFile === undefined) chosenExperiments(null, request.names, request.short, request.limiter);
   else targets.push(await prepare(request, targetFile));
-  const required = (): string[] => requiredOf(request);
+  const required = (): string[] => request.names.map((name) => `reached/${name}`);
   return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
     const deployment = await openDeployment(context, request);
     // What has not come back is not broken further; what could not be healed never is.
     const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
-      if (left.length === 0 || deployment.embedded || !didNotRecover(outcome)) return false;
+      if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
       context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
