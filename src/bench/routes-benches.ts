@@ -117,7 +117,7 @@ const compareLoads = async (
     return { ours: ours as Block, against: against as Block };
   };
   await play(WARM_S);
-  return playRounds(rounds, () => play(blockS));
+  return await playRounds(rounds, () => play(blockS));
 };
 
 /** Bare answers with the status and the bytes of the body that the platform gave. */

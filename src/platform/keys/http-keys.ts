@@ -2,6 +2,7 @@
  * The key service as the API sees it. Look-ups of one turn of the event loop travel together; whatever is not a valid answer
  * in time is `KeyServiceUnavailable`, and nothing is sent twice.
  */
+import type { ManagementRefusal } from "../../core/management.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";
 import { createBatcher, readEach, startDeadline } from "../links/batch.ts";
@@ -30,12 +31,18 @@ export const createHttpKeys = ({ url, network }: { url: string; network?: Networ
     maxInFlight: CONNECTIONS,
   });
 
-  /** One management call; `read` throws on nonsense. */
-  const manage = async <T>(path: string, body: unknown, budgetMs: number, read: (answer: unknown) => T): Promise<T> => {
+  /** One management call; `read` is given what is no refusal, and throws on nonsense. */
+  const manage = async <T>(
+    path: string,
+    body: unknown,
+    budgetMs: number,
+    read: (answer: { key?: unknown; secret?: unknown; revoked?: unknown }) => T,
+  ): Promise<T | ManagementRefusal> => {
     const abort = new AbortController();
     const cancel = startDeadline(budgetMs, () => abort.abort());
     try {
-      return read(await client.request("POST", path, body, abort.signal));
+      const answer = await client.request("POST", path, body, abort.signal);
+      return readManagementRefusal(answer) ?? read(answer as object);
     } catch (error) {
       throw unavailable(abort.signal.aborted ? `no answer within ${budgetMs} ms` : "it could not be asked", error);
     } finally {
@@ -47,26 +54,16 @@ export const createHttpKeys = ({ url, network }: { url: string; network?: Networ
     bySecretHash: (hash, budgetMs) => lookups.ask({ hash }, budgetMs),
     byId: (id, budgetMs) => lookups.ask({ id }, budgetMs),
     create: (org, request, budgetMs) =>
-      manage("/creations", { org, request }, budgetMs, (answer) => {
-        const refusal = readManagementRefusal(answer);
-        if (refusal !== null) return refusal;
-        const { key, secret } = answer as { key: unknown; secret: unknown };
+      manage("/creations", { org, request }, budgetMs, ({ key, secret }) => {
         if (typeof secret !== "string") throw new Error("expected a key and its secret");
         return { key: readKey(key), secret };
       }),
     update: (org, id, request, budgetMs) =>
-      manage(
-        "/updates",
-        { org, id, request },
-        budgetMs,
-        (answer) => readManagementRefusal(answer) ?? { key: readKey((answer as { key: unknown }).key) },
-      ),
+      manage("/updates", { org, id, request }, budgetMs, ({ key }) => ({ key: readKey(key) })),
     revoke: (org, id, budgetMs) =>
-      manage("/revocations", { org, id }, budgetMs, (answer) => {
-        const refusal = readManagementRefusal(answer);
-        if (refusal !== null) return refusal;
-        if ((answer as { revoked: unknown }).revoked !== true) throw new Error("expected a confirmed revocation");
-        return { revoked: true };
+      manage("/revocations", { org, id }, budgetMs, ({ revoked }) => {
+        if (revoked !== true) throw new Error("expected a confirmed revocation");
+        return { revoked };
       }),
     close: async () => {
       lookups.close();

@@ -4,10 +4,10 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { BodyError } from "../../../contract/envelopes.ts";
-import { type AnyRefusalName, outcomeOf } from "../../../contract/refusals.ts";
+import { outcomeOf } from "../../../contract/refusals.ts";
 import type { RouteName } from "../../../contract/routes.ts";
 import type { BodyRead, Refuse } from "../../../core/call.ts";
-import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../../core/management.ts";
+import type { KeyCreation, KeyUpdate } from "../../../core/management.ts";
 import { isBlock, normalizeOrigin } from "../../../core/origin.ts";
 import { reasonOf } from "../../reason-of.ts";
 import { jsonHeaders } from "../answer.ts";
@@ -17,8 +17,6 @@ import { collectBody, READERS } from "../request-body.ts";
 
 type ManagementRoute = Extract<RouteName, `keys.${string}`>;
 type Answer = { status: number; body?: object } | Refuse;
-
-const refuse = (name: AnyRefusalName): Refuse => ({ refuse: name });
 
 const fault = (field: string, i: number, msg: string): BodyError => ({ loc: ["body", field, i], msg, type: "value" });
 
@@ -33,32 +31,25 @@ const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyEr
   return [...origins, ...addresses].slice(0, 8);
 };
 
-const answerOf = (result: object | ManagementRefusal, success: (result: object) => Answer): Answer =>
-  "refuse" in result ? refuse(result.refuse as AnyRefusalName) : success(result);
-
 /** Decides; rejects when the key service gave no valid answer in time. */
 const manage = async (
-  context: ApiContext,
+  { keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache }: ApiContext,
   route: ManagementRoute,
   org: string,
   id: string,
   body: unknown,
 ): Promise<Answer> => {
-  const { keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache } = context;
   if (route === "keys.create") {
-    return answerOf(await keys.create(org, body as KeyCreation, budgetMs), (made) => {
-      const { key, secret } = made as { key: object; secret: string };
-      return { status: 201, body: { ...key, key: secret } };
-    });
+    const made = await keys.create(org, body as KeyCreation, budgetMs);
+    return "refuse" in made ? made : { status: 201, body: { ...made.key, key: made.secret } };
   }
   try {
     if (route === "keys.update") {
-      return answerOf(await keys.update(org, id, body as KeyUpdate, budgetMs), (changed) => ({
-        status: 200,
-        body: (changed as { key: object }).key,
-      }));
+      const changed = await keys.update(org, id, body as KeyUpdate, budgetMs);
+      return "refuse" in changed ? changed : { status: 200, body: changed.key };
     }
-    return answerOf(await keys.revoke(org, id, budgetMs), () => ({ status: 204 }));
+    const revoked = await keys.revoke(org, id, budgetMs);
+    return "refuse" in revoked ? revoked : { status: 204 };
   } finally {
     // Seen at once through this replica, also when the answer was lost.
     keyCache.forget(id);
@@ -82,11 +73,11 @@ const decide = async (
 ): Promise<Answer> => {
   const token = credentialOf(request.headers);
   const admin = token === null ? null : context.adminTokens(token, context.clock.nowMs());
-  if (admin === null) return refuse("unauthenticated");
+  if (admin === null) return { refuse: "unauthenticated" };
   knowsOrg(admin.org_id);
-  if (admin.role !== "org_admin") return refuse("forbidden");
+  if (admin.role !== "org_admin") return { refuse: "forbidden" };
   const read = await readBody(route, request);
-  if (read === null) return refuse("payload_too_large");
+  if (read === null) return { refuse: "payload_too_large" };
   if (!read.ok) return { refuse: "malformed_body", errors: read.errors };
   const faults = route === "keys.delete" ? [] : faultsOf(read.value as KeyUpdate);
   if (faults.length > 0) return { refuse: "malformed_body", errors: faults };
@@ -95,7 +86,7 @@ const decide = async (
     return await manage(context, route, admin.org_id, id, read.value);
   } catch (error) {
     context.log.debug({ reason: reasonOf(error) }, "no answer from the key service");
-    return refuse("key_service_unavailable");
+    return { refuse: "key_service_unavailable" };
   }
 };
 
@@ -117,7 +108,7 @@ export const manageKeys = async (
     org = known;
   }).catch((error: unknown): Answer => {
     context.log.error({ requestId, route, reason: reasonOf(error) }, "a call broke");
-    return refuse("key_service_unavailable");
+    return { refuse: "key_service_unavailable" };
   });
   context.managing -= 1;
   const refused = "refuse" in answer;
