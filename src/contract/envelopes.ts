@@ -101,7 +101,7 @@ const SUBCODE = /^[a-z][a-z0-9_]*$/;
 const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
-export type AboutAnswer = {
+type AboutAnswer = {
   /** As `codingOf` gives it. No call asks for one, and no driver reads what is coded. */
   coding?: string | null;
   /** A success may have a body of any kind: a tile, or a path that is no route. */

@@ -12,12 +12,12 @@ type Knock = {
   readonly rawHeaders: readonly string[];
 };
 
-export type Foreign = { readonly status: 400 | 403 | 415; readonly error: string };
+type Foreign = { readonly status: 400 | 403 | 415; readonly error: string };
 
 /** Names that no public registry gives away. */
 const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/;
 
-export type Door = {
+type Door = {
   /** Where it listens. On loopback only loopback's names are its own. */
   readonly bound: string;
   /** Names by which it is asked for beyond loopback, whatever they look like. */

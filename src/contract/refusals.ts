@@ -82,10 +82,7 @@ export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"
 /** Older spellings that a deployment may still use (item 73): accepted when read, never written. */
 export const LEGACY_SUBCODES: Readonly<Record<string, RefusalName>> = { origin_not_allowed: "session_origin_mismatch" };
 
-/**
- * The key under which a call is counted in `by_outcome` and in `/counts`: the status, a space
- * and the subcode where there is one.
- */
+/** The key under which a call is counted in `by_outcome` and in `/counts`: the status, a space and the subcode where there is one. */
 export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
 
 const OUTCOME_OF = Object.fromEntries(

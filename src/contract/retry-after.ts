@@ -4,7 +4,7 @@
  * reading for clients, judges and rules; `Date.parse` is no reader of it, because it takes `1.5` for a day in January.
  */
 
-export type RetryAfter = { readonly seconds: number } | { readonly atMs: number };
+type RetryAfter = { readonly seconds: number } | { readonly atMs: number };
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_NAME = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)";

@@ -98,7 +98,7 @@ export type StreamEnding = {
  * - `cut`: it broke off, or fell silent
  * - `left`: the caller left it
  */
-export type StreamResult = "whole" | "failed" | "empty" | "cut" | "left";
+type StreamResult = "whole" | "failed" | "empty" | "cut" | "left";
 
 export const streamResult = ({ ended, events, aborted }: StreamEnding): StreamResult => {
   if (aborted === true || ended === "closed_by_client") return "left";

@@ -3,6 +3,7 @@
  * Pure functions over the organization and its keys; the key service runs them where the records are, in one transaction,
  * because the key limit is a matter of state.
  */
+import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
 import { storedProduct } from "./admission.ts";
 import { type KeyKind, type KeyRecord, type Organization, TIER_ADMITS } from "./records.ts";
@@ -23,18 +24,7 @@ export type KeyCreation = {
 
 export type KeyUpdate = Omit<Partial<KeyCreation>, "kind" | "env">;
 
-export type ManagementRefusal = {
-  refuse:
-    | "plan_required"
-    | "unknown_scope"
-    | "unknown_product"
-    | "publishable_live_requires_origins"
-    | "free_plan_publishable_only"
-    | "vendor_scope_requires_acknowledgement"
-    | "tier_capability_not_allowed"
-    | "key_limit_reached"
-    | "not_found";
-};
+export type ManagementRefusal = { refuse: AnyRefusalName };
 
 /** What both requests are judged as: the key as it would be afterwards, and as it was (`null` for a creation). */
 type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
@@ -101,21 +91,15 @@ const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
   before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
 
 /** B5, after 401, role and a well-formed body, which are the API's. */
-const MANAGEMENT_ORDER: Readonly<Record<string, ManagementCheck>> = {
-  planIsRecognized,
-  scopesAreKnown,
-  productsAreKnown,
-  livePublishableHasOrigins,
-  kindIsInPlan,
-  vendorIsAcknowledged,
-  widensWithinTier,
-  keyLimitHasRoom,
-};
+const MANAGEMENT_ORDER: readonly ManagementCheck[] = [
+  ...[planIsRecognized, scopesAreKnown, productsAreKnown, livePublishableHasOrigins],
+  ...[kindIsInPlan, vendorIsAcknowledged, widensWithinTier, keyLimitHasRoom],
+];
 
 const decide = (change: Change): ManagementRefusal | null => {
-  for (const check of Object.values(MANAGEMENT_ORDER)) {
-    const name = check(change);
-    if (name !== null) return { refuse: name };
+  for (const check of MANAGEMENT_ORDER) {
+    const refuse = check(change);
+    if (refuse !== null) return { refuse };
   }
   return null;
 };

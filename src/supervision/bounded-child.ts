@@ -4,7 +4,7 @@
  */
 import type { ChildProcess } from "node:child_process";
 
-export type ChildEnd = {
+type ChildEnd = {
   code: number | null;
   signal: NodeJS.Signals | null;
   error: string | null;
