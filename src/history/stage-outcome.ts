@@ -15,5 +15,11 @@ export type StageOutcome = {
   didNotRecover?: boolean;
 };
 
+/** The outcome of a stage with the parts that it has; the others are empty. */
+export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Partial<StageOutcome>): StageOutcome => ({
+  ...{ claims: [], measurements: [], faults: [], notes: [] },
+  ...parts,
+});
+
 /** What a run keeps of a stage: its facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;

@@ -23,6 +23,7 @@ import { claimOf } from "../history/claim.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { stageOutcome } from "../history/stage-outcome.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { DeploymentWish } from "../stages/stages-for.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
@@ -90,19 +91,13 @@ const outcomeOf = (
   problems: readonly Problem[],
   durationMs: number,
   replay: string,
-): StageOutcome => ({
-  summary: {
-    name: STAGE,
-    driver: "k6 (own script)",
-    duration_ms: Math.round(durationMs),
-    ...outcomesOf(account),
-  },
-  facts: bareFacts(STAGE),
-  claims: [thresholdsClaim(problems, account, replay)],
-  measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
-  faults: [],
-  notes: [],
-});
+): StageOutcome =>
+  stageOutcome({
+    summary: { name: STAGE, driver: "k6 (own script)", duration_ms: Math.round(durationMs), ...outcomesOf(account) },
+    facts: bareFacts(STAGE),
+    claims: [thresholdsClaim(problems, account, replay)],
+    measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
+  });
 
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
   const { target, budget } = deployment;

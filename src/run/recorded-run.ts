@@ -178,12 +178,23 @@ const makeContext = (
 
 const namedIn = ({ targets }: RunRequest) => targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
 
+type Recorded = { folder: RunFolder; recorder: Recorder; started: Date };
+
+const factsSoFar = ({ profile, seed }: RunRequest, { folder, recorder, started }: Recorded, progress: Progress) => {
+  const { measurements, calibration, standIns } = progress;
+  return {
+    ...{ id: folder.id, profile, seed, started, finished: new Date(), measurements, calibration, standIns },
+    stages: recorder.stages,
+    outcomesSeen: recorder.outcomesSeen(),
+  };
+};
+
 const finish = async (
   request: RunRequest,
-  parts: { folder: RunFolder; recorder: Recorder; started: Date; stop: StopSignals },
+  parts: Recorded & { stop: StopSignals },
   progress: Progress,
 ): Promise<RunDocument> => {
-  const { folder, recorder, started, stop } = parts;
+  const { folder, recorder, stop } = parts;
   const { replay } = request;
   const by = stop.stoppedBy();
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
@@ -197,18 +208,9 @@ const finish = async (
   ]);
   const targets = progress.deployments.map(({ target }) => target);
   const facts = {
-    id: folder.id,
-    profile: request.profile,
-    seed: request.seed,
+    ...factsSoFar(request, parts, progress),
     commit: await commitOf(REPOSITORY),
-    started,
-    finished: new Date(),
     deployments: progress.deployments.length > 0 ? progress.deployments : namedIn(request),
-    stages: recorder.stages,
-    outcomesSeen: recorder.outcomesSeen(),
-    measurements: progress.measurements,
-    calibration: progress.calibration,
-    standIns: progress.standIns,
     required: [
       ...new Set([
         ...targets.flatMap(({ required = [] }) => required.filter(request.canJudge ?? (() => true))),
@@ -254,7 +256,7 @@ export const recordRun = async (
     const { reports, out } = request;
     if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
     await requireNothingLeft(targets, reports);
-    const folder = makeRunFolder({ profile, now: started, reports, ...(out === undefined ? {} : { out }) });
+    const folder = makeRunFolder({ profile, now: started, reports, out });
     events.folder(folder.path);
     keepRoom(folder);
     for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
@@ -286,11 +288,7 @@ export const recordRun = async (
     const recorder = createRecorder(folder, watcher);
     await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
     try {
-      const open = await Supervisor.open({
-        journal,
-        watchdog: WATCHDOG_PROCESS,
-        ...(request.stopMs === undefined ? {} : { stopMs: request.stopMs }),
-      });
+      const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
       supervisor = open;
       const unlisten = open.onSignal(() => undefined);
       if (!stop.signal.aborted) {
@@ -329,28 +327,12 @@ export const recordRun = async (
 };
 
 /** `run.json` of a run that has not ended: what a killed run leaves. */
-const draftOf = (
-  request: RunRequest,
-  { folder, recorder, started }: { folder: RunFolder; recorder: Recorder; started: Date },
-  { tools, standIns, claims, measurements, calibration }: Progress,
-): RunDocument => {
+const draftOf = (request: RunRequest, recorded: Recorded, progress: Progress): RunDocument => {
   const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
+  const claims = [...recorded.recorder.stages.flatMap((stage) => stage.claims), ...progress.claims];
   return composeDocument({
-    id: folder.id,
-    profile: request.profile,
-    seed: request.seed,
-    commit: null,
-    started,
-    finished: new Date(),
-    deployments: namedIn(request),
-    claims: [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...claims],
-    stages: recorder.stages,
-    outcomesSeen: recorder.outcomesSeen(),
-    measurements,
-    calibration,
-    standIns,
-    required: [],
-    exitCode: null,
-    environment: describeEnvironment(tools, []),
+    ...factsSoFar(request, recorded, progress),
+    ...{ commit: null, deployments: namedIn(request), claims: [unfinished, ...claims], required: [], exitCode: null },
+    environment: describeEnvironment(progress.tools, []),
   });
 };

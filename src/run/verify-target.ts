@@ -68,14 +68,8 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
       const [deployment] = context.deployments;
       if (deployment === undefined) throw new Error("no deployment was opened");
       const played = await playRules(context, deployment, {
-        allowWrites,
-        allowQuotaBurn,
-        allowLoad,
-        onProgress,
+        ...{ allowWrites, allowQuotaBurn, allowLoad, only, skip, ratePerS, onProgress },
         keepsAnswers: request.keepsAnswers,
-        ...(only === undefined ? {} : { only }),
-        ...(skip === undefined ? {} : { skip }),
-        ...(ratePerS === undefined ? {} : { ratePerS }),
       });
       result = played.result;
       await context.addStage(played.outcome);

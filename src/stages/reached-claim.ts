@@ -1,10 +1,12 @@
 /** Claims whether a stage reached what it is about, and if not, whether driver, fault or host prevented it. */
+
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/driver.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { stageOutcome } from "../history/stage-outcome.ts";
 import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Reach } from "../workload/story.ts";
@@ -80,20 +82,18 @@ const unplayedStage = (
   { target }: Pick<Deployment, "target">,
   why: Unplayed,
   replay: string,
-): StageOutcome => ({
-  summary: {
-    name: plan.name,
-    driver: driverOf(plan),
-    duration_ms: 0,
-    by_outcome: {},
-    calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
-  },
-  facts: statedFacts(plan.name, { target, exclusive: false }),
-  claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, replay, ...why, got: "not played" })],
-  measurements: [],
-  faults: [],
-  notes: [],
-});
+): StageOutcome =>
+  stageOutcome({
+    summary: {
+      name: plan.name,
+      driver: driverOf(plan),
+      duration_ms: 0,
+      by_outcome: {},
+      calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+    },
+    facts: statedFacts(plan.name, { target, exclusive: false }),
+    claims: [claimOf({ id: `reached/${plan.name}`, stage: plan.name, replay, ...why, got: "not played" })],
+  });
 
 /**
  * A stage that cannot be played: skipped, naming what is missing. Inconclusive on the embedded deployment, which lacks

@@ -1,4 +1,5 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
+
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/fresh-connection.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -8,6 +9,7 @@ import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { stageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
 import { VERIFY_COMMAND } from "../verify/judged-rule.ts";
@@ -85,7 +87,7 @@ export const playRules = async (
       measure.see(line);
       context.line(line);
     },
-    ...(answers === null ? {} : { onAnswer: answers.see }),
+    onAnswer: answers?.see,
   }).finally(() => answers?.close());
   for (const crash of result.crashes) {
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
@@ -96,7 +98,7 @@ export const playRules = async (
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
-  const outcome: StageOutcome = {
+  const outcome = stageOutcome({
     summary: { ...summary, driver: "verify", ...(protocols.length === 0 ? {} : { protocols }) },
     facts: bareFacts(stage),
     claims: [
@@ -104,9 +106,7 @@ export const playRules = async (
       ...result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) })),
     ],
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
-    faults: [],
-    notes: [],
-  };
+  });
   return { outcome, result };
 };
 
@@ -145,13 +145,7 @@ export const playVerifyStage = async (
   const recording = name === "verify" ? null : await context.record(name);
   const { outcome } = await playRules(context, deployment, {
     stage: name,
-    ...(only === undefined ? {} : { only }),
-    ratePerS,
-    skip,
-    allowWrites,
-    allowQuotaBurn,
-    allowLoad,
-    patienceMs,
+    ...{ only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad, patienceMs },
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },

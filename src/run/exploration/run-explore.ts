@@ -1,9 +1,13 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
+
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturb.ts";
+import { claimOf } from "../../history/claim.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
+import { bareFacts } from "../../history/stage-facts.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
+import { stageOutcome } from "../../history/stage-outcome.ts";
 import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
 import { type Finding, type Searched, searchSchedules } from "../../simulation/search-schedules.ts";
@@ -37,7 +41,7 @@ const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): strin
 };
 
 const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, replay: string): Claim => {
-  const about = { id: `schedules/${STAGE}`, stage: STAGE, level: "must" as const, expected: EXPECTED, replay };
+  const about = { id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay };
   const doubts = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
   const tried = `${schedules} schedules with ${events} faults were played${doubts}`;
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
@@ -45,7 +49,7 @@ const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, repl
   const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
   const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
   const reason = `${tried}; ${found}`;
-  return { ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found, spec: [], evidence: [] };
+  return claimOf({ ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found });
 };
 
 const summaryOf = (
@@ -62,22 +66,12 @@ const summaryOf = (
   return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
 };
 
-const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome => ({
-  summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
-  claims: [searchedClaim(searched, replay)],
-  measurements: [],
-  notes: [],
-  faults: [],
-  facts: {
-    stage: STAGE,
-    exclusive: true,
-    limits: {},
-    shedding: "fixed",
-    tenants: {},
-    faults: true,
-    drained: true,
-  },
-});
+const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome =>
+  stageOutcome({
+    summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
+    claims: [searchedClaim(searched, replay)],
+    facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
+  });
 
 /** The shortest schedule that fails, as a stage of its own that can be judged again from its lines. */
 const stageOfFinding = (
@@ -89,16 +83,14 @@ const stageOfFinding = (
   const lines = trial.lines.map((line) => ({ ...line, stage: name }));
   const { texts: _, ...facts } = trial.facts;
   const spanUs = (lines.at(-1) ? lineTimeUs(lines.at(-1) as Line) : 0) - (lines[0] ? lineTimeUs(lines[0]) : 0);
-  const outcome: StageOutcome = {
+  const outcome = stageOutcome({
     summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000),
     facts: { ...facts, stage: name },
     claims: trial.failed.map((claim) => {
       return { ...claim, id: claim.id.replace(/\/.*/, `/${name}`), stage: name, replay };
     }),
     faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
-    measurements: [],
-    notes: [],
-  };
+  });
   return { outcome, lines };
 };
 

@@ -1,9 +1,11 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
+
 import { noSuch } from "../../contract/nearest.ts";
 import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
+import { stageOutcome } from "../../history/stage-outcome.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../../stages/prepare-target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -64,7 +66,7 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
     ...story.missing(baseView).map((name) => `base: ${name}`),
     ...story.missing(headView).map((name) => `head: ${name}`),
   ];
-  const capacity = statedCapacity({ scenario, ...(ratePerS === undefined ? {} : { ratePerS }) }, baseView);
+  const capacity = statedCapacity({ scenario, ratePerS }, baseView);
   const mostPerS = first.target.permits?.load_max_rps;
   const load = capacity === null ? null : loadFor(capacity, mostPerS);
   const spends = load === null ? null : gateSpends(load, pairs);
@@ -109,14 +111,8 @@ const outcomeOf = (
   // Counts and charges were read block by block and do not describe the stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
   const { summary } = measure.end();
-  return {
-    summary: { ...summary, ...(protocols.size === 0 ? {} : { protocols: [...protocols].sort() }) },
-    facts,
-    claims: [],
-    measurements: [],
-    faults: [],
-    notes: [...notes],
-  };
+  const seen = protocols.size === 0 ? undefined : [...protocols].sort();
+  return stageOutcome({ summary: { ...summary, protocols: seen }, facts, notes: [...notes] });
 };
 
 /** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */
@@ -144,13 +140,7 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
         for (const side of SIDES) measures[side].see(one);
         context.line(one);
       };
-      const wish = {
-        scenario,
-        story,
-        seed: request.seed,
-        pairs: plan.pairs,
-        ...(ratePerS === undefined ? {} : { ratePerS }),
-      };
+      const wish = { scenario, story, seed: request.seed, pairs: plan.pairs, ratePerS };
       const result = await runGate(
         wish,
         sides,

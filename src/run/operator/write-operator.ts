@@ -55,6 +55,12 @@ const cannotBeHanded = ({ transport }: Pick<Target, "transport">): string[] =>
     transport?.[name] === undefined || transport[name] === null ? [] : [`transport.${name}`],
   );
 
+/** Without references; what only the runner acts on is left out. */
+const STATED = [
+  ...(["schema", "name", "base_url", "key_management_url", "tile_url", "stream_end", "shedding", "exclusive"] as const),
+  ...(["limits", "permits", "budget", "stop_when"] as const),
+];
+
 export const withoutSecrets = (target: Target, story: Story, seed: number): StatedForCluster => {
   const names = new Map<string, string>();
   const reference = (what: string): string => {
@@ -64,21 +70,9 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
     names.set(what, variable);
     return `env:${variable}`;
   };
-  const { schema, name, base_url, key_management_url, tile_url, stream_end, shedding, exclusive } = target;
-  const { limits, permits, budget, stop_when, tenants, credentials, transport } = target;
+  const { tenants, credentials, transport } = target;
   const stated = {
-    schema,
-    name,
-    base_url,
-    key_management_url,
-    tile_url,
-    stream_end,
-    shedding,
-    exclusive,
-    limits,
-    permits,
-    budget,
-    stop_when,
+    ...Object.fromEntries(STATED.map((field) => [field, target[field]])),
     tenants: tenants?.map(({ publishable, server, ...rest }) => ({
       ...rest,
       ...(publishable && { publishable: { ...publishable, key: reference(`tenants (${rest.org}).publishable.key`) } }),
