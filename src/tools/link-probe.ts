@@ -27,6 +27,8 @@ export type LinkProbe = {
   /** Whether all of the answer is there. */
   isComplete: (received: Buffer) => boolean;
   giveUpMs: number;
+  /** Until there is a connection, where `giveUpMs` counts from then on. */
+  connectMs?: number;
 };
 
 const endOf = (code: string | undefined): LinkEnd => {
@@ -35,7 +37,7 @@ const endOf = (code: string | undefined): LinkEnd => {
 };
 
 /** Never rejects. */
-export const observeLink = ({ host, port, request, isComplete, giveUpMs }: LinkProbe): Promise<LinkSeen> =>
+export const observeLink = ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe): Promise<LinkSeen> =>
   new Promise((resolve) => {
     const began = performance.now();
     const received: Buffer[] = [];
@@ -50,9 +52,14 @@ export const observeLink = ({ host, port, request, isComplete, giveUpMs }: LinkP
       const bytes = received.reduce((sum, chunk) => sum + chunk.length, 0);
       resolve({ ended, connected, bytes, pieces: received.length, firstByteMs, doneMs: performance.now() - began });
     };
-    const timer = setTimeout(() => finish("silent"), giveUpMs);
+    const giveUpIn = (ms: number): NodeJS.Timeout => setTimeout(() => finish("silent"), ms);
+    let timer = giveUpIn(connectMs ?? giveUpMs);
     socket.on("connect", () => {
       connected = true;
+      if (connectMs !== undefined) {
+        clearTimeout(timer);
+        timer = giveUpIn(giveUpMs);
+      }
       socket.setNoDelay(true);
       socket.write(request);
     });
@@ -111,31 +118,12 @@ const PASSED_ON_MS = 200;
 export type Serving = "serves" | "refuses" | "closes" | "unseen";
 
 /** Whether a proxy serves, as a caller of it sees it: it takes a connection, and passes it on. */
-export const isServing = ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
+export const isServing = async ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
   const { host, port } = reachableListener(listen, apiUrl);
   // Loopback of another machine.
-  if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return Promise.resolve("unseen");
-  return new Promise((resolve) => {
-    const socket = connect({ host, port, family: isIP(host) || 4 });
-    const finish = (seen: Serving): void => {
-      clearTimeout(timer);
-      socket.removeAllListeners();
-      socket.on("error", () => {});
-      socket.destroy();
-      resolve(seen);
-    };
-    let timer = setTimeout(() => finish("unseen"), CONNECT_MS);
-    let isConnected = false;
-    socket.once("connect", () => {
-      isConnected = true;
-      clearTimeout(timer);
-      timer = setTimeout(() => finish("serves"), PASSED_ON_MS);
-    });
-    socket.once("data", () => finish("serves"));
-    for (const end of ["end", "close"] as const) socket.once(end, () => finish(isConnected ? "closes" : "unseen"));
-    socket.once("error", ({ code }: NodeJS.ErrnoException) => {
-      if (isConnected) finish("closes");
-      else finish(code === "ECONNREFUSED" ? "refuses" : "unseen");
-    });
-  });
+  if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return "unseen";
+  const silently = { request: "", isComplete: () => true, connectMs: CONNECT_MS, giveUpMs: PASSED_ON_MS };
+  const { ended, connected } = await observeLink({ host, port, ...silently });
+  if (!connected) return ended === "refused" ? "refuses" : "unseen";
+  return ended === "complete" || ended === "silent" ? "serves" : "closes";
 };
