@@ -84,7 +84,7 @@ export type DisturbanceContext = {
   meets: readonly FaultState[];
 };
 
-/** What came of it: everything that puts the stage in doubt, and notes for its reason. */
+/** The result: everything that puts the stage in doubt, and notes for its reason. */
 export type Disturbed = {
   problems: Problem[];
   notes: string[];

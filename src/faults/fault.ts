@@ -9,7 +9,7 @@ import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 /** A dependency, the API itself, the way from callers to it, or everything that the operator controls. */
 export type Component = "limiter" | "keys" | "api" | "edge" | "service";
 
-/** What is done to a process, and brought back on the same ports and store. */
+/** Faults of a process, which comes back on the same ports and store. */
 const PROCESS_FAULTS = {
   killed: "its process is killed (SIGKILL), and started again on the same port and store",
   stopped: "its process is stopped (SIGSTOP), and goes on (SIGCONT)",
@@ -17,7 +17,7 @@ const PROCESS_FAULTS = {
   "restarted-unsettled": "its process is told to end (SIGTERM) while refunds are not confirmed, and started again",
 };
 
-/** What is done to the store of the limiter; `locked` and `disk-full` to SQLite, the others to Redis. */
+/** Faults of the limiter's store: `locked` and `disk-full` of SQLite, the others of Redis. */
 const STORE_FAULTS = {
   oom: "Redis is out of memory (maxmemory)",
   readonly: "Redis is made the replica of a master that is not there",
@@ -28,7 +28,7 @@ const STORE_FAULTS = {
   "disk-full": "no file of the limiter's process may grow or be written (prlimit)",
 };
 
-/** What an operator does to a service that works: nothing breaks, and callers notice no more than its size. */
+/** Changes by an operator to a service that works: nothing breaks. */
 const OPERATOR_FAULTS = {
   slowed: "each call takes several times as long",
   "rolling-deploy": "all replicas are replaced, one after the other",

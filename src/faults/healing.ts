@@ -77,14 +77,14 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     did.push(what);
     await step().catch((error: unknown) => void trouble.push((error as Error).message));
   };
-  /** Reads how the proxy is. It is whole when nothing is left to do for us: it may still be disabled, by somebody else. */
+  /** Reads the proxy. It counts as whole when nothing of ours is left on it, even if somebody else disabled it. */
   const look = async (): Promise<void> => {
     state = await proxy.read(call).catch((error: unknown) => {
       gone ||= isGone(error);
       trouble.push((error as Error).message);
       return null;
     });
-    // One that shows whose it is may be enabled, whatever else is known of it.
+    // A toxic of ours proves that we disabled it, so we may enable it.
     if (did.length === 0 && state !== null && isDisabledByUs(state)) mayEnable = true;
     whole = false;
     if (state === null || (!state.enabled && mayEnable) || ours(state).length > 0) return;

@@ -107,7 +107,7 @@ const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise
     for (let isUp = true; ; isUp = !isUp) {
       await pause(TOGGLE_MS, over.signal);
       if (over.signal.aborted) return null;
-      // The signal of whoever puts the fault in bounds that step alone.
+      // The caller's signal bounds the injection alone, not the toggling after it.
       await proxy.setEnabled(isUp, callMs === undefined ? {} : { callMs });
     }
   };
@@ -188,9 +188,9 @@ export const isSignOfDisabling = ({ name }: { name: string }): boolean =>
   isOurToxic({ name }) && DISABLING.has(name.slice(TOXIC_PREFIX.length));
 
 const BUDGET_MS = 1_000;
-/** Callers wait for as long as they like; what is slow is to be over within a stage all the same. */
+/** Callers have no budget; a slow edge has to be over within a stage all the same. */
 const EDGE_BUDGET_MS = 60;
 
-/** How long whoever is called through the link gives it. */
+/** How long the caller on a link waits for its answer. */
 export const linkBudgetMs = (link: "limiter" | "keys" | "edge", limits: Limits = {}): number =>
   link === "edge" ? EDGE_BUDGET_MS : (dependencyBudgetMs(link, limits) ?? BUDGET_MS);

@@ -71,7 +71,7 @@ export const isSteady = (now: CallsSeen, wanted: number): boolean =>
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
-/** So many calls are out, and none has come back since: whoever should answer does not. */
+/** Many calls were sent since, and none was answered: the deployment is silent. */
 export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
   since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
 

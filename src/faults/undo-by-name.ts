@@ -62,7 +62,7 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
 
 const GONE: ByName = { undo: { how: "nothing" } };
 
-/** Without its mark a process is somebody else's, whatever a journal says. */
+/** A process without the mark of the run is not ours, whatever a journal says. */
 const onProcess = (
   named: Extract<NamedUndo, { how: "signal" | "end-process" }>,
   { run }: Pick<Known, "run">,

@@ -1,9 +1,9 @@
 /**
- * A lease on faults, for the watchdog that runs beside a remote proxy: whoever breaks something there holds it, and renews it
+ * A lease on faults, for the watchdog that runs beside a remote proxy: a run that breaks something there holds it, and renews it
  * with every heartbeat. When the heartbeat stops, what is held is healed, again and again until it is whole or too much was
  * tried; also when the runner's machine, or the network to it, is gone.
  *
- * The watchdog's own target file names what is healed. Nobody can have a command run here by sending it.
+ * The watchdog's own target file names what is healed; no command is taken from a request.
  */
 import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";

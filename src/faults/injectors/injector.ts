@@ -32,7 +32,7 @@ export const wakeUp = (part: Part): Undo => {
   return { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" };
 };
 
-/** What was asked for cannot be done here; the message says what is missing. */
+/** The deployment lacks what the fault needs; the message names it. */
 export class NoWayError extends Error {
   override name = "NoWayError";
 }

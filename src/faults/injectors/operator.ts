@@ -62,7 +62,7 @@ export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
 
 /** `offsetMs` 0 puts it right. Rejects where a part did not confirm it. */
 export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: number): Promise<void> => {
-  // What is charged first: until the API follows, it only asks.
+  // The limiter, which charges, comes first: until the API follows, it only asks.
   const parts = [control?.limiter, control?.keys, ...(control?.api ?? [])];
   for (const part of new Set(parts)) {
     if (part !== undefined && part !== null) {

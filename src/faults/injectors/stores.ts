@@ -47,7 +47,7 @@ const errorsOf = async (url: string, error: string): Promise<number> => {
   return Number(new RegExp(`errorstat_${error}:count=(\\d+)`).exec(said)?.[1] ?? 0);
 };
 
-/** Redis answers with the error under this setting, until it is taken back; one that has nothing to take back is set over and over. */
+/** Redis answers with the error while `put` is in force. Without a `take` the command is repeated until the heal. */
 const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
   const over = new AbortController();
   let before = 0;
@@ -76,7 +76,7 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
   };
 };
 
-/** Longer than any experiment; it ends by itself should nobody take it back. */
+/** Longer than any experiment; the pause then ends by itself. */
 const PAUSE_MS = 60_000;
 const WRITE_MS = 300;
 
@@ -104,7 +104,7 @@ const SLOW = [
   ...["--loading-process-events-interval-bytes", `${LOOKS_AFTER_BYTES}`],
 ];
 
-/** Killed, and started again as one that has much to read: it listens, and answers LOADING. */
+/** Kills Redis and starts it with much to read: it listens, and answers LOADING. */
 const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
   ...OF_REDIS,
   undo: wakeUp(limiter),
@@ -194,7 +194,7 @@ export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): 
       case "oom":
         return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
       case "readonly":
-        // A master that is not there; what is stored stays.
+        // The master does not exist, so nothing stored is replaced.
         return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
       case "noscript":
         return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);
