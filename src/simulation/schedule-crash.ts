@@ -5,8 +5,7 @@ import type { Claim } from "../history/run-document.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
-import type { Finding } from "./search-schedules.ts";
-import { REPLAYS } from "./trial.ts";
+import { type Finding, REPLAYS } from "./search-schedules.ts";
 
 const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
 

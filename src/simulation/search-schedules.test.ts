@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { FaultSchedule } from "./fault-schedule.ts";
-import { type Finding, searchSchedules } from "./search-schedules.ts";
-import type { PlaySchedule, Trial } from "./trial.ts";
+import { type Finding, type PlaySchedule, searchSchedules, type Trial } from "./search-schedules.ts";
 
 const claim = (id: string): Claim =>
   claimOf(id, { stage: "explore", verdict: "fail", reason: "broken", expected: "whole", got: "broken" });

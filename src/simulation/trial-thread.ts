@@ -2,13 +2,13 @@
  * The thread that trials in virtual time are played in, because its clock is not the process's. It is given schedules one by
  * one and reports what came of each.
  */
+
 import { parentPort, workerData } from "node:worker_threads";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import type { FaultSchedule } from "./fault-schedule.ts";
-import { VIRTUAL_START_MS } from "./virtual-platform.ts";
 import { installVirtualTime } from "./virtual-time.ts";
-import { createVirtualPlayer } from "./virtual-trial.ts";
+import { createVirtualPlayer, VIRTUAL_START_MS } from "./virtual-trial.ts";
 
 export type ThreadData = {
   /** The mutant in place of the healthy platform, for trying the search itself. */

@@ -1,14 +1,19 @@
-/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
+/**
+ * One schedule of faults in virtual time: the reference deployment whole and unchanged, client, driver and stories, on a
+ * network and a clock of this thread, with links that break as planned.
+ */
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
+import { type InProcess, startInProcess } from "../deployments/in-process.ts";
+import { loadTenants } from "../deployments/tenants.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
 import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
+import { EMBEDDED_LIMITS as LIMITS } from "../platform/embedded-limits.ts";
 import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
@@ -16,12 +21,50 @@ import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
-import { durationS, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "./fault-schedule.ts";
-import type { Trial } from "./trial.ts";
-import { startVirtualPlatform, VIRTUAL_START_MS, type VirtualPlatform } from "./virtual-platform.ts";
+import { durationS, type ExploredLink, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "./fault-schedule.ts";
+import type { Trial } from "./search-schedules.ts";
+import { createVirtualNetwork, type VirtualLink, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
-export const STAGE = "explore";
+/** In the middle of a month. */
+export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
+
+type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, VirtualLink> };
+
+/** To be called, and waited for, inside `time.until`. */
+const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: number): Promise<VirtualPlatform> => {
+  const network = createVirtualNetwork(time);
+  const links: Partial<Record<ExploredLink, VirtualLink>> = {};
+  const deployment = await startInProcess({
+    name: "virtual",
+    parts,
+    role: {
+      network,
+      globalInFlight: LIMITS.global_in_flight,
+      orgInFlight: LIMITS.org_in_flight,
+      rateLimit: { perS: LIMITS.rate_per_s, burst: LIMITS.burst },
+      inference: { slots: LIMITS.slots, serviceMs: LIMITS.service_ms, tokens: 6, seed },
+      limiterBudgetMs: LIMITS.limiter_budget_ms,
+      keyServiceBudgetMs: LIMITS.key_service_budget_ms,
+      stopDeadlineMs: 1_000,
+      logLevel: "info",
+    },
+    links: (services) => {
+      const ways = {
+        keys: network.through("keys", services.keys),
+        limiter: network.through("limiter", services.limiter),
+      };
+      Object.assign(links, { keys: ways.keys.link, limiter: ways.limiter.link });
+      return { keys: ways.keys.url, limiter: ways.limiter.url };
+    },
+    tenants: loadTenants(),
+    target: { exclusive: true },
+    nowMs: () => time.nowMs(),
+  });
+  return { ...deployment, network, links: links as Record<ExploredLink, VirtualLink> };
+};
+
+const STAGE = "explore";
 const DRIVER = "virtual";
 const LEAD_US = 100_000;
 const DRAIN_MS = 20_000;
@@ -39,7 +82,7 @@ const breakLinks = (
 ): Promise<unknown> =>
   Promise.all(
     events.map(async ({ link, fault: name, atMs, forMs }) => {
-      const budgetMs = link === "limiter" ? EMBEDDED_LIMITS.limiter_budget_ms : EMBEDDED_LIMITS.key_service_budget_ms;
+      const budgetMs = link === "limiter" ? LIMITS.limiter_budget_ms : LIMITS.key_service_budget_ms;
       const fault = makeFault(name, { budgetMs });
       const say = faultTeller(STAGE, link, fault, () => Math.round(time.nowMs() * 1000), onLine);
       await time.pause(beginMs + atMs - time.nowMs());
@@ -119,7 +162,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     incidental: true,
     shedding: "fixed",
     stream_end: REFERENCE_STREAM_ENDS,
-    limits: EMBEDDED_LIMITS,
+    limits: LIMITS,
     started_at_ms: VIRTUAL_START_MS,
     tenants: platform.tenants,
     faults: schedule.events.length > 0,

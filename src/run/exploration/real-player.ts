@@ -1,5 +1,4 @@
 /** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
-
 import { type EmbeddedWish, openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import type { Line } from "../../history/line.ts";
@@ -7,7 +6,13 @@ import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
 import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../simulation/fault-schedule.ts";
 import type { ScheduleCrash } from "../../simulation/schedule-crash.ts";
-import { isCertain, type PlaySchedule, type Replayed, replaySchedule, type Trial } from "../../simulation/trial.ts";
+import {
+  isCertain,
+  type PlaySchedule,
+  type Replayed,
+  replaySchedule,
+  type Trial,
+} from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import { playLoadStage } from "../../stages/load-stage.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
