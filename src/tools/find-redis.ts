@@ -1,6 +1,5 @@
 /** Where redis-server comes from: it is never built here, only found. */
-import { execFile } from "node:child_process";
-import { type Tool, ToolError } from "./tool-recipe.ts";
+import { askProgram, type Tool, ToolError } from "./tool-recipe.ts";
 
 const VARIABLE = "FLOODGATE_REDIS";
 /** From here on scripts may read the time and write afterwards, and a replica names its errors as ours reads them. */
@@ -10,10 +9,8 @@ const ADVICE = `install it (apt-get install redis-server), or name one with ${VA
 
 export const findRedis = async (env: NodeJS.ProcessEnv = process.env): Promise<Tool> => {
   const path = env[VARIABLE] || "redis-server";
-  const said = await new Promise<string | Error>((resolve) => {
-    execFile(path, ["--version"], { timeout: ASK_MS }, (error, stdout) => resolve(error ?? stdout));
-  });
-  if (said instanceof Error) {
+  const { error, stdout: said } = await askProgram(path, ["--version"], { timeout: ASK_MS });
+  if (error !== null) {
     throw new ToolError(`expected redis-server for --limiter redis, but ${path} cannot be run: ${ADVICE}`);
   }
   const version = /\bv=(\d+)(\.[\d.]+)?/.exec(said);

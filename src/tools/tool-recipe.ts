@@ -1,7 +1,7 @@
 /**
  * What k6 and toxiproxy are to us: how each is built, and how it is known from what it says about its version.
  */
-import { execFile } from "node:child_process";
+import { type ExecFileException, type ExecFileOptions, execFile } from "node:child_process";
 
 /** A tool is missing or is not what it is said to be. The message is for users: what was expected, what came, what to do. */
 export class ToolError extends Error {
@@ -81,15 +81,19 @@ export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
   },
 };
 
-/** What the program prints for its version arguments; the reason instead when it cannot be run. */
-export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.ProcessEnv) =>
-  await new Promise<ReturnType<ToolRecipe["recognise"]>>((resolve) => {
-    const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
-    execFile(path, recipe.versionArguments, { env: bare, timeout: 20_000 }, (error, stdout, stderr) => {
-      // Only a text code says that it could not be started; a number is an exit status, and then the output still says what it is.
-      const code = error === null ? undefined : (error as NodeJS.ErrnoException).code;
-      if (typeof code === "string") resolve({ because: `it could not be run (${code})` });
-      else if (error?.killed === true) resolve({ because: "it did not say its version within 20 s" });
-      else resolve(recipe.recognise(`${stdout}${stderr}`));
-    });
+/** What a program that ends by itself prints; `error` where it could not be started, failed or took too long. */
+export const askProgram = (path: string, args: readonly string[], how: ExecFileOptions) =>
+  new Promise<{ error: ExecFileException | null; stdout: string; stderr: string }>((resolve) => {
+    const given = { ...how, encoding: "utf8" } as const;
+    execFile(path, args, given, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
   });
+
+/** What the program prints for its version arguments; the reason instead when it cannot be run. */
+export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.ProcessEnv) => {
+  const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
+  const { error, stdout, stderr } = await askProgram(path, recipe.versionArguments, { env: bare, timeout: 20_000 });
+  // Only a text code says that it could not be started; a number is an exit status, and then the output still says what it is.
+  if (typeof error?.code === "string") return { because: `it could not be run (${error.code})` };
+  if (error?.killed === true) return { because: "it did not say its version within 20 s" };
+  return recipe.recognise(`${stdout}${stderr}`);
+};

@@ -1,10 +1,9 @@
 /** Which tools are there: path and version, or how to get them. Nothing is built and nothing is downloaded. */
-import { execFile } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { seeTool } from "../../tools/find-tool.ts";
 import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
-import { TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
+import { askProgram, TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
 import { type Finding, finding, type Section } from "./finding.ts";
 
 const VERSION_WAIT_MS = 10_000;
@@ -26,13 +25,10 @@ const onPath = (names: readonly string[], env: NodeJS.ProcessEnv): string | null
 };
 
 /** What a program prints about its version, its first line alone; `null` when it cannot be run. */
-const versionOf = (path: string, args: string[]): Promise<string | null> =>
-  new Promise((resolve) => {
-    execFile(path, args, { timeout: VERSION_WAIT_MS }, (error, stdout) => {
-      const line = stdout.trim().split("\n")[0] ?? "";
-      resolve(error === null && line !== "" ? line.slice(0, 100) : null);
-    });
-  });
+const versionOf = async (path: string, args: string[]): Promise<string | null> => {
+  const { error, stdout } = await askProgram(path, args, { timeout: VERSION_WAIT_MS });
+  return error === null ? stdout.trim().split("\n")[0]?.slice(0, 100) || null : null;
+};
 
 const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => {
   const { tool, problem, go, canBeBuilt } = await seeTool(name, options);
