@@ -3,7 +3,6 @@
  * random search; an experiment, which waits for what it sees, is `fault-beside-load.ts`.
  */
 import type { Held } from "../deployments/remote-watch.ts";
-import { drawFaultsFor, type FaultEvent } from "../simulation/fault-schedule.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
 import {
@@ -14,6 +13,7 @@ import {
   inconclusive,
   lostWatch,
 } from "./disturbance.ts";
+import { drawFaultsFor, type FaultEvent } from "./fault-schedule.ts";
 import { heal } from "./healing.ts";
 import { undoOf, undoTarget } from "./injectors/link.ts";
 import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";

@@ -4,8 +4,8 @@ import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine, MarkLine } from "../history/line.ts";
 import type { FaultState } from "../history/states-reached.ts";
-import type { ExploredLink, FaultEvent } from "../simulation/fault-schedule.ts";
 import { type Fault, outcomesOf } from "./fault.ts";
+import type { ExploredLink, FaultEvent } from "./fault-schedule.ts";
 import type { RecentCalls } from "./seen-by-callers.ts";
 
 /** Faults that are injected once the deployment is steady, in this order, and healed in the other. */

@@ -1,10 +1,10 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
 import { routeOf } from "../contract/routes.ts";
+import { describeSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import { LINK_FAULTS } from "../faults/link-faults.ts";
 import type { Claim } from "../history/run-document.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, REPLAYS } from "./search-schedules.ts";
 
 const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";

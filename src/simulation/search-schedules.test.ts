@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import type { FaultSchedule } from "../faults/fault-schedule.ts";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, type PlaySchedule, searchSchedules, type Trial } from "./search-schedules.ts";
 
 const claim = (id: string): Claim =>

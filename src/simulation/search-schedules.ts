@@ -5,10 +5,11 @@
  * Shrinking leaves out events (delta debugging, Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
  * 2002), then shortens and lightens what is left, until nothing more can be taken away.
  */
+
+import { describeSchedule, drawSchedule, type FaultEvent, type FaultSchedule } from "../faults/fault-schedule.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { describeSchedule, drawSchedule, type FaultEvent, type FaultSchedule } from "./fault-schedule.ts";
 
 export type Trial = {
   /** Failed musts of the invariants; empty when the deployment held. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { FaultEvent, FaultSchedule } from "./fault-schedule.ts";
+import type { FaultEvent, FaultSchedule } from "../faults/fault-schedule.ts";
 import { shrinkSchedule } from "./search-schedules.ts";
 
 const event = (fault: string, atMs: number, forMs = 1_600): FaultEvent => ({ link: "limiter", fault, atMs, forMs });

@@ -4,9 +4,9 @@
  */
 
 import { parentPort, workerData } from "node:worker_threads";
+import type { FaultSchedule } from "../faults/fault-schedule.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import type { FaultSchedule } from "./fault-schedule.ts";
 import { installVirtualTime } from "./virtual-time.ts";
 import { createVirtualPlayer, VIRTUAL_START_MS } from "./virtual-trial.ts";
 

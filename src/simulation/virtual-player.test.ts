@@ -2,8 +2,8 @@
 
 import { afterAll, describe, expect, test } from "vitest";
 import { EXPERIMENTS } from "../faults/experiments.ts";
+import { drawSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
-import { drawSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, searchSchedules } from "./search-schedules.ts";
 import { startVirtualPlayer } from "./virtual-player.ts";
 

@@ -8,6 +8,13 @@ import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
 import { loadTenants } from "../deployments/tenants.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
+import {
+  durationS,
+  type ExploredLink,
+  type FaultEvent,
+  type FaultSchedule,
+  RECOVERY_MS,
+} from "../faults/fault-schedule.ts";
 import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
@@ -21,7 +28,6 @@ import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
-import { durationS, type ExploredLink, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "./fault-schedule.ts";
 import type { Trial } from "./search-schedules.ts";
 import { createVirtualNetwork, type VirtualLink, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";

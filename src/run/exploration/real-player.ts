@@ -1,10 +1,10 @@
 /** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
 import { type EmbeddedWish, openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
+import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
-import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../simulation/fault-schedule.ts";
 import type { ScheduleCrash } from "../../simulation/schedule-crash.ts";
 import {
   isCertain,

@@ -2,13 +2,13 @@
 
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturb.ts";
+import { describeSchedule } from "../../faults/fault-schedule.ts";
 import { claimOf } from "../../history/claim.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
 import { stageOutcome } from "../../history/stage-outcome.ts";
-import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
 import { type Finding, type Searched, searchSchedules } from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";

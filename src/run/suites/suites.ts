@@ -1,6 +1,6 @@
 /** The suites that `run` knows: which stages, on the embedded deployment or on anybody's. */
 import { EXPERIMENTS } from "../../faults/experiments.ts";
-import { AFTER_MS, RECOVERY_MS } from "../../simulation/fault-schedule.ts";
+import { AFTER_MS, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import {
   EVERYWHERE,
   type LoadStage,

@@ -2,8 +2,9 @@
  * A schedule of faults beside a load, as data: which links, which faults, when, how long, overlapping, under which load.
  * Drawn from a seed, so that number n of a seed is the same schedule wherever it is played.
  */
-import { LINK_FAULTS } from "../faults/link-faults.ts";
+
 import { pick, saltOf, uniform, whole } from "../workload/random.ts";
+import { disablesProxy, LINK_FAULTS } from "./link-faults.ts";
 
 export type ExploredLink = "limiter" | "keys";
 
@@ -44,17 +45,18 @@ const LASTS_MS = { least: 150, most: 2_500 };
 export const RECOVERY_MS = 3_000;
 export const AFTER_MS = 1_500;
 
-/** These switch the proxy off, or do when they are taken away: two of them at once would switch it on for each other. */
-const SWITCHES = new Set(["refused", "flapping", "trickle"]);
 /** Between two events that may not overlap. */
 const APART_MS = 50;
 
 const overlaps = (a: FaultEvent, b: FaultEvent): boolean =>
   a.atMs < b.atMs + b.forMs + APART_MS && b.atMs < a.atMs + a.forMs + APART_MS;
 
-/** Whether two events can be in force side by side and be taken away one by one. */
+/**
+ * Whether two events can be in force side by side and be taken away one by one. Two that switch the proxy off would switch it on
+ * for each other.
+ */
 const fits = (a: FaultEvent, b: FaultEvent): boolean =>
-  a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(SWITCHES.has(a.fault) && SWITCHES.has(b.fault)));
+  a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(disablesProxy(a.fault) && disablesProxy(b.fault)));
 
 const salt = (name: string): number => saltOf(`fault schedule ${name}`);
 
