@@ -19,7 +19,7 @@ export type CallContext = {
   unscheduled?: "mint" | "step";
 };
 
-/** Half an answer is no answer: nobody can say what the other half was. */
+/** A truncated answer counts as none, because the missing part is unknown. */
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
 
 const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
@@ -29,7 +29,7 @@ const headerText = (value: string | string[] | undefined): string | undefined =>
 
 const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 
-/** A hostile server may have a code of its own for every call: of those that nobody lists so many have a name each. */
+/** Bounds the distinct unlisted codes, because a hostile server may send another for every call. */
 export const countedOutcome = (outcome: string): string =>
   outcome.charAt(3) !== " " || isListed(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 

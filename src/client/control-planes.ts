@@ -55,7 +55,7 @@ export const controlSend = async <T>(method: "POST" | "PATCH" | "PUT", url: stri
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 
-/** More are no deployment's. */
+/** No deployment has more outcomes and organizations; the rest of an answer is dropped. */
 const COUNTS_MOST = 1_000;
 const ORGS_MOST = 100_000;
 
@@ -66,7 +66,7 @@ const countedName = (outcome: string): string => {
   return code === "" || isListed(outcome) ? outcome : `${status} ${foreignName(code)}`;
 };
 
-/** A line of a ledger, whoever wrote it: its texts are ids and words, its numbers numbers. */
+/** Rebuilds a line of a foreign ledger from ids, words and numbers. */
 export const chargeOf = (line: LedgerLine): LedgerLine => ({
   charge_id: foreignId(String(line.charge_id)),
   request_id: foreignId(String(line.request_id)),

@@ -24,7 +24,7 @@ type Minted = { token: string; expiresInS: number };
 export type CredentialBook = {
   /** What is sent for somebody's credential, if it is known already. */
   peek(ref: CredentialRef): string | undefined;
-  /** The same, read or minted; `null` for a credential that is nobody's. */
+  /** The same, read or minted; `null` for a credential that belongs to no role or tenant. */
   fetch(ref: CredentialRef): Promise<string | null>;
   sessionOf(ref: CredentialRef): HeldSession | undefined;
   originOf(of: CallerName): string | undefined;

@@ -16,7 +16,7 @@ const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
 /** Of a whole stream; as in k6/x/sse. */
 const STREAM_MAX_BYTES = 64 << 20;
-/** Why a stream was left that was longer than anybody reads: it is no end that the target made. */
+/** The error of a stream that we left because it was too long; the target did not end it. */
 export const ANSWER_TOO_LARGE = "answer-too-large";
 /** undici says so as well where spaces follow the number, which RFC 9112 allows. */
 const LENGTH_MISMATCH = "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";

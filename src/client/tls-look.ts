@@ -1,4 +1,4 @@
-/** What a connection shows before a request goes out on it: whether anybody takes it, what a TLS handshake offers, and whose certificate it is. */
+/** Looks at a connection before a request is sent: whether it is accepted, what the TLS handshake negotiates, and the certificate. */
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { type ConnectionOptions, connect } from "node:tls";
 import { parseHttpUrl } from "../contract/address.ts";
@@ -9,7 +9,7 @@ import { tlsFiles } from "./transport.ts";
 const WAIT_MS = 5_000;
 /** A server that refuses our certificate, or the lack of one, says so behind the handshake (TLS 1.3). */
 const REFUSAL_MS = { least: 50, most: 500 };
-/** Whether a port that is to speak plain HTTP speaks TLS is a guess that nobody waits long for. */
+/** How long to wait for TLS on a port that should speak plain HTTP. */
 const GUESS_MS = 500;
 
 type TlsSeen = {
@@ -56,7 +56,7 @@ export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   });
 };
 
-/** Whether a TLS server is at a place. To another it says nothing that is a request. */
+/** Whether a TLS server listens there. The handshake is no HTTP request, so another server does nothing. */
 export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
   return within<boolean>(socket, GUESS_MS, false, (settle) => {

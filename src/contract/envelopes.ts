@@ -72,7 +72,7 @@ export const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
 
 const CODING = /^(?:x-)?(gzip|compress|deflate|br|zstd)$/;
 
-/** The first coding that a `Content-Encoding` names; `null` for a body that is sent as it is, `unknown` for a name of nobody. */
+/** The first coding that a `Content-Encoding` names; `null` for a body that is sent as it is, `unknown` for an unregistered name. */
 export const codingOf = (contentEncoding: string | undefined): string | null => {
   if (contentEncoding === undefined) return null;
   for (const part of contentEncoding.toLowerCase().split(",")) {

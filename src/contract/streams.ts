@@ -83,7 +83,7 @@ export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isState
 /** What is seen of how a stream ended; nothing of it on a call that is no stream. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
-  /** Absent where nobody counted them. */
+  /** Absent where events were not counted. */
   readonly events?: number;
   /** The caller left it on purpose. */
   readonly aborted?: boolean;

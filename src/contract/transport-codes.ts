@@ -41,7 +41,7 @@ const WORDS = new Set(CODES.map(([code]) => code));
 /** Our machine could not send it: no port, no file, no memory was left for a connection. */
 export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_port", "too_many_files", "no_memory"]);
 
-/** The code for what a transport said; a code stays as it is, and what nobody knows is bounded as foreign text. */
+/** The code for what a transport said; a code stays as it is, and an unknown text is bounded as foreign text. */
 export const transportCode = (said: string): string => {
   const after = "after the terminal event: ";
   if (said.startsWith(after)) return after + transportCode(said.slice(after.length));

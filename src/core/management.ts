@@ -60,7 +60,7 @@ const livePublishableHasOrigins: ManagementCheck = ({ before, after }) => {
 const kindIsInPlan: ManagementCheck = ({ org, before, after }) =>
   before === null && org.tier === "Free" && after.kind !== "publishable" ? "free_plan_publishable_only" : null;
 
-/** For whoever asks for the scope; a change that leaves it as it was asks for nothing (items 137-138). */
+/** Only a request that adds the scope has to acknowledge it (items 137-138). */
 const vendorIsAcknowledged: ManagementCheck = ({ before, after }) => {
   const isAsked = after.scopes.includes("vendor") && before?.scopes.includes("vendor") !== true;
   return isAsked && !after.vendor_acknowledged ? "vendor_scope_requires_acknowledgement" : null;

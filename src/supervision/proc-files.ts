@@ -22,7 +22,7 @@ export type ProcessStat = {
   /** CPU time, its threads included; and that of its children which have ended and were waited for. */
   ticks: number;
   childTicks: number;
-  /** Runs only on a core that nobody else wants (SCHED_IDLE): it keeps a virtual machine awake and takes nothing from anybody. */
+  /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
   givesWay: boolean;
 };
 
@@ -87,7 +87,7 @@ export const machineTime = (): MachineTime | null => {
   return { idle: idle + wait, steal, all: ticks.reduce((sum, n) => sum + n, 0) };
 };
 
-/** Processes that take a core from nobody (`givesWay`), and what each has used, in ticks. */
+/** The SCHED_IDLE processes (`givesWay`) and the CPU time of each, in ticks. */
 export const givingWay = (all: ReadonlyMap<number, ProcessStat> = statsHere()): Map<number, number> =>
   new Map([...all].flatMap(([pid, { givesWay, ticks }]) => (givesWay ? [[pid, ticks]] : [])));
 

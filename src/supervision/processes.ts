@@ -54,7 +54,7 @@ export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolea
   isAlive(target) && kill(target.pid, signal);
 
 /**
- * Whether anybody of the group still runs. When the leader's number belongs to a later process, the group is gone: the
+ * Whether a process of the group still runs. When the leader's number belongs to a later process, the group is gone: the
  * kernel does not give a number away while a group carries it.
  */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {

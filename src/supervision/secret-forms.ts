@@ -15,7 +15,7 @@ const JSON_START = /^\s*[[{]/;
 const JSON_DEPTH = 6;
 const PARTS_MOST = 200;
 
-/** A word of a language would be masked wherever anybody uses it. */
+/** An ordinary word is not masked, because it occurs in every text. */
 const isPlainWord = (text: string): boolean => /^[a-z]{1,12}$/i.test(text) || /^\d{1,9}$/.test(text);
 
 const isSecretOf = (name: string, value: string): boolean =>

@@ -34,7 +34,7 @@ const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
-/** Where the start time is not known, whoever has the number is taken for the run. */
+/** Where the start time is unknown, any process of that number counts as the run. */
 const mayLive = (of: ProcessId): boolean => {
   if (isAlive(of)) return true;
   if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
@@ -45,7 +45,7 @@ const mayLive = (of: ProcessId): boolean => {
   }
 };
 
-/** Another user's file, or a link, is no claim: anybody can plant one where everybody may write. */
+/** Ignores links and other users' files, which anybody can plant in a shared folder. */
 const ownFile = (path: string): Stats | null => {
   const found = lstatSync(path, { throwIfNoEntry: false });
   return found?.isFile() === true && isOwn(found) ? found : null;

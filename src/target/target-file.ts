@@ -13,7 +13,7 @@ import type { Target } from "./target.ts";
 import { TARGET_SCHEMA } from "./target.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
-/** Nobody reads more in one go. */
+/** Problems listed at once. */
 const SHOWN_MAX = 20;
 
 export class TargetFileError extends Error {
@@ -131,7 +131,7 @@ const withoutComments = (value: unknown): unknown => {
   );
 };
 
-/** An origin that nobody has, as `init` writes it. */
+/** The placeholder that `init` writes. */
 export const ORIGIN_TO_REPLACE = "https://your-app.example";
 
 const unreplaced = ({ credentials = {} }: Target): string[] =>

@@ -20,7 +20,7 @@ const whereItLeads = async (host: string, resolve: Resolve): Promise<string | nu
   try {
     return (await resolve(host)).find((address) => !isLoopbackHost(address)) ?? null;
   } catch {
-    // Nobody is reached by a name that has no address.
+    // A name without an address reaches no host.
     return null;
   }
 };
