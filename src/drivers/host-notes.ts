@@ -6,8 +6,23 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
+import type { Histogram } from "../history/statistics/histogram.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/proc-files.ts";
+import { LATE_MS } from "../workload/arrivals.ts";
+
+type LagMs = { p50: number; p99: number; max: number };
+
+export const lagFigures = (lag: Histogram): LagMs => {
+  const ms = (us: number | null): number => (us ?? 0) / 1000;
+  return { p50: ms(lag.quantile(0.5)), p99: ms(lag.quantile(0.99)), max: ms(lag.quantile(1)) };
+};
+
+/** Why nothing may be said about time, `null` where calls left as they should. */
+export const lagDoubt = ({ p99, max }: LagMs): string | null =>
+  p99 <= LATE_MS
+    ? null
+    : `the generator was the bottleneck: one call in a hundred left more than ${Math.round(p99)} ms late (${Math.round(max)} ms at most)`;
 
 export const hostDoubts = (stage: string, host: HostNotes | null): string[] => {
   const rest = { target_cores: null, other_cores: null, rate_error: null };

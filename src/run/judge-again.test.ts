@@ -11,9 +11,8 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { composeDocument } from "./compose-document.ts";
 import { describeEnvironment } from "./environment.ts";
-import { judgeAgain, NoRunError } from "./judge-again.ts";
+import { judgeAgain, judgeSecrets, NoRunError } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
-import { judgeSecrets } from "./run-claims.ts";
 import { openRunFolder } from "./run-folder.ts";
 import { writeReports } from "./write-reports.ts";
 

@@ -1,5 +1,5 @@
 /** Judges a recorded run again from its files alone: the same history gets the same verdict to the byte. */
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
@@ -7,15 +7,32 @@ import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { openJudges } from "../invariants/judge-stage.ts";
+import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { shown, verdictOf } from "./compose-document.ts";
-import { historyLines, jsonLines, outcomesSeen } from "./read-lines.ts";
-import { judgeSecrets } from "./run-claims.ts";
+import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
 import type { StageRecord } from "./write-reports.ts";
+
+/** What a run captured; reports are rendered from it. */
+const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
+
+/** Block by block, since a history may be longer than a string; no credential spans two lines. */
+function* textsOf(folder: string, names: readonly string[]): Generator<{ name: string; text: string }> {
+  for (const name of names) for (const text of textBlocks(join(folder, name))) yield { name, text };
+}
+
+export const judgeSecrets = (folder: string, replay: string): Claim[] => {
+  const below = ["logs", "k6"].flatMap((name) =>
+    existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
+  );
+  const names = [...CAPTURED, ...below.sort()].filter((name) => existsSync(join(folder, name)));
+  const facts: StageFacts = { ...bareFacts("run"), faults: true, texts: textsOf(folder, names) };
+  const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
+  return judgeStage(secrets, facts, [], replay);
+};
 
 export class NoRunError extends Error {
   override name = "NoRunError";

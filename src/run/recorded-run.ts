@@ -30,11 +30,11 @@ import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/left-open.ts";
 import { prepareFixtures } from "./fixtures.ts";
+import { judgeSecrets } from "./judge-again.ts";
 import { lookFirst } from "./look-first.ts";
 import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
-import { judgeSecrets } from "./run-claims.ts";
 import { makeRunFolder } from "./run-folder.ts";
 import { writeReports, writeWhatCanBe } from "./write-reports.ts";
 

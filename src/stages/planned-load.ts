@@ -34,9 +34,9 @@ export type PlannedLoad = {
 };
 
 const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
-  ...(ratePerS === undefined ? {} : { ratePerS }),
-  ...(durationS === undefined ? {} : { durationS }),
-  ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
+  ratePerS,
+  durationS,
+  maxPerS: maxPerS === undefined ? undefined : SHARE_OF_PERMIT * maxPerS,
 });
 
 /** What a target lacks for a load that fills its in-flight cap. */
@@ -64,10 +64,7 @@ const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
 /** A log has its own rate and length unless the user states others. */
 const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
   if (replayOfMs !== undefined) {
-    return traceProfile(replayOfMs, {
-      ...(ratePerS === undefined ? {} : { ratePerS }),
-      ...(durationS === undefined ? {} : { durationS }),
-    });
+    return traceProfile(replayOfMs, { ratePerS, durationS });
   }
   const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
   return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));

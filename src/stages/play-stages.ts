@@ -1,20 +1,75 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
+
+import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
+import { capabilitiesOf } from "../faults/capabilities.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
+import type { CallLine, Line } from "../history/line.ts";
 import { isUndecided, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { RAMPS } from "../workload/story.ts";
 import { deploymentFor } from "./deployment-for-stage.ts";
-import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
+import { plannedFor, stageMissing } from "./planned-load.ts";
 import { stageOnBroken } from "./reached-claim.ts";
-import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
+import { driverOf, EVERYWHERE, type LoadStage, STREAMS, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
+
+const isOfRamp = (line: Line): line is CallLine =>
+  line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";
+
+const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
+  const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
+  if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
+  if (context.signal.aborted || stoppedBy(context) !== null) return;
+  if (stageMissing(plan, capabilitiesOf(deployment)).length > 0) return;
+  const story = RAMPS[kind];
+  const ramp: LoadStage = {
+    kind: "load",
+    driver: "open-loop",
+    name: story,
+    story,
+    arrivals: "uniform",
+    judges: [...EVERYWHERE, ...(kind === "chat" ? STREAMS : [])],
+  };
+  context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
+  const planned = plannedFor(ramp, deployment);
+  if (planned === null) return;
+  const calls: CallLine[] = [];
+  const outcome = await playLoadStage(context, deployment, ramp, (line) => {
+    if (isOfRamp(line)) calls.push(line);
+  });
+  await context.addStage(outcome);
+  calls.sort((one, other) => one.sent_us - other.sent_us);
+  if (calls.length === 0) return;
+  const knee = kneeOfRamp(calls, planned.profile);
+  const said = knee.found
+    ? `${knee.capacityPerS.toFixed(1)} calls/s (${knee.low.toFixed(1)} to ${knee.high.toFixed(1)}), ended by ${knee.by}`
+    : `no limit was met: ${knee.reason}; at least ${knee.atLeastPerS.toFixed(1)} calls/s`;
+  context.events.result(`  ${said}`);
+  const rate = rateFoundOf(knee);
+  if (rate !== null) deployment.found[kind] = rate;
+  const claim: Claim = {
+    id: `knee/${story}`,
+    stage: story,
+    level: "info",
+    verdict: knee.found ? "pass" : "skipped",
+    reason: said,
+    expected: "a limit inside permits.load_max_rps",
+    got: said,
+    spec: [],
+    evidence: [],
+    replay: context.replay,
+  };
+  context.addClaims([claim]);
+};
 
 /** On a machine that disturbs more than these, the same again would say no more. */
 const PLAYED_AGAIN_MAX = 5;

@@ -167,14 +167,7 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
   return Object.fromEntries(
     [...known].map(([org, { tier, allowance }]) => {
       const usedAtStart = used.get(org);
-      return [
-        org,
-        {
-          tier,
-          ...(allowance === undefined ? {} : { allowance }),
-          ...(usedAtStart === undefined ? {} : { used_at_start: usedAtStart }),
-        },
-      ];
+      return [org, { tier, allowance, used_at_start: usedAtStart }];
     }),
   );
 };

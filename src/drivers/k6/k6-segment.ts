@@ -1,7 +1,8 @@
 /** One process of k6: the whole of a schedule or a segment of it, from the file it is handed to the last line that it prints. */
 import { rmSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { open, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { StringDecoder } from "node:string_decoder";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { type Budget, budgetShare, NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
@@ -9,10 +10,63 @@ import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Problem } from "../driver.ts";
-import { followLines } from "./follow-lines.ts";
 import type { K6Input, K6Run } from "./handover.ts";
 import { exitProblem, k6Outputs, startK6 } from "./k6-process.ts";
 import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
+
+const LOOK_EVERY_MS = 50;
+const CHUNK_BYTES = 1 << 18;
+
+type Following = {
+  /** To be called when nothing is written any more: reads what is left, and ends with the last line. */
+  finish(): Promise<void>;
+};
+
+/** The file has to be there. What `onLine` throws ends the reading, and `finish` throws it. */
+export const followLines = (path: string, onLine: (text: string) => void): Following => {
+  let isOver = false;
+  let wake = (): void => undefined;
+  const read = async (): Promise<void> => {
+    const file = await open(path, "r");
+    try {
+      const buffer = Buffer.alloc(CHUNK_BYTES);
+      const decoder = new StringDecoder("utf8");
+      let rest = "";
+      for (;;) {
+        // Asked before the read, so that what was written until the end is read after it.
+        const wasOver = isOver;
+        const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
+        if (bytesRead > 0) {
+          const lines = (rest + decoder.write(buffer.subarray(0, bytesRead))).split("\n");
+          rest = lines.pop() as string;
+          for (const line of lines) onLine(line);
+        } else if (wasOver) {
+          if (rest !== "") onLine(rest);
+          return;
+        } else {
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, LOOK_EVERY_MS);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+          });
+        }
+      }
+    } finally {
+      await file.close();
+    }
+  };
+  const reading = read();
+  reading.catch(() => undefined);
+  return {
+    finish: () => {
+      isOver = true;
+      wake();
+      return reading;
+    },
+  };
+};
 
 export type K6Played = {
   problems: Problem[];

@@ -15,7 +15,7 @@ import { callId } from "../../workload/request.ts";
 import { exchangeStep, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import type { DriveJob, Problem } from "../driver.ts";
-import { lagDoubt, lagFigures } from "../schedule-lag.ts";
+import { lagDoubt, lagFigures } from "../host-notes.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 
 /** The step of a printed call is computed again from its number. */
@@ -42,10 +42,7 @@ const receivedOf = (
     firstUs: answered ? since(printed.firstUs) : null,
     doneUs: printed.doneUs - epochUs,
     status: answered ? printed.status : null,
-    headers: {
-      ...(printed.retryAfter === undefined ? {} : { "retry-after": printed.retryAfter }),
-      ...(printed.coding === undefined ? {} : { "content-encoding": printed.coding }),
-    },
+    headers: { "retry-after": printed.retryAfter, "content-encoding": printed.coding },
     text: printed.body,
     ended: printed.ended,
     seen:

@@ -13,8 +13,7 @@ import { looksWrong } from "../../invariants/evidence/looks-wrong.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Problem } from "../driver.ts";
-import { watchHost } from "../host-notes.ts";
-import { lagDoubt } from "../schedule-lag.ts";
+import { lagDoubt, watchHost } from "../host-notes.ts";
 import type { OpenLoopEnd } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
@@ -74,7 +73,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     driver: DRIVER,
     idPrefix,
     onLine,
-    ...(timeouts === undefined ? {} : { timeouts }),
+    timeouts,
   });
   await client.book.prepare([], story.sessions(view));
   const going = once("go");

@@ -13,7 +13,7 @@ import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import { triesOf } from "../../workload/tries.ts";
-import { lagFigures } from "../schedule-lag.ts";
+import { lagFigures } from "../host-notes.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
 
