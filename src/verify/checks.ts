@@ -1,7 +1,4 @@
-/**
- * Counts what a rule found and makes one verdict of it: fail if one call shows the breach, inconclusive if something could not be
- * seen, pass if all was seen and fits, skipped if nothing could be tried.
- */
+/** Counts what a rule found and makes one verdict of it: one breach fails it, something unseen leaves it open. */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import { type Answer, inWords } from "./sending/answer.ts";

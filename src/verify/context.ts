@@ -1,7 +1,4 @@
-/**
- * What a rule has to work with: the roles that the target file names, one way to send, sessions that are minted when first
- * needed, what is permitted and what is left of the budget. Nothing in here knows whose deployment it is.
- */
+/** What a rule works with: roles, one way to send, sessions, permits, budget. It does not know whose deployment it is. */
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { Budget, Spending } from "../target/budget.ts";

@@ -1,7 +1,4 @@
-/**
- * A failing case, written down so that it can be tried again: the calls that lead to it, what was expected and what came.
- * Secrets are variables; a curl line for each call lets a person try without us.
- */
+/** A failing case, written down to be tried again. Secrets are variables; a curl line for each call lets a person try. */
 import { maskSecrets } from "../contract/credentials.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";

@@ -1,7 +1,4 @@
-/**
- * Side effects that outlive a call: keys that were made. Each is journalled before it is done and taken back on every way out; what
- * could not be taken back stays open in the journal.
- */
+/** Keys that were made: journalled before each is done, taken back on every way out, else left open in the journal. */
 
 /** The run's journal, as far as `verify` needs it. */
 export type EffectJournal = {

@@ -1,7 +1,4 @@
-/**
- * One rule, tried once, made into a claim. A rule that lacks something is skipped by its name; one that cannot judge, that the run's
- * budget cut short, or that failed itself, says nothing about the target.
- */
+/** One rule, tried once, made into a claim. A rule that cannot be tried or judged says why, and nothing about the target. */
 import type { Claim } from "../history/run-document.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";

@@ -1,7 +1,4 @@
-/**
- * Whether there is anything to judge: somebody answers at `base_url`, and what answers is the API. A wrong address is reported as
- * such and not as fifty broken rules.
- */
+/** Whether the API answers at `base_url` at all: a wrong address is reported as such, and not as fifty broken rules. */
 import { foreignError } from "../contract/foreign-text.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";

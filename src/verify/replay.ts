@@ -1,7 +1,4 @@
-/**
- * Tries a recorded failing case again on a deployment (`dev replay FILE`): the same calls, or the whole rule where one
- * call does not decide. Fixed, failing, or unclear; never fixed only because nothing could be seen.
- */
+/** Tries a recorded failing case again (`dev replay FILE`): fixed, failing, or unclear where nothing could be seen. */
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -9,12 +6,7 @@ import { ruleOf } from "./catalogue.ts";
 import { CRASH_SCHEMA, type Crash } from "./crash.ts";
 import { runVerify } from "./run-verify.ts";
 
-type Replayed = {
-  verdict: "fixed" | "failing" | "unclear";
-  reason: string;
-  expected: string;
-  got: string;
-};
+type Replayed = { verdict: "fixed" | "failing" | "unclear"; reason: string; expected: string; got: string };
 
 export class CrashFileError extends Error {
   override name = "CrashFileError";
@@ -35,31 +27,17 @@ export const readCrash = async (file: string): Promise<Crash> => {
 
 const VERDICT = { pass: "fixed", fail: "failing", inconclusive: "unclear", skipped: "unclear" } as const;
 
-/**
- * The rule of the crash file, with its seed and what was allowed then: chains of calls, sessions and made keys need the
- * rule's own hands, and the same seed makes the same calls.
- */
+/** Tries the rule again with its seed and permissions: calls, sessions and made keys need the rule's own hands. */
 export const replayCrash = async (crash: Crash, target: Target, secrets: Secrets): Promise<Replayed> => {
-  if (ruleOf(crash.rule) === undefined) {
-    return {
-      verdict: "unclear",
-      reason: `there is no rule ${crash.rule} any more`,
-      expected: crash.expected,
-      got: "not tried",
-    };
-  }
+  const unclear = { verdict: "unclear", expected: crash.expected, got: "not tried" } as const;
+  if (ruleOf(crash.rule) === undefined) return { ...unclear, reason: `there is no rule ${crash.rule} any more` };
   const { claims } = await runVerify({
-    target,
-    secrets,
-    seed: crash.seed,
-    only: [crash.rule],
+    ...{ target, secrets, seed: crash.seed, only: [crash.rule], stage: "replay" },
     allowWrites: crash.allowed.includes("writes"),
     allowQuotaBurn: crash.allowed.includes("quota-burn"),
     allowLoad: crash.allowed.includes("load"),
-    stage: "replay",
   });
   const [claim] = claims;
-  if (claim === undefined)
-    return { verdict: "unclear", reason: "nothing was judged", expected: crash.expected, got: "-" };
+  if (claim === undefined) return { ...unclear, reason: "nothing was judged" };
   return { verdict: VERDICT[claim.verdict], reason: claim.reason, expected: claim.expected, got: claim.got };
 };

@@ -21,10 +21,7 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-/**
- * What a rule sends and spends on a conforming deployment with every role; fewer roles mean fewer calls. A test compares it with
- * what was sent.
- */
+/** What a rule sends and spends at most on a conforming deployment with every role. A test compares it with what was sent. */
 export type Cost = {
   readonly calls?: number;
   readonly map_loads?: number;

@@ -134,10 +134,7 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
   return open;
 };
 
-/**
- * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for everything else
- * there is a claim.
- */
+/** Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; else there is a claim. */
 export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> => {
   const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
   const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;

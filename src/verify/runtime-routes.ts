@@ -2,14 +2,6 @@ import type { RouteName } from "../contract/routes.ts";
 
 /** Routes that every deployment has: the runtime surface without the reference's extensions. */
 export const RUNTIME_ROUTES: readonly RouteName[] = [
-  "chat.control",
-  "chat.summary",
-  "chat.button",
-  "chat.route",
-  "poi.enrich",
-  "design.analyze",
-  "design.apply",
-  "design.styles",
-  "design.samples",
-  "design.themes",
+  ...(["chat.control", "chat.summary", "chat.button", "chat.route", "poi.enrich"] as const),
+  ...(["design.analyze", "design.apply", "design.styles", "design.samples", "design.themes"] as const),
 ];

@@ -1,7 +1,4 @@
-/**
- * What in the target file may be behind a refusal of a call that should be admitted. It stays a failure, for a deployment may be
- * wrong as well; but whoever writes a target file for the first time has one of these before anything else.
- */
+/** What in the target file may be behind a refusal. It stays a failure, for the deployment may be wrong as well. */
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
 import type { Context } from "./context.ts";

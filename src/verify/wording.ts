@@ -1,7 +1,4 @@
-/**
- * How a refusal is worded, so that two can be compared: the same word for a body that is no JSON and for another says that
- * a deployment calls both malformed (items 202-203: which word, is not shown).
- */
+/** The words of a refusal, to compare two: the same word as for broken JSON means that it is called malformed (202-203). */
 import type { Answer } from "./sending/answer.ts";
 
 /** Refused as something that is not what a body or a query should be; 422 is the stated status. */

@@ -1,7 +1,4 @@
-/**
- * The calls of key management (section 4.4) and those with a key that it made. Bodies are not shown in the specification: these are
- * the field names of item 50.
- */
+/** The calls of key management (section 4.4) and of its keys. Bodies are not shown: these are the names of item 50. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { json, role, type TestCall } from "../sending/test-call.ts";

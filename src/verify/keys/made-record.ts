@@ -1,7 +1,4 @@
-/**
- * Where the answer to a creation has the new key's id and secret. Its shape is not shown in the specification (items 50,
- * 126, 141): names in any style, at any depth, in a list, or the id in an address alone.
- */
+/** The id and secret in the answer to a creation, whose shape is not shown (items 50, 126, 141): by any name, at any depth. */
 import { isObject } from "../../contract/envelopes.ts";
 import type { Answer } from "../sending/answer.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Keys made through key management, with their removal: a creation is journalled before it leaves, and whatever came of it is taken
- * back in the end. What answers 422 to our bodies, or is not there, is not judged.
- */
+/** Keys made through key management: a creation is journalled before it leaves, and what came of it is taken back. */
 import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
@@ -27,10 +24,7 @@ const isGone = ({ answers }: Context, answer: Answer): boolean =>
       earlier.testCall.route === "keys.delete" && earlier.testCall.path === answer.testCall.path && isAdmitted(earlier),
   );
 
-/**
- * Whether a creation surely made nothing. Half an answer, and an error of the server or of a balancer, do not say so; a refusal does,
- * and so do a connection that was refused and 503, the word of a key service that is away (item 216).
- */
+/** Whether a creation surely made nothing: refused, not connected, or 503 (item 216). Half an answer or a 5xx is unsure. */
 const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   if (received.error === "ECONNREFUSED" || outcome === "503") return true;
   const isRefusal = status !== null && status >= 300 && status < 500 && status !== 408 && status !== 499;

@@ -1,7 +1,4 @@
-/**
- * An allowance of map loads used up on purpose: mints until they are refused, the last unit asked for by several at once, and loads
- * under a session that is there already. What comes is judged in `allowance.ts`.
- */
+/** Uses an allowance of map loads up on purpose, several mints asking for its last unit. `allowance.ts` judges what comes. */
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/target.ts";

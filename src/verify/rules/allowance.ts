@@ -263,10 +263,7 @@ const judgeStopAtAllowance = async (context: Context, checks: Checks, stopped: S
   checks.note("stops at the allowance (A8)");
 };
 
-/**
- * A stop at exactly 1 to 4 times the allowance means a wrong limit, not map loads from before the run, if nobody else uses this
- * organization.
- */
+/** A stop at exactly 1 to 4 times the allowance means a wrong limit, not loads from before, if nobody else loads here. */
 const judgeHardStop = async (context: Context, checks: Checks, { found, limit, last }: Stopped): Promise<void> => {
   const cap = limit * HARD_STOP_TIMES;
   const count = found.admitted.length + loadedBefore(context, found);

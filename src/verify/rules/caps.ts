@@ -1,9 +1,7 @@
-/**
- * Caps that are stated and fixed (items 180, 210, 211, 216-222): only there a call that is shed, or is not, is judged one by one. Waves
- * below and above the caps, of one organization and of several at once.
- */
+/** Caps that are stated and fixed (items 180, 210, 211, 216-222): each call that is shed, or is not, is judged there. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
+import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
@@ -36,18 +34,9 @@ const surelyTogether = (answers: readonly Answer[]): number => {
   const moments = answers.filter(isAdmitted).flatMap(({ received: { seen, firstUs: headUs, doneUs, ended } }) => {
     const firstUs = seen?.firstUs ?? headUs;
     if (firstUs === null || (ended !== "done" && ended !== "eof")) return [];
-    const endUs = firstUs + (doneUs - firstUs) * SURELY_RUNNING;
-    return [
-      { atUs: firstUs, step: 1 },
-      { atUs: endUs, step: -1 },
-    ];
+    return [[firstUs, firstUs + (doneUs - firstUs) * SURELY_RUNNING] as const];
   });
-  let [now, most] = [0, 0];
-  for (const { step } of moments.sort((a, b) => a.atUs - b.atUs || a.step - b.step)) {
-    now += step;
-    most = Math.max(most, now);
-  }
-  return most;
+  return mostAtOnce(moments);
 };
 
 /** A cap may be held by several threads, each a little behind the others. */
@@ -193,14 +182,6 @@ const shedBelowGlobal = (context: Context): Promise<ShedBelow | null> =>
     return isShedBelow(context, found.plan.below, found.plan.callers, calm);
   });
 
-/** The cap of one organization, where it is stated and one replica holds it. */
-const ownCap = (context: Context): number | string => {
-  const { org_in_flight: cap, replicas = 1 } = context.target.limits ?? {};
-  if (context.target.shedding !== "fixed" || cap === undefined)
-    return "fixed shedding with limits.org_in_flight in the target file";
-  return replicas > 1 ? "one replica: with more, nobody knows which of them was full" : cap;
-};
-
 const RECOVER_WITHIN_MS = 12_000;
 const ALMOST_FULL = 0.9;
 const SHED_MIN = 3;
@@ -242,8 +223,9 @@ export const CAP_RULES: readonly Rule[] = [
     expected: "no more streams side by side than a cap allows, and none shed far below it",
     cost: wavesCost,
     step: async (context, checks) => {
-      const cap = ownCap(context);
-      if (typeof cap === "string") return cap;
+      const caps = fixedCaps(context, false);
+      if (typeof caps === "string") return caps;
+      const cap = caps.own;
       const judge = (answers: readonly Answer[], most: number, whose: string): void => {
         const last = answers.filter(isAdmitted).at(-1);
         if (answers.length <= most || last === undefined) return;
@@ -278,9 +260,9 @@ export const CAP_RULES: readonly Rule[] = [
     needs: { permission: "load", roles: ["server", "publishable"] },
     cost: ({ limits }) => ({ calls: 2 * Math.ceil(0.75 * (limits?.org_in_flight ?? 0)) + 1 }),
     step: async (context, checks) => {
-      const cap = ownCap(context);
-      if (typeof cap === "string") return cap;
-      const { global_in_flight: globalCap = Number.POSITIVE_INFINITY } = context.target.limits ?? {};
+      const caps = fixedCaps(context, false);
+      if (typeof caps === "string") return caps;
+      const { own: cap, all: globalCap } = caps;
       const org = context.keyRole("server")?.org;
       if (org === undefined || org !== context.keyRole("publishable")?.org)
         return "credentials.server.org and credentials.publishable.org, the same in both";

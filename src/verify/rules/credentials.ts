@@ -4,12 +4,12 @@ import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { UNKNOWN_KEYS } from "../../workload/request.ts";
 import type { Context } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
-import { acceptsOf, all, type Row, rulesOf } from "../rule.ts";
+import { acceptsOf, all, type Row, type Rule, rulesOf } from "../rule.ts";
 import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
-import { asNobody, exchangeCall, FORMS, mint, role, type TestCall } from "../sending/test-call.ts";
+import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
 import { forgeries, segment, UNKNOWN_CREDENTIALS, type UnknownCredential } from "./forged-credentials.ts";
 
 const { must, should } = rulesOf("lattice");
@@ -149,68 +149,51 @@ const over = (id: string, name: "revoked" | "expired") =>
   });
 
 /** Headers are sent as Latin-1: the byte of that letter, and the two bytes of the same letter in UTF-8. */
-const LETTERS = [
-  { letter: "\u00e9", what: "one byte above 127" },
-  { letter: "\u00c3\u00a9", what: "two bytes of UTF-8" },
-] as const;
+const ONE_BYTE = { letter: "\u00e9", what: "a key with one byte above 127 at its end" };
+const TWO_BYTES = { letter: "\u00c3\u00a9", what: "a key with two bytes of UTF-8 at its end" };
 
 /** Keys with a letter outside ASCII, sent by whichever rule asks first; `hostile-input` judges that nothing breaks. */
 export const foreignLetters = (context: Context): Promise<Answer[]> =>
   context.once("keys with letters outside ASCII", async () => {
     const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
-    const calls = LETTERS.flatMap(({ letter, what }, i): TestCall[] => {
-      const by = (key: string, at: number) => ({
-        ...unknownBy(key + letter, "$NON_ASCII_KEY", `a key with ${what} at its end`),
-        form: at === 0 ? ("x-api-key" as const) : ("bearer" as const),
-        ...({ once: true, open: true } as const),
-      });
-      return [
-        asNobody("design.styles", by(UNKNOWN_KEYS.server, i)),
-        exchangeCall("publishable", "foreign", "chat", { ...by(UNKNOWN_KEYS.publishable, 1 - i), originValue }),
-      ];
+    const by = (key: string, { letter, what }: typeof ONE_BYTE, form: Form): Partial<TestCall> => ({
+      ...{ ...unknownBy(key + letter, "$NON_ASCII_KEY", what), form, once: true, open: true },
     });
+    const atRuntime = (end: typeof ONE_BYTE, form: Form) =>
+      asNobody("design.styles", by(UNKNOWN_KEYS.server, end, form));
+    const atExchange = (end: typeof ONE_BYTE, form: Form) =>
+      exchangeCall("publishable", "foreign", "chat", { ...by(UNKNOWN_KEYS.publishable, end, form), originValue });
+    const inEitherHeader = [atRuntime(ONE_BYTE, "x-api-key"), atExchange(ONE_BYTE, "bearer")];
+    const calls = [...inEitherHeader, atRuntime(TWO_BYTES, "bearer"), atExchange(TWO_BYTES, "x-api-key")];
     const answers: Answer[] = [];
     await context.each(calls, async (call) => answers.push(await answerTo(context, call)));
     return answers;
   });
 
-export const CREDENTIAL_RULES = [
+const accepts = [outcomeOf("unauthenticated")];
+
+// biome-ignore format: a table, a rule in a few lines
+export const CREDENTIAL_RULES: readonly Rule[] = [
   must("missing-credential", [153, 190, 111], {
     title: "a call without a credential is answered 401, on every route",
-    rows: all(
-      pairwise({ route: PLAIN_ROUTES, origin: ORIGINS }).map(({ route, origin }, i) =>
-        asNobody(route, { origin, ...productFor(route, i) }),
-      ),
-      "unauthenticated",
-    ),
-  }),
+    rows: all(pairwise({ route: PLAIN_ROUTES, origin: ORIGINS }).map(({ route, origin }, i) =>
+      asNobody(route, { origin, ...productFor(route, i) })), "unauthenticated") }),
   should("missing-credential-on-chat-route", [107, 153], {
     title: "the route whose failures travel under 200 still answers 401 to a call without a credential",
-    rows: [[asNobody("chat.route"), "unauthenticated"]],
-  }),
+    rows: [[asNobody("chat.route"), "unauthenticated"]] }),
   must("invalid-credential", [153, 190], {
     title: "a credential that nobody issued is answered 401, on every route, in either header",
     rows: [
-      ...pairwise({ route: PLAIN_ROUTES, nobody: UNKNOWN_CREDENTIALS, origin: ORIGINS, form: FORMS }).map(
-        ({ route, nobody, origin, form }, i): Row => {
-          const or = earlier(nobody.kind, route, origin);
-          const call = asNobody(route, {
-            ...(or.length > 0 ? { open: true } : {}),
-            credential: { as: nobody.kind === "garbage" ? "garbage" : "unknown" },
-            secret: nobody.secret,
-            what: nobody.what,
-            ...{ origin, form },
-            ...productFor(route, i),
-          });
-          return [call, "unauthenticated", or];
-        },
-      ),
-      ...["Basic dXNlcjpwYXNzd29yZA==", "Bearer", "Bearer "].map((authorization): Row => {
-        const what = `the header "Authorization: ${authorization.trim()}"`;
-        return [asNobody("design.styles", { headers: { authorization }, what }), "unauthenticated"];
+      ...pairwise({ route: PLAIN_ROUTES, nobody: UNKNOWN_CREDENTIALS, origin: ORIGINS, form: FORMS }).map(({ route, nobody, ...more }, i): Row => {
+        const { kind, secret, what } = nobody;
+        const or = earlier(kind, route, more.origin);
+        const credential = { as: kind === "garbage" ? "garbage" : "unknown" } as const;
+        const open = or.length > 0 ? { open: true as const } : {};
+        return [asNobody(route, { ...open, credential, secret, what, ...more, ...productFor(route, i) }), "unauthenticated", or];
       }),
-    ],
-  }),
+      ...["Basic dXNlcjpwYXNzd29yZA==", "Bearer", "Bearer "].map((authorization): Row => [asNobody("design.styles", {
+        headers: { authorization }, what: `the header "Authorization: ${authorization.trim()}"` }), "unauthenticated"]),
+    ] }),
   over("revoked-key", "revoked"),
   over("expired-key", "expired"),
   must("near-miss-of-a-credential", [2, 153, 190], {
@@ -221,32 +204,24 @@ export const CREDENTIAL_RULES = [
     step: async (context, checks) => {
       await context.each(await nearMisses(context), async ({ call, isOpen }) => {
         const answer = await context.send(call);
-        if (!isOpen) checks.expect(answer, { accepts: [outcomeOf("unauthenticated")] });
+        if (!isOpen) checks.expect(answer, { accepts });
         else if (isAdmitted(answer)) checks.note(`${call.what} is taken; such keys have letters of one case alone`);
       });
-    },
-  }),
+    } }),
   must("forged-session", [20, 21, 153], {
     title: "a session token that was tampered with is answered 401",
     needs: { roles: ["publishable"] },
     cost: { calls: 8 },
     rows: async (context) => {
       const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
-      return forgeries(await chatToken(context)).flatMap(({ what, value, once }, i) =>
-        all(
-          (["poi.enrich", "chat.control"] as const)
-            .filter((_, at) => !once || at === i % 2)
-            .map((route) =>
-              asNobody(route, { ...unknownBy(value, "$TAMPERED_SESSION", what), origin: "listed", originValue }),
-            ),
-          "unauthenticated",
-        ),
-      );
-    },
-  }),
+      return forgeries(await chatToken(context)).flatMap(({ what, value, once }, i) => {
+        const by = { ...unknownBy(value, "$TAMPERED_SESSION", what), origin: "listed", originValue } as const;
+        const calls = [asNobody("poi.enrich", by), asNobody("chat.control", by)];
+        return all(once ? calls.slice(i % 2, 1 + (i % 2)) : calls, "unauthenticated");
+      });
+    } }),
   must("unparsable-session", [20, 21, 153, 190, 223], {
     title: "a text with the prefix of a session token that cannot be parsed is answered 401, as any unknown credential",
-    needs: {},
     cost: { calls: 19 },
     rows: async (context) => {
       // As the deployment's own tokens begin, where it mints any for us.
@@ -258,26 +233,22 @@ export const CREDENTIAL_RULES = [
       const atRuntime = UNPARSABLE.map((text, i) => asNobody(UNPARSABLE_AT[i % 3] ?? "design.styles", by(text, i)));
       // At the exchange it may be refused unread, for its kind (items 69-70): some of each sort are enough.
       const atExchange = UNPARSABLE.filter((_, i) => i % 3 === 1).map((text, i) =>
-        asNobody("sdk.sessions", { product: "chat", open: true, ...by(text, i) }),
-      );
+        asNobody("sdk.sessions", { product: "chat", open: true, ...by(text, i) }));
       return [...all(atRuntime, "unauthenticated"), ...all(atExchange, "unauthenticated", "publishable_key_required")];
-    },
-  }),
+    } }),
   must("key-with-a-foreign-letter", [58, 153, 190], {
     title: "an unknown key with a letter outside ASCII is answered 401, as any other",
     expected: "401",
     cost: { calls: 4, shared: "foreign letters" },
     step: async (context, checks) => {
       for (const answer of await foreignLetters(context)) {
-        const { status, testCall, outcome } = answer;
+        const { status, testCall: { what }, outcome } = answer;
         // What stands before the service may refuse such a head altogether.
-        if (status === null || status === 400 || /^edge 4/.test(outcome))
-          checks.note(`${testCall.what}: ${inWords(answer)}`);
+        if (status === null || status === 400 || /^edge 4/.test(outcome)) checks.note(`${what}: ${inWords(answer)}`);
         else if (checks.isUnclear(answer)) continue;
-        else if (status >= 500) checks.note(`${testCall.what}: ${status}, of which hostile-input says more`);
-        else checks.expect(answer, { accepts: [outcomeOf("unauthenticated")] });
+        else if (status >= 500) checks.note(`${what}: ${status}, of which hostile-input says more`);
+        else checks.expect(answer, { accepts });
       }
       return "no such key was looked at";
-    },
-  }),
+    } }),
 ];

@@ -57,10 +57,7 @@ type Refused = {
   evenAfter?: readonly KeyBody[];
 };
 
-/**
- * Whether it was key management that spoke: a 422 may be about another member, and where another administrator is understood, a path
- * that is not found was found.
- */
+/** Whether key management spoke: a 422 may be about another member; a path that is found for another admin is there. */
 const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
   const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
   return asked === undefined ? Promise.resolve(false) : readsOurBodies(context, asked);

@@ -1,7 +1,4 @@
-/**
- * Load for a few seconds, inside `permits.load_max_rps`: a burst that meets the request rate limit, and waves that meet the caps on
- * calls in flight. Each is made once and looked at by several rules.
- */
+/** Bursts within `permits.load_max_rps` that meet the rate limit, and waves that meet the caps: each made once for all rules. */
 import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
@@ -9,7 +6,7 @@ import type { Checks } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Cost, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { asServer, inSession, role, type TestCall } from "../sending/test-call.ts";
+import { asServer, inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
 export const NEEDS_LOAD = { permission: "load", anyOf: ["server", "publishable"] } as const;
@@ -67,18 +64,15 @@ export const wavesAroundAnEdgeCost = (target: Target): Cost => ({
   calls: 2 * Math.min(WAVES_CALLS_MAX, rateOf(target)) + EDGE_FOR_S * rateOf(target) + 24,
 });
 
-/** Caps on calls in flight that are stated and fixed, or what the target file lacks for it. */
-export const fixedCaps = (context: Context): { own: number; all: number } | string => {
-  const { global_in_flight: all, org_in_flight: own, replicas = 1 } = context.target.limits ?? {};
-  if (context.target.shedding !== "fixed" || all === undefined || own === undefined)
-    return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
+/** Caps on calls in flight that are stated and fixed, or what the target file lacks for it. `needsAll`: the global one as well. */
+export const fixedCaps = ({ target }: Context, needsAll = true): { own: number; all: number } | string => {
+  const { global_in_flight: all = Number.POSITIVE_INFINITY, org_in_flight: own, replicas = 1 } = target.limits ?? {};
+  if (target.shedding !== "fixed" || own === undefined || (needsAll && !Number.isFinite(all)))
+    return `fixed shedding with ${needsAll ? "limits.global_in_flight and " : ""}limits.org_in_flight in the target file`;
   return replicas > 1 ? "one replica: with more, nobody knows which of them was full" : { own, all };
 };
 
-/**
- * Ever wider waves. Where the caps are stated, one between them as well: only there one of the two can be the reason. The last is as
- * wide as our own connections carry. `beside`: calls that are made meanwhile.
- */
+/** Ever wider waves, one between stated caps, the last as wide as our connections carry. `beside`: calls made meanwhile. */
 const wavesFor = (context: Context, beside: number): number[] => {
   const { global_in_flight: all, org_in_flight: own } = context.target.limits ?? {};
   const between = all !== undefined && own !== undefined && own < all ? [Math.floor((own + all) / 2)] : [];
@@ -109,11 +103,9 @@ export const otherCaller = (context: Context, product: "chat" | "editor" = "edit
 export const crowd = (context: Context): Caller[] => {
   const ownRole = context.has("server") ? "server" : "publishable";
   const ours = new Set(([ownRole, "publishable_other_org"] as const).map((name) => context.keyRole(name)?.org));
-  const tenants = (context.target.tenants ?? []).flatMap(({ org, server }): Caller[] =>
-    server === undefined || ours.has(org)
-      ? []
-      : [{ credential: { as: "server", of: `tenant:${org}` }, origin: "none" }],
-  );
+  const tenants = (context.target.tenants ?? [])
+    .filter(({ org, server }) => server !== undefined && !ours.has(org))
+    .map(({ org }): Caller => ({ credential: { as: "server", of: `tenant:${org}` }, origin: "none" }));
   const callers = [serverOrSession(context, "ai"), otherCaller(context, "chat"), ...tenants];
   return callers.filter((caller) => caller !== null);
 };
@@ -147,9 +139,8 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
     running.add(one);
   };
   const askOther = (): void => {
-    if (other === null) return;
+    if (other !== null) start({ ...other, route: "design.themes" }, edge.others);
     asked += 1;
-    start({ ...other, route: "design.themes" }, edge.others);
   };
   while (performance.now() - beganMs < EDGE_FOR_S * 1000 && edge.limited.length < enough) {
     const due = ((performance.now() - beganMs) / 1000) * ratePerS;
@@ -178,15 +169,9 @@ export const wave = (context: Context, size: number, callers: readonly Caller[],
     }),
   );
 
-export type Overload = {
-  /** Whether calls were shed at all. */
-  reached: boolean;
-  /** How many streams were served side by side in the wave that met the cap. */
-  capacity: number;
-  /** The widest wave that was tried. */
-  size: number;
+/** `size`: of the widest wave; `capacity`: streams that were served side by side in the wave that met the cap. */
+type Overload = { reached: boolean; capacity: number; size: number } & {
   answers: Answer[];
-  /** What came in each wave, by its size. */
   bySize: Map<number, Answer[]>;
   others: Answer[];
   caller: Caller | null;
@@ -208,21 +193,16 @@ export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[])
 export const overload = (context: Context): Promise<Overload> =>
   context.once("overload", async () => {
     const caller = serverOrSession(context, "ai");
-    const found: Overload = {
-      ...{ reached: false, capacity: 0, size: 0, caller },
-      ...{ answers: [], bySize: new Map(), others: [] },
-    };
+    const none = { answers: [], bySize: new Map(), others: [] };
+    const found: Overload = { reached: false, capacity: 0, size: 0, caller, ...none };
     if (caller === null) return found;
     const other = otherCaller(context);
-    const askOther = (more = {}) =>
-      other === null ? null : context.send({ ...other, route: "design.themes", ...more });
-    await askOther();
+    if (other !== null) await context.send({ ...other, route: "design.themes" });
     for (const size of wavesFor(context, other === null ? 0 : 1)) {
       const streams = wave(context, size, [caller]);
       if (other !== null) {
         await wait(TICK_MS * 2, context.signal);
-        const answer = await askOther(AT_ONCE);
-        if (answer !== null) found.others.push(answer);
+        found.others.push(await context.send({ ...other, route: "design.themes", ...AT_ONCE }));
       }
       const answers = await streams;
       found.answers.push(...answers);
@@ -242,7 +222,4 @@ export const capNotMet = (context: Context, { size }: Overload): string =>
   [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
 
 /** Two keys of one organization. */
-export const twoKeys: readonly Caller[] = [
-  { credential: { as: "server", of: role("server") }, origin: "none" },
-  { credential: { as: "session", of: role("publishable"), product: "chat" }, origin: "listed" },
-];
+export const twoKeys: readonly Caller[] = [asServer("-"), inSession("chat", "-")];

@@ -64,10 +64,7 @@ const wrongProducts = (context: Context): Promise<Answer[]> =>
   });
 const ofProducts = { needs: PUBLISHABLE, cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" } };
 
-/**
- * A conforming deployment refuses it and meters nothing; one that admits it may meter it. So it comes before the analyses that are
- * made on purpose, while the budget has one left.
- */
+/** A deployment that admits it may meter it, so it comes before the analyses made on purpose, while the budget has one. */
 export const ANALYSIS_NEEDS_A_DATASET = rulesOf("lattice").must("analysis-needs-a-dataset", [112, 202], {
   title: "an analysis without a dataset is answered 422",
   needs: { anyOf: ["publishable", "server"], spends: { analyses: 1 } },

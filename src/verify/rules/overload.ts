@@ -1,7 +1,4 @@
-/**
- * More streams at once than a cap allows (items 170, 180, 183, 210, 211, 220-223). Which numbers hold may not be stated, so these
- * rules look at how a cap is reported, whom it concerns, and what is left when it is over.
- */
+/** More streams at once than a cap allows (items 170, 180, 183, 210, 211, 220-223): how it is reported, and what it leaves. */
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import type { Context } from "../context.ts";

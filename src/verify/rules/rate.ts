@@ -1,7 +1,4 @@
-/**
- * More calls of one key than its rate limit allows (items 214-218, 230). How high the limit is may not be stated, so these rules look
- * at how it is reported, whom it concerns and whether it ends.
- */
+/** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, whom it concerns, that it ends. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { Limits } from "../../history/stage-facts.ts";
@@ -47,10 +44,7 @@ const dueRefusals = (answers: readonly Answer[], limits: Limits | undefined): nu
   return answers.length - replicas * (burst + ratePerS * spanS(answers));
 };
 
-/**
- * Whether something is said to be away hardly at all among the first calls and clearly more often after them: a service that
- * stumbles does so as often below a limit as above. `restedMs`: so long the limit has had to fill up again.
- */
+/** Whether "away" is said clearly more often above what the limit surely allows than below: a stumbling service is not so. */
 const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, restedMs: number): boolean => {
   const { rate_per_s: ratePerS = 0, burst = ratePerS } = limits ?? {};
   const surely = Math.floor(Math.min(burst, (ratePerS * restedMs) / 1000) / 2);
@@ -88,10 +82,7 @@ const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean =>
   return due >= ENOUGH && away.length >= due * SLACK;
 };
 
-/**
- * A rate limit under another name: only one key hears that something is away, twice, once it has used up what is stated, while others
- * are served and, in calm, the same key.
- */
+/** A rate limit by another name: one key hears "away" above its limit, twice, while others, and the key in calm, are served. */
 const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
   const { limits } = context.target;
   const { burst = 0, rate_per_s: ratePerS } = limits ?? {};

@@ -24,14 +24,12 @@ const OCEANS = [
   { name: "Atlantic", lat: 0.01, lon: -30.01 },
 ];
 
+const STRANGE = { ...FOUND, profile: "floodgate-no-such-profile" };
+
 /** `known`: only the number or the whereabouts of places differ from a route that is found. A profile may make a body malformed. */
 const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
   { what: "a route with one place", value: { ...FOUND, places: [STATION] }, known: true },
-  {
-    what: "a route by a profile that nobody knows",
-    value: { ...FOUND, profile: "floodgate-no-such-profile" },
-    known: false,
-  },
+  { what: "a route by a profile that nobody knows", value: STRANGE, known: false },
   { what: "a route between two places in two oceans", value: { ...FOUND, places: OCEANS }, known: true },
 ];
 

@@ -1,7 +1,4 @@
-/**
- * The event streams (section 6; items 8, 92-95, 166-178, 187): one whole stream of each kind is read once and looked at by every
- * rule here. How a stream is written down, what it says, when its events come, how it ends.
- */
+/** The event streams (section 6; items 8, 92-95, 166-178, 187): one of each kind is read whole for every rule here. */
 import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import {

@@ -152,34 +152,25 @@ const plainOf = (received: Received): Received => {
   return { ...received, headers };
 };
 
-type Called = {
-  testCall: TestCall;
-  step: Parameters<typeof lineOf>[0];
-  request: Answer["request"];
-  received: Received;
-  chunks: readonly Chunk[];
+type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks"> & {
+  step: Step;
   context: CallContext;
   /** How far the clock may be off, us. */
-  errorUs: Parameters<typeof lineOf>[3];
+  errorUs: number;
 };
 
-export const answerOfCall = ({ testCall, step, request, received, chunks, context, errorUs }: Called): Answer => {
+export const answerOfCall = ({ step, context, errorUs, ...called }: Called): Answer => {
+  const { testCall, request, received } = called;
   const { status, text } = received;
   const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));
   const body = parseJson(text);
   return {
+    ...called,
     ...named,
-    id: context.id,
-    testCall,
-    request,
+    ...{ id: context.id, status, text, body },
     line: lineFor(testCall, named, lineOf(step, plainOf(received), context, errorUs)),
-    received,
-    status,
     headers: headersOf(received),
-    text,
-    body,
     fields: isObject(body) ? body : {},
-    chunks,
     foreign: isForeign(named.outcome, text),
     transient: isTransient(named.outcome),
   };

@@ -1,7 +1,4 @@
-/**
- * `verify` asks for answers without a content coding. A deployment that codes them all the same is read like any other, so that
- * this one matter is not reported as twenty others; a rule of its own says it.
- */
+/** Reads coded answers as plain ones, so that one unasked coding is not reported as twenty defects; notes pieces of streams. */
 import {
   createBrotliDecompress,
   createGunzip,

@@ -1,7 +1,4 @@
-/**
- * What a call of `verify` waits for and pays before it leaves: the pace, the budget of the rules, a connection, the budget of the
- * whole run. A target that has stopped answering is waited for here, by all calls together.
- */
+/** What a call waits for and pays before it leaves: an answering target, pace, the budgets of rules and run, a connection. */
 import type { RunClock } from "../../client/clock.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";

@@ -27,10 +27,7 @@ type OutageParts = {
   rest(ms: number): Promise<boolean>;
 };
 
-/**
- * A short maintenance (items 213, 216): a call that was admitted before and is away now is looked for once a second, by one for all.
- * One that was never admitted, or that did not come back, is not waited for until it is admitted again.
- */
+/** A maintenance of seconds (items 213, 216): a call admitted before is looked for once a second, by one for all. */
 export const createOutages = ({ isUp, rest }: OutageParts) => {
   const up = new Set<string>();
   const running = new Map<string, Promise<boolean>>();

@@ -16,46 +16,42 @@ export const deadlineMs = (context: Context): number => {
   return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
 };
 
+type Outcomes = readonly string[];
+
 /** Sends until the answer fits or time is up; the last answer decides. */
 export const until = async (
   context: Context,
-  testCall: TestCall,
-  accepts: readonly string[],
+  call: TestCall,
+  accepts: Outcomes,
   endMs = deadlineMs(context),
 ): Promise<Answer> => {
   for (;;) {
-    const answer = await context.send(testCall);
+    const answer = await context.send(call);
     if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
     await wait(LOOK_EVERY_MS, context.signal);
   }
 };
 
-/** What is answered only to a key that has arrived: there is no older record of a new one. */
+/** Refusals of a key that has arrived: there is no older record of a new one. */
 const OF_A_KNOWN_KEY: readonly RefusalName[] = [
   ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
 ];
 
-/** The first call with a key that was just made: until it is known. */
-export const firstUse = (context: Context, testCall: TestCall): Promise<Answer> =>
-  until(context, testCall, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
+/** The first call with a key that was just made, until it is known. */
+export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
+  until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 
-/** So many at once: replicas behind a balancer take turns, and each has a record of its own. */
+/** Replicas behind a balancer take turns, and each has a record of its own. */
 const AT_ONCE = 4;
 
 /** As `until`, and then by every one of several calls at once; one that does not fit is waited for as well. */
-export const untilEverywhere = async (
-  context: Context,
-  testCall: TestCall,
-  accepts: readonly string[],
-): Promise<Answer> => {
+export const untilEverywhere = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
   const endMs = deadlineMs(context);
   for (;;) {
-    const answer = await until(context, testCall, accepts, endMs);
+    const answer = await until(context, call, accepts, endMs);
     if (!fits(answer, accepts)) return answer;
-    const others = await Promise.all(
-      Array.from({ length: AT_ONCE }, () => context.send({ ...testCall, atOnce: true })),
-    );
+    const others = await Promise.all(Array.from({ length: AT_ONCE }, () => context.send({ ...call, atOnce: true })));
     const odd = others.find((other) => !other.transient && !fits(other, accepts));
     if (odd === undefined) return answer;
     if (performance.now() > endMs) return odd;
@@ -66,43 +62,33 @@ export const untilEverywhere = async (
 /** Item 142, for a deployment that does not say how old a key record may be. */
 const ARRIVED_AFTER_MS = 1_000;
 
-/** What should still be as it was is looked at when a change would have arrived, if one had been made. */
-export const afterArrival = async (
-  context: Context,
-  testCall: TestCall,
-  accepts: readonly string[],
-): Promise<Answer> => {
+/** Verifies that a refused change had no effect: waits until an accepted change would be visible, then sends the call. */
+export const afterArrival = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
   const budgetMs = context.target.limits?.revocation_budget_ms ?? ARRIVED_AFTER_MS;
   await wait(Math.min(budgetMs, MARGIN_MS), context.signal);
-  return until(context, testCall, accepts, performance.now() + MARGIN_MS);
+  return until(context, call, accepts, performance.now() + MARGIN_MS);
 };
 
-/**
- * Judges calls with a credential that is over. One that is admitted is tried again until its end has had time to arrive: it may
- * have been revoked a moment before the run. `endMs` is common to all of them.
- */
+/** Judges a call with a credential that is over. One that is admitted is tried again until its end has had time to arrive. */
 export const expectOver = async (
   context: Context,
   checks: Checks,
-  cell: Accepts & { readonly testCall: TestCall },
+  { testCall, ...fit }: Accepts & { readonly testCall: TestCall },
   endMs: number,
 ): Promise<void> => {
-  const first = await context.send(cell.testCall);
-  if (!isAdmitted(first)) {
-    checks.expect(first, cell);
-    return;
-  }
-  const last = await until(context, cell.testCall, [...cell.accepts, ...(cell.tolerates ?? [])], endMs);
-  if (!isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
-  checks.expect(last, cell);
+  const first = await context.send(testCall);
+  const accepts = [...fit.accepts, ...(fit.tolerates ?? [])];
+  const last = isAdmitted(first) ? await until(context, testCall, accepts, endMs) : first;
+  if (isAdmitted(first) && !isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
+  checks.expect(last, fit);
 };
 
 export const isSilent = ({ received }: Answer): boolean => /timeout/.test(received.error ?? "");
 
 /** Sends a call that something on the way may cut off: a cut is final, any other answer that says nothing is waited for as usual. */
-export const answerTo = async (context: Context, testCall: TestCall): Promise<Answer> => {
-  const answer = await context.send(testCall);
-  const { once, ...patient } = testCall;
+export const answerTo = async (context: Context, call: TestCall): Promise<Answer> => {
+  const answer = await context.send(call);
+  const { once, ...patient } = call;
   if (once !== true || !answer.transient || (answer.status === null && !isSilent(answer))) return answer;
   return context.send(patient);
 };

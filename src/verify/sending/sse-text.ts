@@ -1,7 +1,4 @@
-/**
- * An event stream read as text, line by line, to judge the frame itself (item 166). A parser made for clients forgives what
- * is to be judged here: a missing `event:` line, data that is no JSON, the order of the two.
- */
+/** Reads an event stream line by line to judge its frames (item 166): a parser for clients forgives what is judged here. */
 import { parseJson } from "../../contract/envelopes.ts";
 import type { Chunk } from "./body-taps.ts";
 

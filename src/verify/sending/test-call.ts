@@ -1,7 +1,4 @@
-/**
- * One call that a rule wants to make, said in the words of the specification: which route, whose credential, which origin.
- * What goes over the wire, and the same without its secrets for a crash file, is made from it in one place.
- */
+/** One call in the words of the specification, and the request and its form without secrets that are made from it. */
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";

@@ -1,7 +1,4 @@
-/**
- * The pace of `verify`: calls leave evenly spaced, never in a burst, because the deployment may be somebody's production.
- * Whoever meets a limit pauses everybody; each time that happens the pace is lowered.
- */
+/** The pace: calls leave evenly spaced. A call that meets a limit pauses all of them, and the pace is lowered. */
 
 /** Unless another rate was asked for. */
 export const RATE_PER_S = 20;
