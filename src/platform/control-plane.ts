@@ -1,6 +1,6 @@
 /**
- * Who may use a control plane that has a token: whoever sends it as `Authorization: Bearer TOKEN`. Compared in constant time,
- * so that nobody finds it out letter by letter.
+ * The control plane: a listener of its own for the parts of one process, for callers that send its bearer token, and
+ * `/deployment`, whose state is that of all parts: a change is made by each of them or by none.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
@@ -8,12 +8,12 @@ import { whyForeign } from "../contract/private-door.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
 
-/** Visible ASCII, so that it can stand in a header as it is; as long as a guess has no chance. */
+/** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
 const USABLE = /^[\x21-\x7e]{16,}$/;
 
 export const isUsableToken = (token: string): boolean => USABLE.test(token);
 
-/** Of one length, whatever was sent: the comparison needs that, and its time says nothing of the token's length. */
+/** Digests have one length, so a comparison in constant time tells nothing about the token. */
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
 /** Judges the value of an `Authorization` header. */

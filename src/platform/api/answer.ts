@@ -35,7 +35,6 @@ const render = (refuse: Refuse, retry: number | null): Answer => {
 /** Refusals by name that have no fields of their own. */
 const KEPT = new Map<string, Answer>();
 
-/** The body and the headers of a refusal, from the one catalogue of the contract. */
 export const writeRefusal = (refuse: Refuse): Answer => {
   if (refuse.quota !== undefined || refuse.errors !== undefined || refuse.retryAfterS !== undefined) {
     return render(refuse, retryAfterS(refuse));
@@ -60,7 +59,6 @@ export const writeAnswer = (response: ServerResponse, status: number, headers: s
  * The value of `Access-Control-Allow-Origin`, `null` for none. Nothing is said for a key that is not known (yet).
  */
 export const allowedOrigin = (call: Call): string | null => {
-  // Looked at first, because a shed call has not even read its head.
   if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;
   if (call.origin === null) return null;
   if (call.kind === "server") return null;
@@ -70,7 +68,6 @@ export const allowedOrigin = (call: Call): string | null => {
 /** Headers that a browser may read beyond the safelisted ones: without this it could not honour `Retry-After`. */
 export const EXPOSED = "Retry-After, X-Request-Id";
 
-/** Headers of a preflight's answer. */
 export const preflightHeaders = (
   origin: string | undefined,
   methods: string,

@@ -29,7 +29,6 @@ import { createSettlement } from "./settlement.ts";
 
 export type ApiOptions = {
   host?: string;
-  /** 0: chosen by the system. */
   port?: number;
   sessionSecret: string;
   adminSecret: string;
@@ -38,7 +37,6 @@ export type ApiOptions = {
   shedding?: "fixed" | "adaptive";
   /** For adaptive shedding: the queue wait that is tolerated. */
   toleratedWaitMs?: number;
-  /** `null`: no request rate limit. */
   rateLimit?: Rate | null;
   /** Design analyses a month that an organization may have; `null` only counts (item 122). */
   designCap?: number | null;
@@ -57,7 +55,6 @@ export type ApiOptions = {
   clock?: Clock;
   /** How long running calls may take to finish, and refunds to be confirmed, when the service stops. */
   stopDeadlineMs?: number;
-  /** Where connections come from; TCP where absent. */
   network?: Network;
 };
 
@@ -163,7 +160,7 @@ export const startApiService = async (
 
   const gauges = (collectsFirst = false): Gauges => ({
     ...readGauges(context, lag, sockets.size, collectsFirst),
-    ...(links.sockets === undefined ? {} : { link_sockets: links.sockets() }),
+    link_sockets: links.sockets?.(),
   });
   return {
     url,
@@ -179,7 +176,6 @@ export const startApiService = async (
   };
 };
 
-/** How often a stopping service looks whether it is done. */
 const STOP_LOOK_MS = 20;
 const LAST_BYTES_MS = 200;
 

@@ -49,7 +49,6 @@ const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedP
   return socketAddress;
 };
 
-/** Read when the first check looks at it, so once for each call that is not shed. */
 export const readCaller = (context: ApiContext, { headers, socket }: IncomingMessage): Caller => {
   if (credentialsConflict(headers)) context.credentialConflicts += 1;
   return {

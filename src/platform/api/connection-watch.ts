@@ -1,4 +1,4 @@
-/** The end of a connection, seen and made. */
+/** Notices that a client has left, and ends connections on purpose. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /** A write that meets a connection just lost; its end is reported by `close`. */

@@ -29,7 +29,6 @@ export type ApiContext = {
   readonly inference: Inference;
   readonly counts: OutcomeCounts;
   readonly log: Logger;
-  /** Whether each call has a line in the log. */
   readonly logsCalls: boolean;
   readonly freshId: () => string;
   readonly streamLimits: StreamLimits;
@@ -54,7 +53,6 @@ export const countOutcome = (context: ApiContext, givenId: string | null, outcom
   if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);
 };
 
-/** The credential is looked at only where calls are logged. */
 export const recordCall = (
   context: ApiContext,
   givenId: string | null,

@@ -21,7 +21,6 @@ import { collectBody, READERS } from "./request-body.ts";
 import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./routes/stream-run.ts";
 import type { StreamVoice } from "./routes/stream-script.ts";
 
-/** What is left to do for an admitted call. */
 export type Work = (call: IncomingCall) => void;
 
 type KeyQuestion = Extract<Ask, { ask: KeyAsk }>;
@@ -46,7 +45,6 @@ export class IncomingCall implements Head, StreamOwner {
   #unwatch: (() => void) | null = null;
   /** The charge made for this call, to be undone if it comes to nothing. */
   #charge: Take | null = null;
-  /** What the inference does for this call. */
   #job: Job | null = null;
   #stream: StreamRun | null = null;
 
@@ -217,7 +215,6 @@ export class IncomingCall implements Head, StreamOwner {
     inference.submit(job);
   }
 
-  /** Watches the connection while `run` speaks. */
   beginStream(run: StreamRun, own: readonly string[]): void {
     this.#watch();
     if (this.#isOver) return;
@@ -247,7 +244,6 @@ export class IncomingCall implements Head, StreamOwner {
     this.#unwatch ??= watchConnection(this.request, this.response, () => this.clientLeft());
   }
 
-  /** Nothing more is done for this call: slots, inference, bookkeeping. */
   #end(how: keyof SlotPolicy): void {
     this.#isOver = true;
     this.context.parts.slots[how](this.call);
@@ -273,7 +269,6 @@ export class IncomingCall implements Head, StreamOwner {
     this.answer(status, headers, body, outcomeOf(refuse.refuse), BEFORE_AUTHENTICATION.has(refuse.refuse));
   }
 
-  /** Ends the call with an answer. */
   answer(status: number, headers: readonly string[], body: string, outcome: string, isAnonymous = false): void {
     if (this.#isOver) return;
     const { response, context } = this;

@@ -13,7 +13,6 @@ export type KeyCachePolicy = {
   singleFlight: boolean;
 };
 
-/** By secret or by id, as the core asks. */
 export type KeyAsk = "key" | "key-by-id";
 
 type Kept = { snapshot: KeySnapshot; sentAtMs: number };
@@ -21,7 +20,6 @@ type Kept = { snapshot: KeySnapshot; sentAtMs: number };
 const KEPT_MAX = 20_000;
 
 export type KeyCache = {
-  /** A record young enough, or `undefined`. */
   kept(ask: KeyAsk, name: string): KeySnapshot | undefined;
   /** Asks the key service; rejects when it gave no valid answer in time. */
   find(ask: KeyAsk, name: string): Promise<KeySnapshot | null>;

@@ -8,7 +8,6 @@ import type { Socket } from "node:net";
 /** Item 232, and what a slow client may take (slow-loris). */
 export type ListenerLimits = {
   headBytesMax: number;
-  /** For the head of a request to arrive. */
   headTimeoutMs: number;
   /** For the whole request to arrive: a body that trickles holds slots no longer than this. */
   requestTimeoutMs: number;
@@ -52,7 +51,7 @@ export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _h
   setTimeout(() => socket.destroy(), 1_000).unref();
 };
 
-/** What a name, an address and a port are written with; what stands between them is for others to judge. */
+/** Characters of a name, an address and a port. */
 const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
 
 /**
@@ -95,7 +94,6 @@ const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
   request.once("end", arrived).once("close", arrived);
 };
 
-/** For a listener that speaks HTTP/2, once it is made. */
 export const limitHttp2Requests = (
   listener: { on(event: "request", heard: (request: IncomingMessage) => void): unknown },
   { requestTimeoutMs }: ListenerLimits,
@@ -103,7 +101,6 @@ export const limitHttp2Requests = (
   listener.on("request", (request) => endSlowRequest(request, requestTimeoutMs));
 };
 
-/** Options of Fastify for the kind of listener that is asked for. */
 export const listenerOptions = (
   limits: ListenerLimits,
   { tls, http2 }: { tls?: TlsOptions; http2?: boolean },
@@ -115,7 +112,6 @@ export const listenerOptions = (
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     noDelay: true,
-    // A request without a body is not run as a stream that ends at once.
     optimizeEmptyRequests: true,
   };
   const https = { ...http, ...tls, handshakeTimeout: limits.headTimeoutMs };

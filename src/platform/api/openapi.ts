@@ -34,7 +34,6 @@ export const eventNames = (kind: Stream): string[] => {
   return [...content, ...(quota ? ["quota"] : []), done, ERROR_EVENT];
 };
 
-/** The data of one event, parsed. */
 const eventData = (name: string): TSchema =>
   Type.Object({ type: Type.Literal(name), ...FIELDS[name] }, name === ERROR_EVENT ? {} : { "x-harness-choice": true });
 
@@ -171,14 +170,9 @@ const SUMMARIES: Readonly<Record<RouteName, string>> = {
 
 const success = (name: RouteName, route: Route): Json => {
   const { status, schema } = ANSWERS[name];
-  const content = schema === null ? {} : { content: { "application/json": { schema } } };
-  return {
-    [status]: {
-      description: SUMMARIES[name],
-      headers: REQUEST_ID,
-      ...(route.stream === undefined ? content : { content: streamContent(route.stream) }),
-    },
-  };
+  const json = schema === null ? undefined : { "application/json": { schema } };
+  const content = route.stream === undefined ? json : streamContent(route.stream);
+  return { [status]: { description: SUMMARIES[name], headers: REQUEST_ID, content } };
 };
 
 /** Item 71. Elsewhere a call from a browser carries it too, and one from a server does not. */
@@ -226,20 +220,18 @@ const operation = (name: RouteName): Json => {
       ? { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }
       : {}),
     security: SECURITY[route.surface],
-    ...(parameters.length === 0 ? {} : { parameters }),
-    ...(request?.in === "body"
-      ? {
-          requestBody: {
+    parameters: parameters.length === 0 ? undefined : parameters,
+    requestBody:
+      request?.in === "body"
+        ? {
             required: name !== "maps.loads",
             content: { "application/json": { schema: DESCRIBED[name] ?? request.schema } },
-          },
-        }
-      : {}),
+          }
+        : undefined,
     responses: { ...success(name, route), ...refusalResponses(name) },
   };
 };
 
-/** The document, as JSON text. */
 export const openApiDocument = (): string => {
   const paths: Record<string, Json> = {};
   for (const name of ROUTE_NAMES) {

@@ -58,7 +58,6 @@ const readFields = (validator: Validator, place: string, fields: Record<string, 
   return check(validator, place, value, 0);
 };
 
-/** How the parts of a request are read for one route. */
 type RequestReader =
   | { from: "body"; read(body: Buffer): BodyRead }
   | { from: "head"; read(query: unknown, params: unknown): BodyRead };

@@ -5,7 +5,6 @@
 import { type DestinationStream, destination, type Logger, pino } from "pino";
 import { maskCredential } from "../../contract/credentials.ts";
 
-/** All that is known of a call that is over. */
 export type CallEntry = {
   requestId: string;
   route: string;
@@ -21,7 +20,6 @@ const MASKED_FROM_CHARS = 20;
 const maskOf = (credential: string): string =>
   credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential);
 
-/** The fields of the line. */
 export const requestLogFields = ({ credential, durationMs, ...entry }: CallEntry): Record<string, unknown> => ({
   ...entry,
   durationMs: Math.round(durationMs * 100) / 100,

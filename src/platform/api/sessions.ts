@@ -5,7 +5,6 @@ import { PRODUCTS, type Product, type Scope } from "../../contract/routes.ts";
 import type { Session } from "../../core/call.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 
-/** Who asks for a session, for what. */
 export type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
 
 /** Item 27. Opaque to clients. */

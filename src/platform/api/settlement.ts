@@ -5,20 +5,16 @@
  */
 import type { Limiter, Refund, Take } from "../limiter.ts";
 
-/** Why a charge is to be undone. */
 type RefundReason = "answer-lost" | "client-left" | "work-failed";
 
 export type RefundPolicy = {
-  /** Whether a charge is undone for this reason. */
   refunds(reason: RefundReason): boolean;
 };
 
 export type Settlement = {
   /** Undoes the metered part of a take; a take without a meter has nothing to undo. */
   undo(take: Take, reason: RefundReason): void;
-  /** Refunds not confirmed yet. */
   unsettled(): number;
-  /** No further charge may be risked. */
   isFull(): boolean;
   /** Resolves when everything is settled, or at the deadline; returns how many are left. */
   drain(deadlineMs: number): Promise<number>;
@@ -30,7 +26,7 @@ const PARALLEL = 64;
 const BACKOFF_MS = { first: 25, most: 1_000 };
 
 export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number): Settlement => {
-  // A set, because it gives up its oldest member at a price that does not grow with an outage.
+  // A set gives up its oldest member in constant time.
   const waiting = new Set<Refund>();
   let running = 0;
   let backoffMs = 0;

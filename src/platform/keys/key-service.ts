@@ -132,7 +132,6 @@ const keyControl = (options: {
 export type KeyService = {
   url: string;
   control: ControlPart;
-  /** Lets running calls finish, then closes the store. */
   close(): Promise<void>;
 };
 

@@ -18,7 +18,6 @@ import { type KeyInput, KeyInputError, type OperableKeys, type OrganizationInput
 import { inTransaction, openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
-/** A promise is allowed, so that a store can be wrapped from outside. */
 type Answer<T> = T | Promise<T>;
 
 export type KeyStore = {

@@ -41,7 +41,6 @@ export const limiterControl = (limiter: OperableLimiter): ControlPart => {
 export type LimiterService = {
   url: string;
   control: ControlPart;
-  /** Lets running calls finish, then closes the store. */
   close(): Promise<void>;
 };
 
@@ -79,7 +78,6 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   }),
 ];
 
-/** `port: 0` lets the system choose. */
 export const startLimiterService = async (options: {
   store: LimiterStore;
   host?: string;

@@ -48,7 +48,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
     retryStrategy: (attempt) => (attempt === 1 ? 0 : RECONNECT_MS),
     connectTimeout: CONNECT_TIMEOUT_MS,
     commandTimeout: OPERATOR_BUDGET_MS,
-    // A connection that is given up is destroyed, not said goodbye to.
+    // A connection that is given up is destroyed at once.
     disconnectTimeout: 1,
   });
   // Each call reports its own error; without a listener ioredis would print.

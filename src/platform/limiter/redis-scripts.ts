@@ -18,7 +18,7 @@ const PRELUDE = `
 local prefix = ARGV[1]
 local keep_ms = ${KEEP_MS}
 local time = redis.call('TIME')
--- From a nearer moment than 1970, so that sums of fractions lose less; what they lose is not held against a call.
+-- From a nearer moment than 1970, so that sums of fractions lose less; rounding_ms forgives the rest.
 local epoch_s, rounding_ms = 1750000000, 0.01
 local steady_ms = (tonumber(time[1]) - epoch_s) * 1000 + tonumber(time[2]) / 1000
 local real_ms = math.floor(steady_ms) + epoch_s * 1000
@@ -140,8 +140,6 @@ end
 return cjson.encode(answers)
 `);
 
-/** ARGV: prefix, org, meter. Answers the count as text. */
 export const USED = script("return redis.call('GET', meter_key(ARGV[2], ARGV[3], window)) or '0'");
 
-/** ARGV: prefix, org, meter, used. */
 export const SET_USED = script("return redis.call('SET', meter_key(ARGV[2], ARGV[3], window), ARGV[4], 'PX', keep_ms)");

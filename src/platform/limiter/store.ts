@@ -18,7 +18,6 @@ import { inTransaction, openSqlite } from "../sqlite.ts";
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeAnswer | { verdict: "refunded" };
 
-/** Healthy stores are synchronous; a promise is allowed so that a store can be wrapped from outside. */
 export type LimiterStore = {
   /** When it returns, every charge of the batch is stored; when it throws, none is. */
   take(takes: readonly Take[], at: Instant): StoreAnswer[] | Promise<StoreAnswer[]>;

@@ -17,7 +17,6 @@ export type FailPlan = {
   mode: FailMode;
   /** Content events that a stream still gives before it fails. */
   after_events?: number;
-  /** Calls that fail. */
   count: number;
 };
 

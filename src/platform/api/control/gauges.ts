@@ -9,10 +9,8 @@ export type Gauges = ProcessGauges & {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
   sockets: number;
-  /** HTTP connections to the key service and the limiter. */
   link_sockets?: number;
   event_loop_lag_ms_p99: number;
-  /** Refunds not confirmed yet. */
   unsettled: number;
   inference_running: number;
   inference_waiting: number;
@@ -22,7 +20,6 @@ export type Gauges = ProcessGauges & {
 
 const LAG_RESOLUTION_MS = 10;
 
-/** Watches the event loop until it is disabled. */
 export const watchLag = (): ELDHistogram => {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();

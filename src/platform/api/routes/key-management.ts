@@ -90,7 +90,6 @@ const decide = async (
   }
 };
 
-/** Answers one call of key management. Never rejects. */
 export const manageKeys = async (
   context: ApiContext,
   route: ManagementRoute,

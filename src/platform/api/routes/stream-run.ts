@@ -15,13 +15,12 @@ export type StreamLimits = {
   keepAliveMs: number;
   /** A client that takes nothing for so long is cut off. */
   stallMs: number;
-  /** The longest life of a stream. */
   lifeMs: number;
 };
 
 export const STREAM_LIMITS: StreamLimits = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
 
-/** How a stream of ours came to its end; that the client left is the visit's to see. */
+/** How a stream ended on our side. */
 export type StreamOutcome = "200" | "200 error";
 
 export type StreamOwner = {
@@ -59,7 +58,6 @@ export class StreamRun implements Job {
     this.#failure = failure;
   }
 
-  /** Writes the head, then waits for a slot of the inference. */
   open(headers: string[]): void {
     this.#owner.response.writeHead(200, headers);
     this.#owner.response.flushHeaders();
@@ -67,7 +65,6 @@ export class StreamRun implements Job {
     this.#arm();
   }
 
-  /** The inference has a slot. */
   start(serviceMs: number): void {
     this.#startedMs = performance.now();
     this.#serviceMs = serviceMs;
@@ -90,7 +87,6 @@ export class StreamRun implements Job {
     clearTimeout(this.#timer);
   }
 
-  /** The next moment at which something has to be done. */
   #arm(): void {
     if (this.#over) return;
     clearTimeout(this.#timer);
@@ -108,7 +104,6 @@ export class StreamRun implements Job {
     return this.#owner.voice.dueMs(i, this.#frames.length, this.#serviceMs);
   }
 
-  /** Not for callers: the timer's. */
   onTimer(): void {
     if (!this.#over) this.#tick();
   }

@@ -11,7 +11,6 @@ export type Frame = { readonly wire: string; readonly text: string };
 
 type StreamRequest = {
   kind: Stream;
-  /** Content events. */
   tokens: number;
   body: Record<string, unknown>;
   sessionId: string;

@@ -42,7 +42,7 @@ const exchange: Work = (call) => {
     expires_in: claims.exp - claims.iat,
     product: claims.product,
     // Absent unless stored (item 34).
-    ...(style === null || style === "" ? {} : { basemap_style_id: style }),
+    basemap_style_id: style || undefined,
   };
   const body = JSON.stringify(answer);
   succeeds(call, body, [...jsonHeaders(body), ...NO_STORE]);
@@ -78,14 +78,7 @@ const route: Work = (call) =>
 
 const enrich: Work = (call) => {
   const { name, category, lat, lon, source, id } = bodyOf<Record<string, unknown>>(call);
-  const poi = {
-    name,
-    category,
-    lat,
-    lon,
-    ...(source === undefined ? {} : { source }),
-    ...(id === undefined ? {} : { id }),
-  };
+  const poi = { name, category, lat, lon, source, id };
   succeeds(call, JSON.stringify({ poi, facts: [`${name} is listed as ${category}`] }));
 };
 
