@@ -25,32 +25,27 @@ export type RemoteWatch = {
 };
 
 const SAID_MOST_CHARS = 200;
-
-/** What it says is wrong; of whatever else answers, what it says at all. */
-const errorOf = (text: string): string => {
-  const said = (parseJson(text) as { error?: unknown } | null | undefined)?.error ?? text;
-  return String(said).slice(0, SAID_MOST_CHARS);
-};
-
 const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
 
 type Lease = { url: string; token: string | null };
 
-const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ status: number; text: string }> => {
+/** The status, and what the watchdog says is wrong; of whatever else answers, what it says at all. */
+const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ status: number; said: string }> => {
   const headers = await bearer(url, token, { field: "watchdog.token" });
-  return callControl(`${url.replace(/\/+$/, "")}/lease`, { ...call, headers });
+  const { status, text } = await callControl(`${url.replace(/\/+$/, "")}/lease`, { ...call, headers });
+  const said = (parseJson(text) as { error?: unknown } | null | undefined)?.error ?? text;
+  return { status, said: String(said).slice(0, SAID_MOST_CHARS) };
 };
 
 /** Why the watchdog cannot be relied on, in a sentence; `null` where it answers. Nothing is held yet. */
 export const whyNoWatchdog = async (lease: Lease): Promise<string | null> => {
-  const { url } = lease;
+  const which = `the watchdog at ${lease.url} (watchdog.url)`;
   try {
-    const { status, text } = await callLease(lease, { withinMs: LEASE_MS });
+    const { status, said } = await callLease(lease, { withinMs: LEASE_MS });
     if (status === 200) return null;
-    const why = status === 401 ? "watchdog.token is not its token" : errorOf(text);
-    return `the watchdog at ${url} (watchdog.url) answered ${status} instead of 200: ${why}`;
+    return `${which} answered ${status} instead of 200: ${status === 401 ? "watchdog.token is not its token" : said}`;
   } catch (error) {
-    return `the watchdog at ${url} (watchdog.url) does not answer: ${(error as Error).message}; ${HOW}`;
+    return `${which} does not answer: ${(error as Error).message}; ${HOW}`;
   }
 };
 
@@ -65,9 +60,9 @@ export const openRemoteWatch = (options: Lease & { holder: string }): RemoteWatc
   let timer: NodeJS.Timeout | undefined;
 
   const send = async (method: "PUT" | "DELETE", withinMs: number): Promise<void> => {
-    const { status, text } = await callLease(options, { method, body: { holder, holds: [...holds] }, withinMs });
+    const { status, said } = await callLease(options, { method, body: { holder, holds: [...holds] }, withinMs });
     if (status === 200) return;
-    const refused = `the watchdog at ${url} refused (${status}): ${errorOf(text)}`;
+    const refused = `the watchdog at ${url} refused (${status}): ${said}`;
     if (status === 410) lost = refused;
     throw new Error(refused);
   };

@@ -1,5 +1,5 @@
 /**
- * The toxics of toxiproxy 2.12 as a discriminated union. The server takes any attribute name and any number with a 200
+ * The toxics of toxiproxy 2.12. The server takes any attribute name and any number with a 200
  * and then does nothing (a misspelt `latancy` is a fault that never was), and some values crash or wedge it. So what is
  * sent is checked here before, and what the server echoes is compared after.
  *
@@ -10,20 +10,24 @@
 /** `upstream`: towards the server, the request is hit. `downstream`: towards the client, done but the reply is hit. */
 export type ToxicStream = "upstream" | "downstream";
 
-export type ToxicShape =
-  | { type: "latency"; attributes: { latency: number; jitter: number } }
-  | { type: "bandwidth"; attributes: { rate: number } }
-  | { type: "slow_close"; attributes: { delay: number } }
+const ATTRIBUTES = {
+  latency: ["latency", "jitter"],
+  bandwidth: ["rate"],
+  slow_close: ["delay"],
   /** 0 swallows everything for ever; removing it closes every connection of the proxy. */
-  | { type: "timeout"; attributes: { timeout: number } }
+  timeout: ["timeout"],
   /** Above 0, its removal waits that long. */
-  | { type: "reset_peer"; attributes: { timeout: number } }
+  reset_peer: ["timeout"],
   /** `average_size` 0 recurses for ever in the server. */
-  | { type: "slicer"; attributes: { average_size: number; size_variation: number; delay: number } }
+  slicer: ["average_size", "size_variation", "delay"],
   /** Counted per connection, from when the toxic was added. */
-  | { type: "limit_data"; attributes: { bytes: number } };
+  limit_data: ["bytes"],
+} as const;
 
-type ToxicType = ToxicShape["type"];
+type ToxicType = keyof typeof ATTRIBUTES;
+export type ToxicShape = {
+  [T in ToxicType]: { type: T; attributes: Record<(typeof ATTRIBUTES)[T][number], number> };
+}[ToxicType];
 
 /** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
 export type Toxic = ToxicShape & { name: string; stream: ToxicStream };
@@ -36,19 +40,9 @@ export type ToxicEcho = {
   attributes: Record<string, unknown>;
 };
 
-const ATTRIBUTES: Record<ToxicType, readonly string[]> = {
-  latency: ["latency", "jitter"],
-  bandwidth: ["rate"],
-  slow_close: ["delay"],
-  timeout: ["timeout"],
-  reset_peer: ["timeout"],
-  slicer: ["average_size", "size_variation", "delay"],
-  limit_data: ["bytes"],
-};
-
 /** What is wrong with a toxic before it is sent, as a sentence; `null` when it may be sent. */
 export const whatIsWrongWith = (toxic: Toxic): string | null => {
-  const known = ATTRIBUTES[toxic.type];
+  const known: readonly string[] | undefined = ATTRIBUTES[toxic.type];
   if (known === undefined)
     return `toxiproxy has no toxic "${toxic.type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
   if (!/^[A-Za-z0-9_.-]+$/.test(toxic.name))
