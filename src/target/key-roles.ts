@@ -39,5 +39,5 @@ export const misplaced = (value: string, wanted: KeyWanted): { expected: string;
 export const inItsPlace = (value: string, wanted: KeyWanted, what: string): string => {
   const wrong = misplaced(value, wanted);
   if (wrong === null) return value;
-  throw new SecretError(what, wrong.expected, `it is ${wrong.came}: are the credentials of two roles received?`);
+  throw new SecretError(what, wrong.expected, `it is ${wrong.came}: are the credentials of two roles exchanged?`);
 };
