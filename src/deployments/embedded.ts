@@ -6,7 +6,6 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { EMBEDDED_LIMITS as LIMITS } from "../platform/embedded-limits.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
@@ -14,7 +13,7 @@ import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
 import { type RoleStarter, roleStarter, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
-import { embeddedTenants, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
+import { embeddedTenants, EMBEDDED_LIMITS as LIMITS, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
 
 /** What a user may say of the embedded deployment. */
 export type EmbeddedWish = {

@@ -6,7 +6,7 @@ import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
-import { loadTenants } from "../deployments/tenants.ts";
+import { EMBEDDED_LIMITS as LIMITS, loadTenants } from "../deployments/tenants.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
 import {
   durationS,
@@ -20,7 +20,6 @@ import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { EMBEDDED_LIMITS as LIMITS } from "../platform/embedded-limits.ts";
 import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
