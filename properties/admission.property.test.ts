@@ -37,7 +37,7 @@ const stored = (key: KeyRecord): Product[] =>
 const NEEDS: Readonly<Record<Product, Scope | null>> = { chat: "ai", editor: "design", viewer: null, tile: "maps" };
 
 law(
-  "P3 admission is exactly the intersection of what the key stores and what the tier admits",
+  "P3 admission is exactly the intersection of what the key stores and what the tier admits (item 74)",
   () =>
     fc.property(snapshotArb, ({ key, org }) => {
       const byTier = minted({ key: { ...key, ...FULL }, org });
@@ -57,7 +57,7 @@ law(
 );
 
 law(
-  "P3 Free admits exactly the product tile, Pro all four, no plan none",
+  "P3 Free admits exactly the product tile, Pro all four, no plan none (item 12)",
   () =>
     fc.property(snapshotArb, ({ key, org }) => {
       const full = { key: { ...key, ...FULL }, org };

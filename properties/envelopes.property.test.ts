@@ -24,7 +24,7 @@ const written = (name: AnyRefusalName, quota: { meter: string; limit: number; us
   name === "map_load_quota_exceeded" ? writeEnvelope(name, quota) : writeEnvelope(name);
 
 law(
-  "P5 a body has detail, or error, or neither, and the subcode alone says which",
+  "P5 a body has detail, or error, or neither, and the subcode alone says which (item 59)",
   () =>
     fc.property(
       nameArb,

@@ -20,7 +20,7 @@ import { ALLOWANCE, decide, factsArb } from "./model/facts.ts";
 
 const RUNS = { quick: 10_000, nightly: 500_000 };
 
-law("P1 the first failing check decides", () => firstFailingCheckDecides(HEALTHY_ORDERS), RUNS);
+law("P1 the first failing check decides (item 69)", () => firstFailingCheckDecides(HEALTHY_ORDERS), RUNS);
 
 law(
   "P1 nothing is asked beyond the check that decides, and the limiter is asked last and once",

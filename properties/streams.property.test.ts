@@ -78,7 +78,7 @@ law(
 );
 
 law(
-  "P10 comments, unknown events and foreign fields change nothing",
+  "P10 comments, unknown events and foreign fields change nothing (items 15, 172)",
   () =>
     fc.property(scriptArb, cutsArb, fc.array(fc.tuple(fc.nat(), noiseArb), { maxLength: 8 }), (script, cuts, noise) => {
       const plain = read(script.stream, framesOf(script).join(""), []);

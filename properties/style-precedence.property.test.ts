@@ -12,7 +12,7 @@ const choiceArb = fc.record({ styleUrl: maybeArb, styleId: maybeArb, basemap_sty
 const asChoice = (choice: Record<string, string | null | undefined>): StyleChoice => choice as StyleChoice;
 
 law(
-  "P9 a style always comes out, and it is the first that was given",
+  "P9 a style always comes out, and it is the first that was given (item 35)",
   () =>
     fc.property(choiceArb, (choice) => {
       const style = chooseStyle(asChoice(choice));

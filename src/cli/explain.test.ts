@@ -2,7 +2,9 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { RULES } from "../verify/catalogue.ts";
-import { explain, requirements } from "./explain.ts";
+import { runCommand } from "./command.fixture.ts";
+import { explain } from "./explain.ts";
+import { requirements } from "./requirement-index.ts";
 
 test("every claim of a run can be explained", () => {
   const sample = new URL("../../reports/sample/run.json", import.meta.url);
@@ -32,4 +34,16 @@ test.each([
   ["zzz", "`npx floodgate explain` lists them"],
 ])("%s is answered with what was meant, or where to look", (asked, answer) => {
   expect(() => explain(asked)).toThrow(answer);
+});
+
+test("a requirement is printed with what defends it", async () => {
+  const { code, out } = await runCommand(["explain", "69", "--json"]);
+  expect(code).toBe(0);
+  expect(JSON.parse(out)).toMatchObject({
+    id: "69",
+    rules: expect.arrayContaining([expect.stringMatching(/^verify\//)]),
+    invariants: expect.arrayContaining([expect.stringMatching(/^first-failing-check-decides: /)]),
+    tests: expect.arrayContaining([expect.stringContaining("properties/order.property.test.ts: P1 ")]),
+  });
+  expect((await runCommand(["explain", "235"])).err).toContain("no requirement has the number 235");
 });

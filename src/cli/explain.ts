@@ -1,5 +1,4 @@
-/** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, which requirement it rests on. */
-import { readFileSync } from "node:fs";
+/** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, what it rests on; and of a number, the requirement. */
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
@@ -9,19 +8,13 @@ import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { printResult, printShown } from "./printing/output.ts";
+import { requirements, testsByItem } from "./requirement-index.ts";
 
 const LEVELS = {
   must: "must: a breach fails the run",
   should: "should: a breach is reported and fails nothing",
   info: "info: recorded only",
 } as const;
-
-/** The numbered requirements, by number. */
-export const requirements = (): Map<number, string> => {
-  const text = readFileSync(new URL("../contract/requirements.md", import.meta.url), "utf8");
-  const items = text.matchAll(/^(\d+)\. (\[[RGA]\] .*)$/gm);
-  return new Map([...items].map(([, item, what]) => [Number(item), what as string]));
-};
 
 /** The part of an id before its stage: the invariant or family. */
 const headOf = (id: string): string => id.split("/")[0] as string;
@@ -62,6 +55,20 @@ export const explain = (asked: string): Explained => {
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
+/** A requirement with the rules, invariants and tests that defend it. Throws `UsageError` for a number that none has. */
+const explainItem = (item: number) => {
+  const means = requirements().get(item);
+  if (means === undefined) throw new UsageError(`no requirement has the number ${item}: there are 234, from 1 to 234`);
+  const citing = ({ spec }: { spec: readonly number[] }): boolean => spec.includes(item);
+  return {
+    id: `${item}`,
+    means,
+    rules: RULES.filter(citing).map(({ id, title }) => `verify/${id}: ${title}`),
+    invariants: INVARIANTS.filter(citing).map(({ id, statement }) => `${id}: ${statement}`),
+    tests: testsByItem().get(item) ?? [],
+  };
+};
+
 /** Paragraphs with a title beside the first. */
 const under = (title: string, texts: readonly string[]): string[] =>
   texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13));
@@ -87,10 +94,19 @@ const listed = (): string[] => [
 export const explainCommand = (): Command =>
   new Command("explain")
     .description("what a claim of a report means, how it is judged, what breaks it")
-    .argument("[claim]", "its id, as the report has it; without one, all are listed")
+    .argument("[claim]", "its id, as the report has it, or the number of a requirement; without one, all are listed")
     .option("--json", "print it as JSON")
     .action((claim: string | undefined, { json }: { json?: boolean }) => {
       if (claim === undefined) return printResult(listed().join("\n"));
+      if (/^\d+$/.test(claim)) {
+        const found = explainItem(Number(claim));
+        const { id, means, rules, invariants, tests } = found;
+        const defended = [...under("Rules", rules), ...under("Invariants", invariants), ...under("Tests", tests)];
+        return printShown(json, {
+          document: found,
+          lines: [`Requirement ${id}`, "", ...under("Says", [means]), ...defended],
+        });
+      }
       const explained = explain(claim);
       printShown(json, { document: explained, lines: linesOf(explained) });
     });

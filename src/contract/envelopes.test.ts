@@ -4,7 +4,7 @@ import type { AnyRefusalName } from "./refusals.ts";
 
 const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
 
-describe("the body of a refusal (section 7.1)", () => {
+describe("the body of a refusal (section 7.1) (item 182)", () => {
   test.each<[AnyRefusalName, object]>([
     ["unauthenticated", {}],
     ["key_service_unavailable", {}],
@@ -30,7 +30,7 @@ describe("the body of a refusal (section 7.1)", () => {
   });
 });
 
-describe("an answer is read as", () => {
+describe("an answer is read as (item 188)", () => {
   type Row = [says: string, status: number, text: string, outcome: string, subcode: string | null, envelope: string];
   test.each<Row>([
     ["a success", 200, '{"styles":[]}', "200", null, "none"],

@@ -42,7 +42,7 @@ const CATALOGUE: [RefusalName, number, Envelope, number | null][] = [
   ["key_service_unavailable", 503, "none", 1],
 ];
 
-describe("the catalogue", () => {
+describe("the catalogue (item 183)", () => {
   test.each(CATALOGUE)("%s: %i, %s, Retry-After %s", (name, status, envelope, retryAfterS) => {
     expect(refusalOf(name)).toMatchObject({ status, envelope, retryAfterS });
   });

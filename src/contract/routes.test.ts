@@ -26,11 +26,11 @@ describe("the routes of section 4", () => {
     expect(routeOf(name)).toEqual({ name, method, path, surface, scope, ...more });
   });
 
-  test("are all there are", () => {
+  test("are all there are (item 181)", () => {
     expect([...ROUTE_NAMES].sort()).toEqual(TABLE.map(([name]) => name).sort());
   });
 
-  test("four scopes, four products, and what minting each needs (item 82)", () => {
+  test("four scopes, four products, and what minting each needs (items 3, 9, 82)", () => {
     expect(SCOPES).toEqual(["ai", "design", "maps", "vendor"]);
     expect(PRODUCTS).toEqual(["chat", "editor", "viewer", "tile"]);
     expect(PRODUCT_SCOPE).toEqual({ chat: "ai", editor: "design", viewer: null, tile: "maps" });

@@ -114,7 +114,12 @@ describe("options that cannot be", () => {
     ],
     ["an API with a store of its own", "api", { ...SECRETS, keys: "memory" }, /expected --keys http/],
     ["a store that nobody knows", "all", { keys: "postgres://x" }, /expected --keys sqlite:PATH or memory/],
-    ["a session longer than the specification's maximum", "all", { sessionLifetimeS: 1_801 }, /1 to 1800 seconds/],
+    [
+      "a session longer than the specification's maximum (items 24, 224)",
+      "all",
+      { sessionLifetimeS: 1_801 },
+      /1 to 1800 seconds/,
+    ],
     ["a trusted proxy that is no address", "all", { trustedProxies: ["10.0.0.1", "proxy"] }, /CIDR block, got "proxy"/],
     [
       "a folder that is not there",

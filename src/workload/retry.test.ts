@@ -44,7 +44,7 @@ describe("Retry-After", () => {
 });
 
 describe("the next attempt", () => {
-  test("waits at least as long as asked, with jitter, or not at all", () => {
+  test("waits at least as long as asked, with jitter, or not at all (item 217)", () => {
     const waits = Array.from({ length: 50 }, (_, i) => nextAttemptMs(stepThat(true), 1, i, refused)!);
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(2000);
     expect(Math.max(...waits)).toBeLessThan(3000);

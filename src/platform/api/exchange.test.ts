@@ -31,7 +31,7 @@ const withoutOrigin = (options: Partial<CallOptions>) =>
   on.call({ method: "POST", path: "/sdk/sessions", body: { product: "chat" }, ...options });
 
 describe("a session exchange that succeeds (items 20-39, 64-68)", () => {
-  test("answers token, remaining lifetime and product, and nothing else", async () => {
+  test("answers token, remaining lifetime and product, and nothing else (items 16, 23, 25, 31-33, 64)", async () => {
     const plain = await on.key(await on.org());
     const heard = await exchange({ credential: plain.secret, product: "editor" });
     expect(heard.status).toBe(200);
@@ -42,7 +42,7 @@ describe("a session exchange that succeeds (items 20-39, 64-68)", () => {
     expect(heard.headers["cache-control"]).toBe("no-store");
   });
 
-  test("tells the stored basemap style, and only where one is stored", async () => {
+  test("tells the stored basemap style, and only where one is stored (item 34)", async () => {
     expect((await exchange({ credential: key.secret })).json.basemap_style_id).toBe("svc-dusk");
     for (const basemap_style_id of [null, ""]) {
       const bare = await on.key(await on.org({ basemap_style_id }));
@@ -50,7 +50,7 @@ describe("a session exchange that succeeds (items 20-39, 64-68)", () => {
     }
   });
 
-  test("takes the key in either header, the scheme in any case, and a map_id", async () => {
+  test("takes the key in either header, the scheme in any case, and a map_id (item 66)", async () => {
     expect((await exchange({ apiKey: key.secret })).status).toBe(200);
     const lower = await exchange({ headers: { authorization: `bearer ${key.secret}` } });
     expect(lower.status).toBe(200);
@@ -64,7 +64,7 @@ describe("a session exchange that succeeds (items 20-39, 64-68)", () => {
     expect(a.json.session_token).not.toBe(b.json.session_token);
   });
 
-  test("the viewer is minted for a key that names it, and refused to any other (A7)", async () => {
+  test("the viewer is minted for a key that names it, and refused to any other (A7) (items 77, 154)", async () => {
     const named = await on.key(pro, { products: ["viewer"], scopes: [] });
     expect((await exchange({ credential: named.secret, product: "viewer" })).status).toBe(200);
     expect(outcomeOf(await exchange({ credential: key.secret, product: "viewer" }))).toBe("403 product_not_allowed");
@@ -79,7 +79,7 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     ["an unknown key and no origin", () => withoutOrigin({ credential: "svc_pk_live_unknown0000000000" }), "401"],
     ["a session token of nobody", () => exchange({ credential: "svc_sess_live_a.b.c" }), "401"],
     [
-      "a server key, though it has no origin either",
+      "a server key, though it has no origin either (item 70)",
       async () => withoutOrigin({ credential: (await on.serverKey(pro)).secret }),
       "403 publishable_key_required",
     ],
@@ -89,20 +89,24 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
       "403 publishable_key_required",
     ],
     [
-      "a good session token (A4)",
+      "a good session token (A4) (item 199)",
       async () => exchange({ credential: await on.session(key) }),
       "403 publishable_key_required",
     ],
-    ["no origin", () => withoutOrigin({ credential: key.secret }), "403 origin_required"],
+    ["no origin (items 71, 194)", () => withoutOrigin({ credential: key.secret }), "403 origin_required"],
     [
       "no origin, and a product not admitted",
       () => withoutOrigin({ credential: downgraded.secret }),
       "403 origin_required",
     ],
-    ["a foreign origin", () => exchange({ credential: key.secret, origin: FOREIGN }), "403 session_origin_mismatch"],
+    [
+      "a foreign origin (items 43, 72, 195)",
+      () => exchange({ credential: key.secret, origin: FOREIGN }),
+      "403 session_origin_mismatch",
+    ],
     ["the origin null", () => exchange({ credential: key.secret, origin: "null" }), "403 session_origin_mismatch"],
     [
-      "a foreign origin, and the allowance used up",
+      "a foreign origin, and the allowance used up (item 81)",
       () => exchange({ credential: exhausted.secret, origin: FOREIGN, product: "tile" }),
       "403 session_origin_mismatch",
     ],
@@ -114,18 +118,18 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     ["a malformed body", () => exchange({ credential: key.secret, body: "{" }), "422 malformed_body"],
     ["no body", () => exchange({ credential: key.secret, body: "" }), "422 malformed_body"],
     [
-      "a body without a product",
+      "a body without a product (item 65)",
       () => exchange({ credential: key.secret, body: { map_id: "m-1" } }),
       "422 malformed_body",
     ],
     ["an unknown product", () => exchange({ credential: key.secret, product: "globe" }), "422 malformed_body"],
     [
-      "a key without the product's scope",
+      "a key without the product's scope (item 76)",
       async () => exchange({ credential: (await on.key(pro, { scopes: ["maps"] })).secret }),
       "403 insufficient_scope",
     ],
     [
-      "a key restricted to other products",
+      "a key restricted to other products (items 45, 196)",
       async () => exchange({ credential: (await on.key(pro, { products: ["tile"] })).secret }),
       "403 product_not_allowed",
     ],
@@ -134,7 +138,11 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
       async () => exchange({ credential: (await on.key(pro, { products: ["tile"], scopes: ["maps"] })).secret }),
       "403 insufficient_scope",
     ],
-    ["a downgraded organization", () => exchange({ credential: downgraded.secret }), "403 tier_capability_not_allowed"],
+    [
+      "a downgraded organization (item 193)",
+      () => exchange({ credential: downgraded.secret }),
+      "403 tier_capability_not_allowed",
+    ],
     [
       "an organization without a plan record (item 158)",
       async () => exchange({ credential: (await on.key(await on.org({ tier: null }))).secret, product: "tile" }),
@@ -146,7 +154,7 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
       "403 tier_capability_not_allowed",
     ],
     [
-      "the allowance used up",
+      "the allowance used up (item 79)",
       () => exchange({ credential: exhausted.secret, product: "tile" }),
       "429 map_load_quota_exceeded",
     ],
@@ -155,7 +163,7 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     expect(outcomeOf(await call())).toBe(expected);
   });
 
-  test("a downgraded organization still mints tile sessions (item 75)", async () => {
+  test("a downgraded organization still mints tile sessions (items 62, 75)", async () => {
     expect((await exchange({ credential: downgraded.secret, product: "tile" })).status).toBe(200);
     for (const product of ["chat", "editor"]) {
       expect(outcomeOf(await exchange({ credential: downgraded.secret, product }))).toBe(
@@ -164,7 +172,7 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     }
   });
 
-  test("revoked and expired keys are 401 without a detail (items 153, 190)", async () => {
+  test("revoked and expired keys are 401 without a detail (items 61, 153, 190)", async () => {
     const revoked = await on.key(pro, { status: "revoked" });
     const expired = await on.key(pro, { expires_at: Date.now() - 1 });
     for (const { secret } of [revoked, expired]) {
@@ -175,7 +183,7 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     }
   });
 
-  test("disabled and unconfigured sessions are refused before the kind of key is looked at (items 161-162)", async () => {
+  test("disabled and unconfigured sessions are refused before the kind of key is looked at (items 161, 162, 200, 201)", async () => {
     const server = await on.serverKey(pro);
     await on.ask("PATCH", "/deployment", { sessions: "disabled" });
     expect(outcomeOf(await exchange({ credential: server.secret }))).toBe("403 sessions_disabled");

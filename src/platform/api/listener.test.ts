@@ -31,7 +31,7 @@ describe("paths and methods (items 1, 18)", () => {
     }
   });
 
-  test("nothing is served beside the version segment but the description of the API", async () => {
+  test("nothing is served beside the version segment but the description of the API (item 1)", async () => {
     const { origin: url, pathname } = new URL(on.api);
     expect(pathname).toBe("/v1");
     expect((await fetch(`${url}/v1/design/styles`)).status).toBe(401);
@@ -109,7 +109,7 @@ describe("CORS (items 146, 159-160; A21)", () => {
     expect(heard.headers.vary).toContain("Origin");
   });
 
-  test("a real answer names the origin if and only if the key lists it", async () => {
+  test("a real answer names the origin if and only if the key lists it (items 146, 159)", async () => {
     const post = (origin: string, credential: string, path = "/chat/control/stream") =>
       on.call({ method: "POST", path, body: MESSAGES, credential, origin });
     const listed = await post(ORIGIN, session);

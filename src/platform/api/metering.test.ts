@@ -28,7 +28,7 @@ const burst = async (key: Fixture, n: number, run: string): Promise<Record<strin
 const usedOf = async (org: string): Promise<number> => (await on.ask("GET", `/orgs/${org}`)).json.map_loads_used;
 
 describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227; A8, A9)", () => {
-  test("a Free organization's burst admits exactly what is left, and tells meter, limit and used", async () => {
+  test("a Free organization's burst admits exactly what is left, and tells meter, limit and used (items 10, 157, 184, 204)", async () => {
     const org = await on.org({ tier: "Free", map_load_allowance: 20, map_loads_used: 3 });
     const key = await on.key(org);
     expect(await burst(key, 60, "free.burst")).toEqual({ "200": 17, "429 map_load_quota_exceeded": 43 });
@@ -41,7 +41,7 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
     expect(new Set(charged.map(({ charge_id }) => charge_id)).size).toBe(17);
   });
 
-  test("a paid organization works on in the soft band, and stops hard at five times", async () => {
+  test("a paid organization works on in the soft band, and stops hard at five times (items 185, 205, 206, 225)", async () => {
     const org = await on.org({ map_load_allowance: 4 });
     const key = await on.key(org);
     expect(await burst(key, 40, "paid.burst")).toEqual({ "200": 20, "429 map_load_hard_stop": 20 });
@@ -51,7 +51,7 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
     expect(await usedOf(org)).toBe(20);
   });
 
-  test("other products and refused mints are not charged", async () => {
+  test("other products and refused mints are not charged (item 80)", async () => {
     const org = await on.org({ map_load_allowance: 5 });
     const key = await on.key(org);
     for (const product of ["chat", "editor", "viewer", "tile"]) await mint(key, product);
@@ -59,7 +59,7 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
     expect(await usedOf(org)).toBe(1);
   });
 
-  test("loads under a session and mints draw on one meter, each organization on its own", async () => {
+  test("loads under a session and mints draw on one meter, each organization on its own (item 227)", async () => {
     const [one, two] = [
       await on.org({ tier: "Free", map_load_allowance: 3 }),
       await on.org({ tier: "Free", map_load_allowance: 3 }),
@@ -100,7 +100,7 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
 });
 
 describe("the request rate of a key (items 213-214, 218, 230)", () => {
-  test("admits the burst, then refuses in the detail envelope with whole seconds to wait", async () => {
+  test("admits the burst, then refuses in the detail envelope with whole seconds to wait (item 214)", async () => {
     const limited = await startDeployment({ rateLimit: { perS: 0.5, burst: 5 } });
     try {
       const org = await limited.org();

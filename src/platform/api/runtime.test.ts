@@ -30,7 +30,7 @@ const route = (options: Partial<CallOptions>) =>
 const oneTile = (options: Partial<CallOptions>) => on.call({ path: "/maps/tiles/3/4/2", ...options });
 
 describe("credentials at runtime (items 22, 40-41, 143-153, 190-199)", () => {
-  test("session tokens and server keys work in either header", async () => {
+  test("session tokens and server keys work in either header (items 2, 22, 85, 143)", async () => {
     expect((await route({ credential: chat })).status).toBe(200);
     expect((await route({ apiKey: chat })).status).toBe(200);
     expect((await styles({ credential: server.secret })).status).toBe(200);
@@ -52,7 +52,7 @@ describe("credentials at runtime (items 22, 40-41, 143-153, 190-199)", () => {
     expect(outcomeOf(await styles({ headers: { authorization: "" }, apiKey: server.secret }))).toBe("200");
   });
 
-  test("a 401 without detail has an empty object, the challenge, and no other word", async () => {
+  test("a 401 without detail has an empty object, the challenge, and no other word (item 153)", async () => {
     const heard = await styles({});
     expect([heard.status, heard.text]).toEqual([401, "{}"]);
     expect(heard.headers["content-type"]).toBe("application/json");
@@ -67,9 +67,13 @@ describe("credentials at runtime (items 22, 40-41, 143-153, 190-199)", () => {
 
 describe("the first failing check of a runtime call decides (B3)", () => {
   const cases: [name: string, call: () => Promise<Heard>, expected: string][] = [
-    ["a publishable key", () => styles({ credential: key.secret }), "401 publishable_requires_session"],
     [
-      "a publishable key with its origin",
+      "a publishable key (items 149, 191)",
+      () => styles({ credential: key.secret }),
+      "401 publishable_requires_session",
+    ],
+    [
+      "a publishable key with its origin (items 40, 68)",
       () => styles({ apiKey: key.secret, origin: ORIGIN }),
       "401 publishable_requires_session",
     ],
@@ -79,7 +83,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
       "401 publishable_requires_session",
     ],
     [
-      "a server key from a browser",
+      "a server key from a browser (items 41, 145, 197)",
       () => styles({ credential: server.secret, origin: ORIGIN }),
       "403 server_key_in_browser",
     ],
@@ -89,7 +93,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
       "403 server_key_in_browser",
     ],
     [
-      "a server key from a foreign address",
+      "a server key from a foreign address (items 44, 147, 198)",
       async () => styles({ credential: (await on.serverKey(pro, { allowed_ips: ["10.0.0.0/8"] })).secret }),
       "403 ip_not_allowed",
     ],
@@ -105,7 +109,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
       "403 ip_not_allowed",
     ],
     [
-      "a session from a foreign origin",
+      "a session from a foreign origin (item 151)",
       () => route({ credential: chat, origin: FOREIGN }),
       "403 session_origin_mismatch",
     ],
@@ -121,7 +125,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
     ],
     ["a session of another product (A16)", () => styles({ credential: chat }), "403 insufficient_scope"],
     [
-      "a server key without the scope",
+      "a server key without the scope (items 156, 192)",
       async () => styles({ credential: (await on.serverKey(pro, { scopes: ["ai"] })).secret }),
       "403 insufficient_scope",
     ],
@@ -169,7 +173,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
 describe("what changes after a session was minted holds at the next call (A14, items 46, 142)", () => {
   const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1_050));
 
-  test("revocation, downgrade and a changed allowlist", async () => {
+  test("revocation, downgrade and a changed allowlist (item 46)", async () => {
     const org = await on.org();
     const fixture = await on.key(org);
     const session = await on.session(fixture);
@@ -216,7 +220,7 @@ describe("addresses behind a proxy (item 56)", () => {
   });
 });
 
-describe("every route needs its scope (items 4-6, 100, 117, 121, 156, 192)", () => {
+describe("every route needs its scope (items 4-6, 42, 100, 117, 121, 156, 192)", () => {
   const routes: [scope: "ai" | "design" | "maps", method: string, path: string, body?: unknown][] = [
     ["ai", "POST", "/chat/control/stream", MESSAGES],
     ["ai", "POST", "/chat/summary/stream", { type: "poi" }],

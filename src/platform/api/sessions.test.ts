@@ -13,7 +13,7 @@ describe("session tokens (items 20-29)", () => {
   const sessions = createSessions(SECRET);
   const token = sessions.sign("live", claims());
 
-  test("are a prefix, an environment word and a JWT, and are read back", () => {
+  test("are a prefix, an environment word and a JWT, and are read back (item 20)", () => {
     expect(token).toMatch(/^svc_sess_live_[\w-]+\.[\w-]+\.[\w-]+$/);
     expect(sessions.read(token, NOW_S)).toEqual({
       keyId: "key_a",
@@ -35,7 +35,7 @@ describe("session tokens (items 20-29)", () => {
     expect(createSessions(SECRET).read(token, NOW_S + 900)).toBeNull();
   });
 
-  test("of another secret, another algorithm, another issuer or another shape are nothing", () => {
+  test("of another secret, another algorithm, another issuer or another shape are nothing (item 21)", () => {
     expect(createSessions("another-secret").read(token, NOW_S)).toBeNull();
     const body = token.split(".")[1];
     const none = Buffer.from('{"alg":"none","typ":"JWT"}').toString("base64url");

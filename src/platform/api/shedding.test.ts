@@ -35,7 +35,7 @@ const tally = (heard: Heard[]): Record<string, number> => {
 };
 
 describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
-  test("an organization at its cap is refused, another one is not", async () => {
+  test("an organization at its cap is refused, another one is not (item 211)", async () => {
     const held = Array.from({ length: 4 }, () => stream(secretA));
     await busy(4);
     expect((await on.gauges()).in_flight_by_org).toEqual({ [a]: 4 });
@@ -47,7 +47,7 @@ describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
     await on.quiet();
   });
 
-  test("a replica at its cap refuses before anything is looked at", async () => {
+  test("a replica at its cap refuses before anything is looked at (item 210)", async () => {
     const held = [
       ...Array.from({ length: 4 }, () => stream(secretA)),
       ...Array.from({ length: 2 }, () => stream(secretB)),

@@ -28,7 +28,7 @@ const remove = (id: string, credential: string = admin): Promise<Heard> =>
 const PUBLISHABLE = { kind: "publishable", scopes: ["ai", "maps"], allowed_origins: [ORIGIN] };
 
 describe("who may manage keys (items 124-127)", () => {
-  test("nobody without an admin's token: no credential, garbage, a platform key, an old token, a foreign signature", async () => {
+  test("nobody without an admin's token: no credential, garbage, a platform key, an old token, a foreign signature (item 125)", async () => {
     const { secret } = await on.serverKey(pro);
     const old = mintAdminToken({ secret: ADMIN_SECRET, org: pro, nowMs: Date.now(), expiresInS: -1 });
     const forged = mintAdminToken({ secret: "another-secret-of-some-length", org: pro, nowMs: Date.now() });
@@ -59,7 +59,7 @@ describe("who may manage keys (items 124-127)", () => {
 });
 
 describe("creating, changing and revoking (items 40-58, 141)", () => {
-  test("a new key is told once with its secret, and works", async () => {
+  test("a new key is told once with its secret, and works (item 124)", async () => {
     const heard = await create({ ...PUBLISHABLE, name: "web" });
     expect(heard.status).toBe(201);
     expect(heard.headers["cache-control"]).toBe("no-store");
@@ -123,9 +123,13 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
   const cases: [name: string, body: object, expected: string][] = [
     ["an unknown scope", { ...PUBLISHABLE, scopes: ["ai", "root"] }, "422 unknown_scope"],
     ["an unknown product", { ...PUBLISHABLE, products: ["globe"] }, "422 unknown_product"],
-    ["a live publishable key without origins", { kind: "publishable" }, "422 publishable_live_requires_origins"],
     [
-      "vendor without acknowledgement",
+      "a live publishable key without origins (item 49)",
+      { kind: "publishable" },
+      "422 publishable_live_requires_origins",
+    ],
+    [
+      "vendor without acknowledgement (items 7, 47, 132)",
       { kind: "server", scopes: ["vendor"] },
       "403 vendor_scope_requires_acknowledgement",
     ],
@@ -150,7 +154,7 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
     expect((await create({ kind: "publishable", env: "test" })).json.key).toMatch(/^svc_pk_test_/);
   });
 
-  test("on Free: publishable keys only, and nothing wider than the tier", async () => {
+  test("on Free: publishable keys only, and nothing wider than the tier (items 48, 129)", async () => {
     const org = await on.org({ tier: "Free" });
     const free = await on.adminToken(org);
     expect(outcomeOf(await create({ kind: "server", scopes: ["maps"] }, free))).toBe("403 free_plan_publishable_only");
@@ -163,7 +167,7 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
     expect((await patch(made.json.id, { scopes: [] }, free)).status).toBe(200);
   });
 
-  test("a key of a downgraded organization may be narrowed, not widened (item 137)", async () => {
+  test("a key of a downgraded organization may be narrowed, not widened (items 131, 137)", async () => {
     const org = await on.org();
     const key = await on.key(org, { scopes: ["ai", "maps"], products: ["chat", "tile"] });
     await on.ask("PATCH", `/orgs/${org}`, { tier: "Free" });
@@ -188,13 +192,13 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
     expect((await patch(other, { scopes: ["vendor"], vendor_acknowledged: true })).status).toBe(200);
   });
 
-  test("an organization without a plan, or unknown, is told plan_required", async () => {
+  test("an organization without a plan, or unknown, is told plan_required (item 130)", async () => {
     for (const org of [await on.org({ tier: null }), "org_unknown"]) {
       expect(outcomeOf(await create(PUBLISHABLE, await on.adminToken(org)))).toBe("403 plan_required");
     }
   });
 
-  test("the key limit holds however many ask at once, and revoked keys make room", async () => {
+  test("the key limit holds however many ask at once, and revoked keys make room (item 133)", async () => {
     const org = await on.org({ key_limit: 3 });
     const token = await on.adminToken(org);
     const heard = await Promise.all(Array.from({ length: 12 }, () => create(PUBLISHABLE, token)));

@@ -33,7 +33,7 @@ const usedOf = async (meter: string): Promise<number> => {
 describe("routes between places (items 96-98, 106-108; A11)", () => {
   const ask = (body: unknown) => post("/chat/control/route", body);
 
-  test("success has a route and never an error", async () => {
+  test("success has a route and never an error (item 98)", async () => {
     const heard = await ask({
       places: [{ lat: 52.5, lon: 13.4 }, { lat: 52.6, lng: 13.5 }, "x"],
       profile: "cycling",
@@ -51,7 +51,7 @@ describe("routes between places (items 96-98, 106-108; A11)", () => {
     ["an unknown profile", { places: [1, 2], profile: "hovercraft", raw_query: "" }],
     ["a profile that is no text", { places: [1, 2], profile: null, raw_query: "" }],
     ["a place off the earth", { places: [{ lat: 99, lon: 0 }, 2], profile: "walking", raw_query: "" }],
-  ])("its own failure is 200 with an error: %s", async (_name, body) => {
+  ])("its own failure is 200 with an error (items 97, 186): %s", async (_name, body) => {
     const heard = await ask(body);
     expect(heard.status).toBe(200);
     expect(heard.json).toEqual({ error: expect.any(String) });
@@ -61,7 +61,7 @@ describe("routes between places (items 96-98, 106-108; A11)", () => {
     ["no profile", { places: [1, 2], raw_query: "" }],
     ["no raw_query", { places: [1, 2], profile: "walking" }],
     ["places that are no list", { places: "x", profile: "walking", raw_query: "" }],
-  ])("a malformed body is a 422 here too: %s", async (_name, body) => {
+  ])("a malformed body is a 422 here too (item 96): %s", async (_name, body) => {
     expect(outcomeOf(await ask(body))).toBe("422 malformed_body");
   });
 });
@@ -69,7 +69,7 @@ describe("routes between places (items 96-98, 106-108; A11)", () => {
 describe("points of interest (items 99, 109)", () => {
   const good = { lat: "52.5", lon: "13.4", name: "Café Müller", category: "cafe" };
 
-  test("answers what was asked for, and facts", async () => {
+  test("answers what was asked for, and facts (item 99)", async () => {
     const heard = await poi({ ...good, source: "osm", id: "n1", poi_context: "x", lang: "de" });
     expect(heard.status).toBe(200);
     fits("poi.enrich", heard.json);
@@ -109,7 +109,7 @@ describe("points of interest (items 99, 109)", () => {
 describe("design (items 11, 112-123)", () => {
   const dataset = { dataset: { columns: [{ name: "lat" }], sample_rows: [{ lat: 1, lon: 2 }] } };
 
-  test("analyze recommends, and counts one analysis", async () => {
+  test("analyze recommends, and counts one analysis (items 11, 112)", async () => {
     const before = await usedOf("design_analyses");
     const heard = await post("/design/analyze", { ...dataset, prompt: "colour by age", options: { any: [1] } });
     expect(heard.status).toBe(200);
@@ -127,7 +127,7 @@ describe("design (items 11, 112-123)", () => {
     expect(await usedOf("design_analyses")).toBe(before);
   });
 
-  test("apply-direct answers a partial map specification for any object", async () => {
+  test("apply-direct answers a partial map specification for any object (item 113)", async () => {
     for (const body of [{}, { dataset: { sample_rows: [{ geometry: {} }] }, roles: { a: "x" } }, { dataset: null }]) {
       const heard = await post("/design/apply-direct", body);
       expect(heard.status).toBe(200);
@@ -140,7 +140,7 @@ describe("design (items 11, 112-123)", () => {
     ["design.styles", "/design/styles"],
     ["design.samples", "/design/samples"],
     ["design.themes", "/design/themes"],
-  ] as const)("%s is a catalog", async (name, path) => {
+  ] as const)("%s is a catalog (items 114-116)", async (name, path) => {
     const heard = await get(path);
     expect(heard.status).toBe(200);
     fits(name, heard.json);
@@ -210,20 +210,20 @@ describe("bodies", () => {
     ["empty messages", { messages: [] }],
     ["no messages", {}],
     ["a message without a role", { messages: [{ content: "x" }] }],
-    ["a message without content", { messages: [{ role: "user" }] }],
+    ["a message without content (item 91)", { messages: [{ role: "user" }] }],
     ["a role that is no text", { messages: [{ role: 1, content: "x" }] }],
     ["content that is no text", { messages: [{ role: "user", content: 1 }] }],
     ["a list", []],
     ["null", null],
-  ])("a chat with %s is a 422", async (_name, body) => {
+  ])("a chat with %s is a 422 (item 202)", async (_name, body) => {
     expect(outcomeOf(await post("/chat/control/stream", JSON.stringify(body)))).toBe("422 malformed_body");
   });
 
-  test("a summary of an unknown type is a 422", async () => {
+  test("a summary of an unknown type is a 422 (item 93)", async () => {
     expect(outcomeOf(await post("/chat/summary/stream", { type: "river" }))).toBe("422 malformed_body");
   });
 
-  test("optional members take any JSON (item 102), other roles and members too", async () => {
+  test("optional members take any JSON (item 102), other roles and members too (item 90)", async () => {
     for (const value of [null, 7, "x", [], { a: 1 }]) {
       const heard = await post("/chat/control/stream", {
         messages: [{ role: "narrator", content: "", extra: 1 }],

@@ -49,21 +49,24 @@ const askRaw = async (mode: string, afterEvents: number) => {
 };
 
 describe("frames (items 8, 92-95, 166, 178-179)", () => {
-  test.each(KINDS)("%s is an event stream of event and data lines, ended by its own last event", async (kind) => {
-    const heard = await post(kind);
-    expect(heard.status).toBe(200);
-    expect(heard.headers["content-type"]).toBe("text/event-stream");
-    expect(heard.headers["cache-control"]).toBe("no-store");
-    expect(heard.headers["x-accel-buffering"]).toBe("no");
-    expect(heard.headers["content-encoding"]).toBeUndefined();
-    expect(heard.text).not.toContain("\r");
-    for (const frame of heard.text.split("\n\n").slice(0, -1)) expect(frame).toMatch(/^event: \w+\ndata: \{.*\}$/);
-    const events = eventsOf(heard.text);
-    expect(events.at(-1)?.name).toBe(VOCABULARIES[kind].done);
-    for (const { name, data } of events) expect(data.type).toBe(name);
-  });
+  test.each(KINDS)(
+    "%s is an event stream of event and data lines, ended by its own last event (items 8, 92, 166)",
+    async (kind) => {
+      const heard = await post(kind);
+      expect(heard.status).toBe(200);
+      expect(heard.headers["content-type"]).toBe("text/event-stream");
+      expect(heard.headers["cache-control"]).toBe("no-store");
+      expect(heard.headers["x-accel-buffering"]).toBe("no");
+      expect(heard.headers["content-encoding"]).toBeUndefined();
+      expect(heard.text).not.toContain("\r");
+      for (const frame of heard.text.split("\n\n").slice(0, -1)) expect(frame).toMatch(/^event: \w+\ndata: \{.*\}$/);
+      const events = eventsOf(heard.text);
+      expect(events.at(-1)?.name).toBe(VOCABULARIES[kind].done);
+      for (const { name, data } of events) expect(data.type).toBe(name);
+    },
+  );
 
-  test("the three vocabularies share no event but error", async () => {
+  test("the three vocabularies share no event but error (item 94)", async () => {
     const names = await Promise.all(
       KINDS.map(async (kind) => new Set(eventsOf((await post(kind)).text).map(({ name }) => name))),
     );
@@ -79,7 +82,7 @@ describe("frames (items 8, 92-95, 166, 178-179)", () => {
     }
   });
 
-  test("quota comes in the middle of a control stream, and the stream goes on (items 170-171)", async () => {
+  test("quota comes in the middle of a control stream, and the stream goes on (items 170, 171)", async () => {
     const names = eventsOf((await post("control")).text).map(({ name }) => name);
     const at = names.indexOf("quota");
     expect(at).toBeGreaterThan(0);
@@ -97,7 +100,7 @@ describe("frames (items 8, 92-95, 166, 178-179)", () => {
     expect(events.some(({ name }) => name === "action")).toBe(true);
   });
 
-  test("a stream is a stream whatever was accepted (item 110)", async () => {
+  test("a stream is a stream whatever was accepted (items 101, 110)", async () => {
     for (const accept of ["application/json", "text/event-stream", "*/*;q=0"]) {
       expect((await post("button", {}, { accept })).headers["content-type"]).toBe("text/event-stream");
     }
@@ -105,7 +108,7 @@ describe("frames (items 8, 92-95, 166, 178-179)", () => {
 });
 
 describe("failures inside a stream (items 167-169, 175, 187)", () => {
-  test.each(KINDS)("%s ends with one error of four fields, nothing after it", async (kind) => {
+  test.each(KINDS)("%s ends with one error of four fields, nothing after it (items 167, 169, 187)", async (kind) => {
     await failNext(`chat.${kind}`, "error_event", 3);
     const heard = await post(kind);
     expect(heard.status).toBe(200);
@@ -118,7 +121,7 @@ describe("failures inside a stream (items 167-169, 175, 187)", () => {
     expect(events.at(-1)?.data.partial_text).toMatch(/\w/);
   });
 
-  test("the connection is closed after an error, so that nothing can follow it", async () => {
+  test("the connection is closed after an error, so that nothing can follow it (item 168)", async () => {
     const raw = await askRaw("error_event", 1);
     expect(raw.heard()).toMatch(/event: error\ndata: \{.*\}\n\n\r\n0\r\n\r\n$/);
   });
