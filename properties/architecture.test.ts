@@ -251,6 +251,23 @@ describe("the house", () => {
     expect(unknown, "a new folder needs a row in MAY_IMPORT").toEqual([]);
   });
 
+  test("a comment or a page names only Markdown files of this clone", () => {
+    const tracked = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8", maxBuffer: 1 << 24 }).split("\n");
+    const known = new Set(
+      tracked.filter((path) => path.endsWith(".md")).map((path) => path.split("/").at(-1) as string),
+    );
+    // Written by runs: `summary.md`. The commits cite what they like.
+    const written = new Set(["summary.md"]);
+    const reading = tracked.filter((path) => /\.(?:ts|go|mjs|md|yml|sh)$/.test(path) && !path.endsWith("CHANGELOG.md"));
+    const cited = reading.flatMap((path) =>
+      [...readFileSync(join(ROOT, path), "utf8").matchAll(/(?<![\w/-])(?:[\w.-]+\/)*([\w-]+\.md)\b/g)]
+        .map(([, name]) => name as string)
+        .filter((name) => !known.has(name) && !written.has(name))
+        .map((name) => `${path} names ${name}`),
+    );
+    expect(cited).toEqual([]);
+  });
+
   test("the top level holds what is fixed and nothing else", () => {
     const allowed = [
       ...["package.json", "package-lock.json", "tsconfig.json", "scenarios", "src", "properties", "reports"],

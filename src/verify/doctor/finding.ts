@@ -23,7 +23,7 @@ export const finding = (state: FindingState, name: string, text: string, todo?: 
   ...(todo === undefined ? {} : { todo }),
 });
 
-/** What the exit code is made of (interface.md section 1): a wrong file before a silent target before a missing tool. */
+/** What the exit code is made of: a wrong file before a silent target before a missing tool. */
 export const worstOf = (sections: readonly Section[]): "wrong" | "silent" | "missing" | null => {
   const states = new Set(sections.flatMap(({ findings }) => findings.map(({ state }) => state)));
   return (["wrong", "silent", "missing"] as const).find((state) => states.has(state)) ?? null;

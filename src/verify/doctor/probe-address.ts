@@ -58,7 +58,7 @@ const notFound = (tried: readonly Tried[], other: string | null): Probed => {
   };
 };
 
-/** The description of the API is beside the version segment or below it (interface.md section 4). */
+/** The description of the API is beside the version segment or below it. */
 const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding> => {
   for (const path of ["/openapi.json", "/../openapi.json"]) {
     const url = new URL(base + path);

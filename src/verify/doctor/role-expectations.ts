@@ -1,5 +1,5 @@
 /**
- * What the one cheap call of each role should come to, by what interface.md section 2 says of the role. The product asked
+ * What the one cheap call of each role should come to, by its role in the target file (`target/README.md`). The product asked
  * for is `chat`, never `tile`: no map load is charged, and what stands in the way of `chat` shows what the key may do.
  */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
