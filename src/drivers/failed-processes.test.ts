@@ -118,6 +118,18 @@ describe.concurrent("the open-loop driver", () => {
     expect(pids.filter((pid) => !isGone(pid))).toEqual([]);
   });
 
+  test("ends the process that runs when another cannot be put in hand", async () => {
+    const { drive, pids } = driveOf(2);
+    const onSpawn: Drive["onSpawn"] = (child) => {
+      drive.onSpawn?.(child);
+      if (pids.length === 2) throw new Error("the journal is full");
+    };
+    const path = OPEN_LOOP("ready()", "ready()");
+    await expect(openLoopBy({ path, silentMs: 5_000 })({ ...drive, onSpawn })).rejects.toThrow("the journal is full");
+    expect(isGone(pids[0]!)).toBe(true);
+    process.kill(pids[1]!);
+  });
+
   test.each([
     ["half a line", `process.stdout.write('{"type":"call","id":"x","note":"${KEY}')`],
     ["what is no message", `process.stdout.write('null\\n42\\n{"type":"call"}\\n{}\\n[1]\\n')`],

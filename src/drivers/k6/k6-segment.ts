@@ -125,7 +125,14 @@ export const runSegment = async (
     { ...environment, FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") },
     folder,
   );
-  drive.onSpawn?.(k6.child);
+  try {
+    drive.onSpawn?.(k6.child);
+  } catch (error) {
+    // What cannot be put in hand must not run.
+    k6.kill();
+    await k6.exited;
+    throw error;
+  }
   const { callMs } = timeouts;
   const wholeMs = startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   const began = performance.now();

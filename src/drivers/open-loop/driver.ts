@@ -4,7 +4,7 @@ import { budgetShare, endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
 import type { Driven, Driver } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
 import type { OpenLoopEnd } from "./job.ts";
-import { type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
+import { type OpenLoop, type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
 
 /** Of several generators: the worst of what each did; what the host did is the same for all. */
 const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
@@ -37,7 +37,7 @@ export const openLoopBy =
     const { job, secrets, budget, segments = 1, signal } = drive;
     const all = budget.left();
     const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
-    const loops = done.map((counts, index) =>
+    const start = (counts: (typeof done)[number], index: number): OpenLoop =>
       startOpenLoop({
         job: {
           ...job,
@@ -56,21 +56,24 @@ export const openLoopBy =
         },
         onSpawn: drive.onSpawn,
         program,
-      }),
-    );
+      });
+    const loops: OpenLoop[] = [];
     const stop = (graceMs?: number): void => {
       for (const loop of loops) loop.stop(graceMs);
     };
     const asked = (): void => stop();
     signal.addEventListener("abort", asked, { once: true });
-    for (const { result } of loops) {
-      void result.then(({ stopped, end }) => {
-        if (endsAll(stopped)) stop();
-        // The others would go on with a part of the schedule, which nobody can judge.
-        else if (end === null) stop(FAILED_GRACE_MS);
-      });
-    }
     try {
+      // What cannot be put in hand ends those that were started before.
+      for (const [index, counts] of done.entries()) loops.push(start(counts, index));
+      if (signal.aborted) asked();
+      for (const { result } of loops) {
+        void result.then(({ stopped, end }) => {
+          if (endsAll(stopped)) stop();
+          // The others would go on with a part of the schedule, which nobody can judge.
+          else if (end === null) stop(FAILED_GRACE_MS);
+        });
+      }
       const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
         () => true,
         () => false,
