@@ -62,8 +62,9 @@ const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boo
   // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
   if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;
   if (httpVersion !== "1.1" && (httpVersion !== "1.0" || headers["transfer-encoding"] !== undefined)) return true;
-  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.length === 4 && name.toLowerCase() === "host");
-  return hosts.length > 1 || (headers.host !== undefined && !HOST.test(headers.host));
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (/^host$/i.test(rawHeaders[at] as string)) hosts += 1;
+  return hosts > 1 || (headers.host !== undefined && !HOST.test(headers.host));
 };
 
 /**

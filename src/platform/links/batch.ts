@@ -165,14 +165,29 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     }
   };
 
-  const endTurn = (): void => {
-    for (const question of asked) {
-      if (question.settled) continue;
-      const { budgetMs } = question;
-      question.cancelDeadline = startDeadline(budgetMs, () => fail(question, `no answer within ${budgetMs} ms`));
-      queue.push(question);
+  /** Neighbours with one budget have one deadline, because a timer for each would cost more than the question. */
+  const startDeadlines = (questions: readonly Asked[]): void => {
+    for (let from = 0, to = 0; from < questions.length; from = to) {
+      const { budgetMs } = questions[from] as Asked;
+      while (questions[to]?.budgetMs === budgetMs) to += 1;
+      const alike = questions.slice(from, to);
+      let waiting = alike.length;
+      const end = startDeadline(budgetMs, () => {
+        for (const question of alike) fail(question, `no answer within ${budgetMs} ms`);
+      });
+      const cancelDeadline = (): void => {
+        waiting -= 1;
+        if (waiting === 0) end();
+      };
+      for (const question of alike) question.cancelDeadline = cancelDeadline;
     }
+  };
+
+  const endTurn = (): void => {
+    const questions = asked.filter(({ settled }) => !settled);
     asked = [];
+    startDeadlines(questions);
+    queue.push(...questions);
     flush();
   };
 
