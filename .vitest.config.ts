@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
+import type { Reporter } from "vitest/node";
 
 // Every process that a test starts is this program once more: what Node compiled of it is kept for the next.
 process.env.NODE_COMPILE_CACHE ??= `${import.meta.dirname}/node_modules/.cache/compiled`;
@@ -39,33 +40,91 @@ const useOwnTemporaryFolder = (): void => {
 };
 useOwnTemporaryFolder();
 
-/** Files that wait most of their time, for answers that come late by rule: they use a third of a core each. */
-const WAITING = [
-  "src/verify/**/*.test.ts",
+/** Tests that start programs: Floodgate itself, k6, toxiproxy, Redis, a browser. `.vitest.no-processes.ts` keeps all others from it. */
+const STARTS_PROCESSES = [
+  "properties/{ci-scripts,compose-run,compose,mutant-laws,page-in-browser,platform-exactness,platform-kills,readmes,replay}.test.ts",
+  "properties/{faults,stream-readers}.property.test.ts",
+  "src/bench/processes/processes.test.ts",
+  "src/cli/{completion,demo,doctor,end-with-launcher,exit-codes,explain,floodgate,gate,install-first,serve}.test.ts",
+  "src/cli/dev/mutants.test.ts",
+  "src/cli/options/access-log.test.ts",
+  "src/cli/printing/output.test.ts",
+  "src/client/transport.test.ts",
+  "src/drivers/{failed-processes,foreign-answers,host-notes,one-meaning,one-word,stream-results}.test.ts",
+  "src/drivers/k6/{alone,k6-budget,k6,own-script,script-account}.test.ts",
+  "src/drivers/open-loop/open-loop.test.ts",
+  "src/faults/{experiment,link-faults,shared-server,watchdog}.test.ts",
+  "src/faults/injectors/{injectors,process,redis,sqlite,link}.test.ts",
+  "src/tools/{take-toxic-away,find-redis,find-tool,stand-in-proxy,toxiproxy}.test.ts",
+  "src/platform/api/tls.test.ts",
+  "src/platform/limiter/{http-limiter,redis-limiter}.test.ts",
+  "src/run/calibration/calibrate.test.ts",
   "src/run/capacity/capacity.test.ts",
-  "src/stages/verify-stage.test.ts",
-  "src/{faults,supervision}/watchdog.test.ts",
+  "src/run/{exit-codes,hostile-server,look-first,memory-watch,own-script,protocol,run,target-run}.test.ts",
+  "src/run/experiments/{chaos,heal-left-open,left-open,own-chaos}.test.ts",
+  "src/run/exploration/explore.test.ts",
+  "src/run/gate/{gate-recorded,play-block}.test.ts",
+  "src/run/operator/write-operator.test.ts",
+  "src/stages/{closed-loop,machine-use,observers,verify-stage}.test.ts",
+  "src/supervision/{journal,stop-signals,supervisor,user-file,watchdog}.test.ts",
+  "src/target/{lock,secrets}.test.ts",
+  "src/trials/laws.test.ts",
+  "src/verify/doctor/{tls-look,tools-here}.test.ts",
 ];
+
+/** Tests that wait most of their time, for answers that come late by rule: they use a third of a core each. */
+const WAITS = [
+  "src/verify/**/{body-defects,defects,gateway,key-defects,key-variants,load-defects,load-variants,reference,run-verify,variants}.test.ts",
+  "src/drivers/autocannon/*.test.ts",
+  "src/simulation/virtual-player.test.ts",
+  "src/stages/witnesses.test.ts",
+  "properties/{invariants-honest,mutants}.test.ts",
+];
+
+/** Tests that were tried once more, by name: what passed at the second try is worth a look. */
+const retriedTests: Reporter = {
+  onTestRunEnd(modules) {
+    const retried = modules.flatMap((module) =>
+      [...module.children.allTests()].filter((test) => (test.diagnostic()?.retryCount ?? 0) > 0),
+    );
+    for (const test of retried) process.stdout.write(`tried again: ${test.module.moduleId} > ${test.fullName}\n`);
+  },
+};
+
+const isCi = process.env.CI !== undefined;
 
 export default defineConfig({
   test: {
     // What hangs ends here; no test depends on the time that a shared machine takes.
     testTimeout: 240_000,
     hookTimeout: 240_000,
-    // A machine from which half of its time is stolen stalls for seconds: once more there, and vitest reports the retry.
-    retry: process.env.CI === undefined ? 0 : 1,
-    reporters: ["default"],
+    reporters: ["default", retriedTests],
     // One project after the other. Two cores: more workers only make the sockets of one test wait for another's.
     projects: [
-      { extends: true, test: { name: "waiting", include: WAITING, maxWorkers: 3, sequence: { groupOrder: 0 } } },
       {
         extends: true,
         test: {
-          name: "working",
+          name: "quick",
           include: ["src/**/*.test.ts", "properties/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...WAITING],
+          exclude: [...configDefaults.exclude, ...STARTS_PROCESSES, ...WAITS],
+          setupFiles: [".vitest.no-processes.ts"],
           maxWorkers: 2,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 0 },
+        },
+      },
+      // A machine from which half of its time is stolen stalls for seconds, and what is about time or processes is tried once more in CI.
+      {
+        extends: true,
+        test: { name: "waiting", include: WAITS, maxWorkers: 3, retry: isCi ? 1 : 0, sequence: { groupOrder: 1 } },
+      },
+      {
+        extends: true,
+        test: {
+          name: "processes",
+          include: STARTS_PROCESSES,
+          maxWorkers: 2,
+          retry: isCi ? 1 : 0,
+          sequence: { groupOrder: 2 },
         },
       },
     ],
