@@ -9,10 +9,10 @@ import { checkObjectives } from "../stages/objectives.ts";
 import { misspeltRequired } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Target } from "../target/target.ts";
-import { calibrationSection } from "../verify/doctor/calibration-findings.ts";
+
 import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-target.ts";
 import { type Finding, finding, worstOf } from "../verify/doctor/finding.ts";
-import { machineHere } from "../verify/doctor/machine.ts";
+import { calibrationSection, machineHere } from "../verify/doctor/machine.ts";
 import { toolsHere } from "../verify/doctor/tools-here.ts";
 import { checkPrecise, excluding, I_OWN, once } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";

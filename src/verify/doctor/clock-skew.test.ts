@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type DatedAnswer, skewOf } from "./clock-skew.ts";
+import { type DatedAnswer, skewOf } from "./connection.ts";
 
 /** An answer of a deployment whose clock is `offsetMs` ahead, written `afterMs` into an exchange of 40 ms. */
 const answered = (sentMs: number, offsetMs: number, afterMs = 20): DatedAnswer => ({

@@ -7,9 +7,8 @@ import { isLoopbackHost } from "../../contract/loopback.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { stepOf } from "../../workload/step.ts";
-import { skewOf } from "./clock-skew.ts";
-import { type Finding, finding } from "./finding.ts";
+import type { StepWish } from "../../workload/step.ts";
+import { type Finding, finding, okIf } from "./finding.ts";
 import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
 
 const LATENCY_CALLS = 10;
@@ -17,21 +16,18 @@ const SKEW_MS_MAX = 1_000;
 const DAYS_LEFT_MIN = 14;
 const DAY_MS = 24 * 3_600_000;
 
+/** What the handshake shows, where there is TLS. */
 export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: number): Promise<Finding[]> => {
-  const wished = target.transport?.protocol ?? "h1";
+  const isH2Wished = target.transport?.protocol === "h2";
   if (!target.base_url.startsWith("https:")) {
     const { host } = parseHttpUrl(target.base_url);
-    const plain = isLoopbackHost(host)
-      ? finding("ok", "protocol", "HTTP/1.1 without TLS")
-      : finding(
-          "warn",
-          "protocol",
-          `HTTP/1.1 without TLS: keys travel to ${host} in clear`,
-          "write https:// if it can",
-        );
-    if (wished === "h1") return [plain];
-    const text = "HTTP/1.1 without TLS; transport.protocol says h2, which is agreed upon over TLS only";
-    return [finding("wrong", "protocol", text, 'write "h1", or an https:// address')];
+    if (isH2Wished) {
+      const text = "HTTP/1.1 without TLS; transport.protocol says h2, which is agreed upon over TLS only";
+      return [finding("wrong", "protocol", text, 'write "h1", or an https:// address')];
+    }
+    const isHome = isLoopbackHost(host);
+    const text = `HTTP/1.1 without TLS${isHome ? "" : `: keys travel to ${host} in clear`}`;
+    return [okIf(isHome, "protocol", text, "write https:// if it can")];
   }
   const seen = await lookAtTls(target, secrets);
   if (seen === null) return [finding("info", "protocol", "not looked at: the way leads through transport.proxy")];
@@ -40,42 +36,61 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
     return [finding("warn", "TLS", text, todo)];
   }
   const offers = seen.alpn === "h2" ? "HTTP/2 is offered" : "HTTP/1.1 alone is offered";
-  const used = wished === "h2" ? "HTTP/2" : "HTTP/1.1";
   const protocol =
-    wished === "h2" && seen.alpn !== "h2"
+    isH2Wished && seen.alpn !== "h2"
       ? finding("wrong", "protocol", `${offers}; transport.protocol says h2`, 'write "h1" there')
-      : finding("ok", "protocol", `${offers}; ${used} is used (transport.protocol)`);
+      : finding("ok", "protocol", `${offers}; ${isH2Wished ? "HTTP/2" : "HTTP/1.1"} is used (transport.protocol)`);
   const days = seen.endsAtMs === null ? null : Math.floor((seen.endsAtMs - nowMs) / DAY_MS);
-  const until = days === null ? "" : `, ends in ${days} days`;
-  const text = `${certificateText(seen)}${until}`;
+  const text = `${certificateText(seen)}${days === null ? "" : `, ends in ${days} days`}`;
   if (seen.distrust !== null) {
     const { text: distrusted, todo } = notTrusted(text, seen.distrust);
     return [protocol, finding("silent", "TLS", distrusted, todo)];
   }
-  const ends = days !== null && days < DAYS_LEFT_MIN;
-  return [protocol, ends ? finding("warn", "TLS", text, "have the certificate renewed") : finding("ok", "TLS", text)];
+  return [protocol, okIf(days === null || days >= DAYS_LEFT_MIN, "TLS", text, "have the certificate renewed")];
 };
 
+/** A `Date` has the second alone, and was written at some moment between sending and hearing. */
+export type DatedAnswer = { readonly sentMs: number; readonly heardMs: number; readonly date: string | undefined };
+
+/** `offsetMs`: theirs minus ours; `null` where no answer has a date, or where the answers contradict each other. */
+type ClockSkew =
+  | { readonly offsetMs: number; readonly errorMs: number }
+  | { readonly offsetMs: null; readonly why: "no date" | "contradicting" };
+
+export const skewOf = (answers: readonly DatedAnswer[]): ClockSkew => {
+  let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  let dated = 0;
+  for (const { sentMs, heardMs, date } of answers) {
+    const atMs = Date.parse(date ?? "");
+    if (Number.isNaN(atMs)) continue;
+    dated += 1;
+    low = Math.max(low, atMs - heardMs);
+    high = Math.min(high, atMs + 1_000 - sentMs);
+  }
+  if (dated === 0) return { offsetMs: null, why: "no date" };
+  if (low > high) return { offsetMs: null, why: "contradicting" };
+  return { offsetMs: (low + high) / 2, errorMs: (high - low) / 2 };
+};
+
+const seconds = (ms: number): string => (ms / 1000).toFixed(2);
+
 export const clockFinding = (answers: readonly Answered[]): Finding => {
-  const skew = skewOf(
-    answers
-      .filter(({ answer }) => answer.status !== null)
-      .map((sent) => ({
-        sentMs: sent.answer.sentUs / 1000,
-        heardMs: sent.answer.doneUs / 1000,
-        date: headerOf(sent, "date"),
-      })),
-  );
+  const dated = answers
+    .filter(({ answer }) => answer.status !== null)
+    .map((sent): DatedAnswer => {
+      const { sentUs, doneUs } = sent.answer;
+      return { sentMs: sentUs / 1000, heardMs: doneUs / 1000, date: headerOf(sent, "date") };
+    });
+  const skew = skewOf(dated);
   if (skew.offsetMs === null) {
     return skew.why === "no date"
       ? finding("info", "clock", "unknown: no answer has a Date")
       : finding("warn", "clock", "the Dates of its answers contradict each other: several clocks, or a cache");
   }
   const { offsetMs, errorMs } = skew;
-  const text = `${(Math.abs(offsetMs) / 1000).toFixed(2)} s ${offsetMs < 0 ? "behind" : "ahead of"} ours, give or take ${(errorMs / 1000).toFixed(2)} s`;
-  return Math.abs(offsetMs) - errorMs <= SKEW_MS_MAX
-    ? finding("ok", "clock", text)
-    : finding("warn", "clock", text, "set both by NTP: tokens and sessions end by them");
+  const [offMs, side] = offsetMs < 0 ? [-offsetMs, "behind"] : [offsetMs, "ahead of"];
+  const text = `${seconds(offMs)} s ${side} ours, give or take ${seconds(errorMs)} s`;
+  return okIf(offMs - errorMs <= SKEW_MS_MAX, "clock", text, "set both by NTP: tokens and sessions end by them");
 };
 
 export const echoFinding = (answers: readonly Answered[]): Finding => {
@@ -89,15 +104,15 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
 /** Ten times the style catalog, one call after the other: by the server key, or without one where there is none. */
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;
-  const step = stepOf(calls.view, 0, {
+  const wish: StepWish = {
     route: "design.styles",
     via: "authorization",
     credential: asServer ? { as: "server", of: "role:server" } : { as: "none" },
-  });
+  };
   const tookMs: number[] = [];
   const outcomes = new Set<string>();
   for (let i = 0; i < LATENCY_CALLS && calls.left() > 0; i++) {
-    const sent = await calls.call(step);
+    const sent = await calls.ask(wish);
     outcomes.add(sent.line.outcome);
     if (sent.answer.status !== null) tookMs.push(sent.tookMs);
   }

@@ -4,43 +4,28 @@ import { readGauges, readLedger, readUsed } from "../../client/control-planes.ts
 import { foreignId } from "../../contract/foreign-text.ts";
 import type { Target } from "../../target/target.ts";
 import { openToxiproxy } from "../../tools/toxiproxy.ts";
+import { failedTrial } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
-import { failedTrial } from "./key-trial.ts";
 import type { SingleCalls } from "./single-calls.ts";
 
 const TODO = "mend the address, or leave it out: what needs it is skipped then";
 
-type Look = { readonly name: string; readonly calls: number; look(): Promise<string> };
+/** Sends `calls` calls and returns what they show; throws what is wrong. */
+type Look = readonly [name: string, calls: number, look: () => Promise<string>];
 
-const organizationOf = ({ credentials = {}, tenants = [] }: Target): string | undefined =>
-  Object.values(credentials).find(({ org }) => org !== undefined)?.org ?? tenants[0]?.org;
-
-const controlLooks = (target: Target): Look[] => {
-  const { keys, limiter, api = [] } = target.control ?? {};
-  const org = organizationOf(target);
-  const looks: Look[] = api.map((url, at) => ({
-    name: `control.api[${at}]`,
-    calls: 1,
-    look: async () => {
-      const [gauges] = await readGauges([url]);
-      return `gauges: ${gauges?.in_flight} in flight`;
-    },
-  }));
+const controlLooks = ({ control, credentials = {}, tenants = [] }: Target): Look[] => {
+  const { keys, limiter, api = [] } = control ?? {};
+  const org = Object.values(credentials).find((one) => one.org !== undefined)?.org ?? tenants[0]?.org;
+  const looks = api.map((url, at): Look => {
+    return [`control.api[${at}]`, 1, async () => `gauges: ${(await readGauges([url]))[0]?.in_flight} in flight`];
+  });
   if (typeof limiter === "string") {
-    looks.push({
-      name: "control.limiter",
-      calls: 1,
-      look: async () => `the ledger can be read (${(await readLedger(limiter, "doctor")).length} lines of ours)`,
-    });
+    const lines = async (): Promise<number> => (await readLedger(limiter, "doctor")).length;
+    looks.push(["control.limiter", 1, async () => `the ledger can be read (${await lines()} lines of ours)`]);
   }
   if (typeof keys === "string" && org !== undefined) {
-    looks.push({
-      name: "control.keys",
-      calls: 1,
-      look: async () => {
-        return `knows ${org} (${(await readUsed(keys, org)) ?? "unknown"} map loads used)`;
-      },
-    });
+    const used = async (): Promise<unknown> => (await readUsed(keys, org)) ?? "unknown";
+    looks.push(["control.keys", 1, async () => `knows ${org} (${await used()} map loads used)`]);
   }
   return looks;
 };
@@ -51,44 +36,36 @@ const namesShown = (names: readonly string[]): string => {
   return names.length === 0 ? "none" : names.slice(0, NAMES_SHOWN).map(foreignId).join(", ") + more;
 };
 
-const toxiproxyLook = ({ toxiproxy }: Target): Look[] => {
-  if (toxiproxy === undefined) return [];
-  const look = async (): Promise<string> => {
-    const server = openToxiproxy(toxiproxy.api_url);
-    try {
-      const [version, proxies] = [await server.version(), await server.list()];
-      const there = new Map(proxies.map((proxy) => [proxy.name, proxy]));
-      const wished = Object.entries(toxiproxy.proxies ?? {}).filter(([, name]) => name !== undefined);
-      const absent = wished.filter(([, name]) => !there.has(name)).map(([link, name]) => `${link} (${name})`);
-      if (absent.length > 0)
-        throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${namesShown([...there.keys()])}`);
-      const faulty = wished.filter(([, name]) => {
-        const proxy = there.get(name);
-        return proxy !== undefined && (!proxy.enabled || proxy.toxics.length > 0);
-      });
-      if (faulty.length > 0) {
-        throw new Error(`a fault is left on ${faulty.map(([, name]) => name).join(", ")}: remove it before a run`);
-      }
-      return `${version}, proxies ${wished.map(([, name]) => name).join(", ") || "none"} are whole`;
-    } finally {
-      await server.close();
+const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxiproxy"]>): Promise<string> => {
+  const server = openToxiproxy(api_url);
+  try {
+    const version = await server.version();
+    const there = new Map((await server.list()).map((proxy) => [proxy.name, proxy]));
+    const wished = Object.entries(proxies).filter(([, name]) => name !== undefined);
+    const absent = wished.filter(([, name]) => !there.has(name)).map(([link, name]) => `${link} (${name})`);
+    if (absent.length > 0) {
+      throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${namesShown([...there.keys()])}`);
     }
-  };
-  return [{ name: "toxiproxy", calls: 2, look }];
+    const names = wished.map(([, name]) => name);
+    const faulty = names.filter((name) => there.get(name)?.enabled !== true || there.get(name)?.toxics.length !== 0);
+    if (faulty.length > 0) throw new Error(`a fault is left on ${faulty.join(", ")}: remove it before a run`);
+    return `${version}, proxies ${names.join(", ") || "none"} are whole`;
+  } finally {
+    await server.close();
+  }
 };
 
 const prometheusLooks = ({ observers }: Target): Look[] =>
-  Object.entries(observers?.prometheus?.queries ?? {}).map(([name, query]) => ({
-    name: `prometheus, ${name}`,
-    calls: 1,
-    look: async () => {
+  Object.entries(observers?.prometheus?.queries ?? {}).map(([name, query]) => {
+    const look = async (): Promise<string> => {
       const { length: series } = await queryPrometheus(observers?.prometheus?.url ?? "", query);
       if (series === 0) throw new Error("the query finds no series");
       return `${series} series`;
-    },
-  }));
+    };
+    return [`prometheus, ${name}`, 1, look];
+  });
 
-/** Commands of the file are its owner's to run: only named here. */
+/** Commands of the file are its owner's to run: they are only named here. */
 const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
   const named = [
     ...Object.keys(faults ?? {}).map((name) => `faults.${name}`),
@@ -99,23 +76,26 @@ const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
 };
 
 export const lookAtOthers = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
-  const findings: Finding[] = [];
-  for (const { name, calls: count, look } of [
+  const { toxiproxy } = target;
+  const looks: Look[] = [
     ...controlLooks(target),
-    ...toxiproxyLook(target),
+    ...(toxiproxy === undefined ? [] : [["toxiproxy", 2, () => toxiproxyLook(toxiproxy)] as const]),
     ...prometheusLooks(target),
-  ]) {
+  ];
+  const findings: Finding[] = [];
+  for (const [name, count, look] of looks) {
     try {
       calls.take(count);
     } catch (error) {
       findings.push(failedTrial(name, name, error));
       continue;
     }
-    try {
-      findings.push(finding("ok", name, await look()));
-    } catch (error) {
-      findings.push(finding("wrong", name, error instanceof Error ? error.message : String(error), TODO));
-    }
+    const looked = look().then((text) => finding("ok", name, text));
+    findings.push(
+      await looked.catch((error) =>
+        finding("wrong", name, error instanceof Error ? error.message : String(error), TODO),
+      ),
+    );
   }
   return [...findings, ...notRun(target)];
 };

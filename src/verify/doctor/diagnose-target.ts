@@ -1,28 +1,24 @@
 /**
- * `doctor --target`: everything that can be found out about a target file and its deployment with a few single calls. The
- * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
- * beyond what the file permits.
+ * `doctor --target`: what a few single calls show of a target file and its deployment. The safety guard and the lock come
+ * first, then the address, then one call a role; nothing is loaded, made or charged beyond what the file permits.
  */
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
-import { createBudget, type Spending } from "../../target/budget.ts";
+import { type Budget, createBudget, type Spending } from "../../target/budget.ts";
 import { lockTarget } from "../../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
-import { addressFinding } from "./address-findings.ts";
 import { tryAdmins } from "./admin-trials.ts";
 import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
 import { lookAtOthers } from "./control-answers.ts";
+import { addressFinding } from "./find-base-url.ts";
 import { type Finding, finding, type Section } from "./finding.ts";
-import { tryRoles } from "./role-trials.ts";
-import { scenarioFindings } from "./scenarios-here.ts";
+import { tryRoles, tryTenants } from "./role-trials.ts";
 import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
-import { findStreamEnds } from "./stream-ends.ts";
-import { tryTenants } from "./tenant-trials.ts";
-import { faultFinding, verifyFindings } from "./what-would-run.ts";
-import { writeStreamEnds } from "./write-stream-ends.ts";
+import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
+import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
 
 export type TargetDiagnosis = {
   readonly sections: readonly Section[];
@@ -37,18 +33,17 @@ const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
 /** References that lead nowhere, each named by its role. */
 const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
   const references = [
-    ...Object.entries(credentials).map(([role, credential]) => ({
-      name: role,
-      what: `credentials.${role}`,
-      ref: "token" in credential ? credential.token : credential.key,
-    })),
-    ...tenants.flatMap(({ org, publishable, server }) => [
-      { name: `${org}, publishable`, what: `tenants (${org}).publishable.key`, ref: publishable?.key },
-      { name: `${org}, server`, what: `tenants (${org}).server.key`, ref: server?.key },
-    ]),
+    ...Object.entries(credentials).map(([role, credential]) => {
+      return [role, `credentials.${role}`, "token" in credential ? credential.token : credential.key] as const;
+    }),
+    ...tenants.flatMap(({ org, ...keys }) =>
+      (["publishable", "server"] as const).map((kind) => {
+        return [`${org}, ${kind}`, `tenants (${org}).${kind}.key`, keys[kind]?.key] as const;
+      }),
+    ),
   ];
   const findings: Finding[] = [];
-  for (const { name, what, ref } of references) {
+  for (const [name, what, ref] of references) {
     if (ref === undefined || !isReference(ref)) continue;
     try {
       await secrets.read(ref, what);
@@ -60,13 +55,7 @@ const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: S
   return findings;
 };
 
-type Parts = {
-  target: Target;
-  folder: string;
-  secrets: Secrets;
-  calls: SingleCalls;
-  budget: ReturnType<typeof createBudget>;
-};
+type Parts = { target: Target; folder: string; secrets: Secrets; calls: SingleCalls; budget: Budget };
 
 /** With the first role alone: enough to see whether the deployment hides from strangers. */
 const onlyOneRole = (target: Target): Target => {
@@ -85,8 +74,7 @@ const streamFindings = async (
   const { findings, found } = await findStreamEnds(target, calls, works);
   if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;
   const field = `"stream_end": ${JSON.stringify(found)}`;
-  const isWritten = await writeStreamEnds(file, found);
-  const written = isWritten
+  const written = (await writeStreamEnds(file, found))
     ? finding(
         "info",
         "stream_end",
@@ -96,10 +84,11 @@ const streamFindings = async (
   return [...findings, written];
 };
 
-const askDeployment = async (file: string, { target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
+const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => {
+  const { target, folder, secrets, calls } = parts;
   const { found, goOn } = await addressFinding(target, folder, calls);
   const works = ({ state }: Finding): boolean => state === "ok";
-  const hides = goOn === "one" && (await tryRoles({ target: onlyOneRole(target), calls, budget })).some(works);
+  const hides = goOn === "one" && (await tryRoles({ ...parts, target: onlyOneRole(target) })).some(works);
   const protocol = await protocolFindings(target, secrets, Date.now());
   if (goOn !== "yes" && !hides) {
     const broken = await unreadable(target, secrets);
@@ -108,7 +97,7 @@ const askDeployment = async (file: string, { target, folder, secrets, calls, bud
       ...sectionOf("Roles", [...broken, finding("skipped", "roles", "not tried: the API was not found")]),
     ];
   }
-  const roles = await tryRoles({ target, calls, budget });
+  const roles = await tryRoles(parts);
   const serverWorks = roles.some((one) => one.name === "server" && works(one));
   const connection = [
     hides ? finding("ok", "base_url", `${target.base_url} answers those who have a key`) : found,
@@ -132,14 +121,9 @@ const askDeployment = async (file: string, { target, folder, secrets, calls, bud
   ];
 };
 
-const planSections = (target: Target): Section[] => [
-  ...sectionOf("What verify would do", verifyFindings(target)),
-  ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
-];
-
 /**
- * Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. `judgesOf` returns what only those who judge
- * a run can find in a target file.
+ * Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. `judgesOf` returns what only
+ * those who judge a run can find in a target file.
  */
 export const diagnoseTarget = async (
   file: string,
@@ -148,39 +132,42 @@ export const diagnoseTarget = async (
 ): Promise<TargetDiagnosis> => {
   const { target, folder, warnings } = await readTargetFile(file);
   const budget = createBudget(target, false);
-  const fileSection = (more: readonly Finding[] = []): Section => ({
-    title: `Target ${target.name ?? target.base_url}`,
-    findings: [
-      finding("ok", "file", `${file} can be read`),
-      ...warnings.map((text) => finding("warn", "file", text)),
-      ...judgesOf(target),
-      ...more,
-    ],
-  });
+  const fileFindings = [
+    finding("ok", "file", `${file} can be read`),
+    ...warnings.map((text) => finding("warn", "file", text)),
+    ...judgesOf(target),
+  ];
+  const title = `Target ${target.name ?? target.base_url}`;
   const guard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
-  if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
-  const secrets = createSecrets(folder);
-  const lock = lockTarget(target.base_url);
-  const forget = beforeSignalEnds(lock.release);
-  const cannotConnect = (why: string): TargetDiagnosis => ({
-    sections: [fileSection([finding("wrong", "transport", why)]), ...planSections(target)],
+  if (!guard.ok) {
+    return { sections: [{ title, findings: fileFindings }], refusedByGuard: guard.reasons, spent: budget.spent };
+  }
+  /** `more`: what the file says about connecting leads nowhere, so no call is made. */
+  const diagnosed = (asked: readonly Section[], more: readonly Finding[] = []): TargetDiagnosis => ({
+    sections: [
+      { title, findings: [...fileFindings, ...more] },
+      ...asked,
+      ...sectionOf("What verify would do", verifyFindings(target)),
+      ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
+    ],
     refusedByGuard: [],
     spent: budget.spent,
   });
+  const secrets = createSecrets(folder);
+  const lock = lockTarget(target.base_url);
+  const forget = beforeSignalEnds(lock.release);
   try {
     const wrong = wrongTlsFile(await tlsFiles(target.transport ?? {}, secrets));
-    if (wrong !== null) return cannotConnect(wrong);
+    if (wrong !== null) return diagnosed([], [finding("wrong", "transport", wrong)]);
     const calls = await openSingleCalls({ target, secrets, budget });
     try {
-      const asked = await askDeployment(file, { target, folder, secrets, calls, budget });
-      return { sections: [fileSection(), ...asked, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
+      return diagnosed(await askDeployment(file, { target, folder, secrets, calls, budget }));
     } finally {
       await calls.close();
     }
   } catch (error) {
-    // What the file says about connecting leads nowhere: no call can be made.
     if (!(error instanceof SecretError)) throw error;
-    return cannotConnect(error.message);
+    return diagnosed([], [finding("wrong", "transport", error.message)]);
   } finally {
     forget();
     lock.release();

@@ -23,6 +23,10 @@ export const finding = (state: FindingState, name: string, text: string, todo?: 
   ...(todo === undefined ? {} : { todo }),
 });
 
+/** `ok`, or a warning with what to do about it. */
+export const okIf = (holds: boolean, name: string, text: string, todo: string): Finding =>
+  holds ? finding("ok", name, text) : finding("warn", name, text, todo);
+
 /** What the exit code is made of: a wrong file before a silent target before a missing tool. */
 export const worstOf = (sections: readonly Section[]): "wrong" | "silent" | "missing" | null => {
   const states = new Set(sections.flatMap(({ findings }) => findings.map(({ state }) => state)));

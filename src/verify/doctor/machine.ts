@@ -1,12 +1,10 @@
-/**
- * What this machine can measure, read and not tried out: no load is made here. A figure that the system does not give is
- * said to be unknown.
- */
+/** What this machine can measure: read from the system, and after `doctor --calibrate` as measured of known truths. */
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { Calibration } from "../../history/run-document.ts";
 import { readProc } from "../../supervision/proc-files.ts";
-import { type Finding, finding, type Section } from "./finding.ts";
+import { type Finding, finding, okIf, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;
 const RESOLUTION_MS = 10;
@@ -18,6 +16,7 @@ const DESCRIPTORS_MIN = 8_192;
 /** What Node asks for when it listens; the kernel cuts it to somaxconn. */
 const BACKLOG = 511;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
+const DISK_TODO = "make room: a history takes up to 0.5 GB, a first build of k6 about 2 GB";
 
 const unknown = (name: string): Finding => finding("info", name, "unknown: this system does not say it");
 
@@ -69,80 +68,78 @@ export const readMachine = async (folders: readonly string[]): Promise<MachineRe
   };
 };
 
-const coresFinding = ({ cores, cpu }: MachineReadings): Finding =>
-  cores >= 2
-    ? finding("ok", "cores", `${cores} (${cpu})`)
-    : finding("warn", "cores", `${cores} (${cpu}): driver and deployment share it`, "drive from a machine of its own");
-
-const loadFinding = ({ load1, cores }: MachineReadings): Finding => {
-  const text = `${load1.toFixed(2)} over the last minute, on ${cores} cores`;
-  return load1 <= cores / 2
-    ? finding("ok", "load", text)
-    : finding("warn", "load", `${text}: something else is running here`, "wait for it, or times are not to be trusted");
-};
-
-const timerFinding = ({ lagMs: { p99, max } }: MachineReadings): Finding => {
-  const text = `an idle timer is up to ${p99.toFixed(1)} ms late (p99 over 1 s; at the most ${max.toFixed(1)} ms)`;
-  return p99 <= LAG_MS_MAX
-    ? finding("ok", "timer", text)
-    : finding(
-        "warn",
-        "timer",
-        text,
-        `no latency below ${Math.ceil(p99 * 10)} ms can be measured well; stop what else runs here`,
-      );
-};
-
-const portsFinding = ({ portRange }: MachineReadings): Finding => {
-  const range = /^(\d+)\s+(\d+)/.exec(portRange ?? "");
-  if (range === null) return unknown("ports");
-  const count = Number(range[2]) - Number(range[1]) + 1;
-  const text = `${count} ephemeral ports (${range[1]} to ${range[2]}): as many connections to one address`;
-  return count >= PORTS_MIN
-    ? finding("ok", "ports", text)
-    : finding("warn", "ports", text, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'");
-};
-
-const descriptorsFinding = ({ limits }: MachineReadings): Finding => {
-  const found = /^Max open files\s+(\S+)\s+(\S+)/m.exec(limits ?? "");
-  if (found === null) return unknown("descriptors");
-  const soft = found[1] === "unlimited" ? Number.POSITIVE_INFINITY : Number(found[1]);
-  const text = `${found[1]} open files and sockets a process (hard limit ${found[2]})`;
-  return soft >= DESCRIPTORS_MIN
-    ? finding("ok", "descriptors", text)
-    : finding("warn", "descriptors", text, `ulimit -n ${DESCRIPTORS_MIN * 8} before the run`);
-};
-
-const queueFinding = ({ somaxconn }: MachineReadings): Finding => {
-  const length = Number(somaxconn ?? Number.NaN);
-  if (!Number.isFinite(length)) return unknown("accept queue");
-  const text = `the kernel keeps up to ${length} connections waiting for a listener here (somaxconn)`;
-  return length >= BACKLOG
-    ? finding("ok", "accept queue", text)
-    : finding("warn", "accept queue", text, `sysctl -w net.core.somaxconn=${BACKLOG * 8 + 8}`);
-};
-
-const diskFinding = ({ folder, freeBytes }: MachineReadings["disk"][number]): Finding => {
-  if (freeBytes === null) return finding("info", "disk", `free space of ${folder} is unknown`);
-  const text = `${(freeBytes / 2 ** 30).toFixed(1)} GiB free at ${folder}`;
-  return freeBytes >= DISK_FREE_MIN_BYTES
-    ? finding("ok", "disk", text)
-    : finding("warn", "disk", text, "make room: a history takes up to 0.5 GB, a first build of k6 about 2 GB");
-};
+const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
 
 /** Pure: what the readings mean. */
-export const judgeMachine = (readings: MachineReadings): Section => ({
-  title: "This machine",
-  findings: [
-    coresFinding(readings),
-    loadFinding(readings),
-    timerFinding(readings),
-    portsFinding(readings),
-    descriptorsFinding(readings),
-    queueFinding(readings),
-    ...readings.disk.map(diskFinding),
-  ],
-});
+export const judgeMachine = (readings: MachineReadings): Section => {
+  const { cores, cpu, load1, lagMs, portRange, limits, somaxconn, disk } = readings;
+  const shared = cores >= 2 ? "" : ": driver and deployment share it";
+  const loaded = `${load1.toFixed(2)} over the last minute, on ${cores} cores`;
+  const isIdle = load1 <= cores / 2;
+  const late = `an idle timer is up to ${lagMs.p99.toFixed(1)} ms late (p99 over 1 s; at the most ${lagMs.max.toFixed(1)} ms)`;
+  const measurable = `no latency below ${Math.ceil(lagMs.p99 * 10)} ms can be measured well; stop what else runs here`;
+  const range = /^(\d+)\s+(\d+)/.exec(portRange ?? "");
+  const ports = Number(range?.[2]) - Number(range?.[1]) + 1;
+  const portsText = `${ports} ephemeral ports (${range?.[1]} to ${range?.[2]}): as many connections to one address`;
+  const files = /^Max open files\s+(\S+)\s+(\S+)/m.exec(limits ?? "");
+  const isEnough = files?.[1] === "unlimited" || Number(files?.[1]) >= DESCRIPTORS_MIN;
+  const filesText = `${files?.[1]} open files and sockets a process (hard limit ${files?.[2]})`;
+  const queue = Number(somaxconn ?? Number.NaN);
+  const queueText = `the kernel keeps up to ${queue} connections waiting for a listener here (somaxconn)`;
+  const findings = [
+    okIf(cores >= 2, "cores", `${cores} (${cpu})${shared}`, "drive from a machine of its own"),
+    isIdle
+      ? finding("ok", "load", loaded)
+      : finding(
+          "warn",
+          "load",
+          `${loaded}: something else is running here`,
+          "wait for it, or times are not to be trusted",
+        ),
+    okIf(lagMs.p99 <= LAG_MS_MAX, "timer", late, measurable),
+    range === null
+      ? unknown("ports")
+      : okIf(ports >= PORTS_MIN, "ports", portsText, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"),
+    files === null
+      ? unknown("descriptors")
+      : okIf(isEnough, "descriptors", filesText, `ulimit -n ${DESCRIPTORS_MIN * 8} before the run`),
+    Number.isFinite(queue)
+      ? okIf(queue >= BACKLOG, "accept queue", queueText, `sysctl -w net.core.somaxconn=${BACKLOG * 8 + 8}`)
+      : unknown("accept queue"),
+    ...disk.map(({ folder, freeBytes: free }) =>
+      free === null
+        ? finding("info", "disk", `free space of ${folder} is unknown`)
+        : okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO),
+    ),
+  ];
+  return { title: "This machine", findings };
+};
 
 export const machineHere = async (reports: string): Promise<Section> =>
   judgeMachine(await readMachine([reports, tmpdir()]));
+
+const QUIET = "stop what else runs here; until it holds, claims about time are inconclusive on this machine";
+const SEGMENTS = "divide a schedule above this rate with --segments, or stop what else runs here";
+
+const rounded = (value: number): string => String(Number(value.toPrecision(3)));
+
+const measuredText = ({ truth, measured, unit }: Calibration): string => {
+  const of = unit === "ratio" || unit === "1" ? "" : unit === "1/s" ? "/s" : ` ${unit}`;
+  return `${rounded(measured)}${of} measured, ${rounded(truth)}${of} true`;
+};
+
+/** `lacking`: drivers that could not be tried, with the reason; `ceilings`: rates that were tried, and those reached. */
+export const calibrationSection = (
+  checks: readonly Calibration[],
+  lacking: readonly string[],
+  ceilings: readonly Calibration[] = [],
+): Section => ({
+  title: "What it measures of known truths",
+  findings: [
+    ...checks.map((check) => okIf(check.verdict === "pass", check.name, measuredText(check), QUIET)),
+    ...ceilings.map(({ name, truth, measured, verdict }) =>
+      okIf(verdict === "pass", name, `${rounded(measured)}/s of ${rounded(truth)}/s`, SEGMENTS),
+    ),
+    ...lacking.map((reason) => finding("skipped", "k6", reason)),
+  ],
+});

@@ -2,15 +2,12 @@
 
 import { networkAdvice } from "../../client/network-errors.ts";
 import { foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
-import { createBudget } from "../../target/budget.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";
-import { stepOf } from "../../workload/step.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
-import { findBaseUrl, type Schemes, type Tried } from "./find-base-url.ts";
+import { findBaseUrl, plainGet, type Schemes, statusInWords, type Tried } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, headerOf, openSingleCalls, type SingleCalls } from "./single-calls.ts";
-import { plainGet, statusInWords } from "./what-answers.ts";
+import { type Answered, headerOf, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
 export type Probed = {
   readonly findings: readonly Finding[];
@@ -32,45 +29,35 @@ const triedInWords = ({ url, what }: Tried): string => {
 };
 
 /** There is no file yet to write an authority into. */
-const adviceForInit = (code: string): { todo: string } => {
+const adviceForInit = (code: string): string => {
   const { todo } = networkAdvice(code);
-  return /"ca"/.test(todo)
-    ? { todo: "name the authority: --ca FILE" }
-    : { todo: todo.replace("in base_url", "after --target") };
+  return /"ca"/.test(todo) ? "name the authority: --ca FILE" : todo.replace("in base_url", "after --target");
 };
 
 const notFound = (tried: readonly Tried[], other: string | null): Probed => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
-  const { todo } =
+  const todo =
     other !== null
-      ? { todo: `the scheme that you typed is kept; does ${other} answer?` }
+      ? `the scheme that you typed is kept; does ${other} answer?`
       : first?.is === "silent"
         ? adviceForInit(first.code)
-        : { todo: "is this the API's own address, and not that of its documentation or console?" };
-  return {
-    findings: [finding(silent ? "silent" : "wrong", "base_url", text, todo)],
-    baseUrl: null,
-    tileUrl: undefined,
-    keyManagement: false,
-    silent,
-  };
+        : "is this the API's own address, and not that of its documentation or console?";
+  const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
+  return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };
 };
 
 /** The description of the API is beside the version segment or below it. */
 const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding> => {
   for (const path of ["/openapi.json", "/../openapi.json"]) {
-    const url = new URL(base + path);
-    const sent = await calls.call({ ...plainGet(calls.view, "/openapi.json"), path });
-    if (sent.answer.status !== 200) continue;
+    const { answer } = await plainGet(calls, path);
+    if (answer.status !== 200) continue;
     try {
-      const { info, paths } = JSON.parse(sent.answer.text) as { info?: { title?: string }; paths?: object };
-      return finding(
-        "ok",
-        "openapi.json",
-        `${url.href}: ${typeof info?.title === "string" ? foreignSentence(info.title) : "no title"}, ${Object.keys(paths ?? {}).length} paths`,
-      );
+      const { info, paths } = JSON.parse(answer.text) as { info?: { title?: string }; paths?: object };
+      const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";
+      const text = `${new URL(base + path).href}: ${title}, ${Object.keys(paths ?? {}).length} paths`;
+      return finding("ok", "openapi.json", text);
     } catch {
       // Something else is called so there.
     }
@@ -89,41 +76,28 @@ export const probeAddress = async (
   if (found === null) return notFound(tried, other);
   const { url, what } = found;
   const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
-  const secrets = createSecrets(folder);
-  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
-  try {
+  return withSingleCalls(target, folder, async (calls): Promise<Probed> => {
     const none = { credential: { as: "none" }, via: "authorization" } as const;
     const shows = what.is === "api";
-    const tile = shows && isThere(await calls.call(stepOf(calls.view, 0, { route: "maps.tiles", ...none })));
-    const { body: _body, ...create } = stepOf(calls.view, 0, { route: "keys.create", ...none });
-    const keys = await calls.call({ ...create, body: "{}" });
+    const hasTiles = shows && isThere(await calls.ask({ route: "maps.tiles", ...none }));
+    const keys = await calls.ask({ route: "keys.create", ...none }, { body: "{}" });
+    const tileUrl = hasTiles ? `${url}/maps/tiles/{z}/{x}/{y}` : undefined;
     const text = shows
       ? `${url} answers as the API does`
       : `${url} answers ${what.first.line.outcome} to every path: doctor will show whether the keys work there`;
     const server = headerOf(what.first, "server");
-    // Beside the version segment other habits hold.
+    // Before the call beside the version segment, where an id may not be echoed.
     const echo = echoFinding(calls.answers);
     const openApi = await openApiFinding(url, calls);
-    return {
-      findings: [
-        finding(shows ? "ok" : "warn", "base_url", text),
-        ...(await protocolFindings(target, secrets, Date.now())),
-        finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
-        clockFinding([what.first, ...calls.answers]),
-        echo,
-        openApi,
-        finding(
-          "info",
-          "tiles",
-          tile ? `${url}/maps/tiles/{z}/{x}/{y}` : "not seen at the reference's path; set tile_url yourself",
-        ),
-      ],
-      baseUrl: url,
-      tileUrl: tile ? `${url}/maps/tiles/{z}/{x}/{y}` : undefined,
-      keyManagement: shows && isThere(keys),
-      silent: false,
-    };
-  } finally {
-    await calls.close();
-  }
+    const findings = [
+      finding(shows ? "ok" : "warn", "base_url", text),
+      ...(await protocolFindings(target, createSecrets(folder), Date.now())),
+      finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
+      clockFinding([what.first, ...calls.answers]),
+      echo,
+      openApi,
+      finding("info", "tiles", tileUrl ?? "not seen at the reference's path; set tile_url yourself"),
+    ];
+    return { findings, baseUrl: url, tileUrl, keyManagement: shows && isThere(keys), silent: false };
+  });
 };

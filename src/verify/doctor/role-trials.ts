@@ -1,5 +1,7 @@
-/** Every key role of the target file, tried once, and a used-up allowance where trying it spends nothing. */
-
+/**
+ * Every key of the target file, tried with one cheap call: a chat session for a publishable key, the style catalog for a
+ * server key. The product is `chat`, never `tile`: no map load is charged, and what refuses `chat` shows what a key may do.
+ */
 import { readUsed } from "../../client/control-planes.ts";
 import { credentialKind } from "../../contract/credentials.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
@@ -7,93 +9,183 @@ import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import type { Budget } from "../../target/budget.ts";
 import { KEY_ROLES, type KeyRole, type Target } from "../../target/target.ts";
 import type { CallerName } from "../../workload/callers/target-view.ts";
-import { stepOf } from "../../workload/step.ts";
+import type { Step, StepWish } from "../../workload/step.ts";
+import { failedTrial, isPassing, refusalAdvice, unanswered } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
-import { failedTrial, type KeyTrial, misfit, tryKey } from "./key-trial.ts";
-import { EXPECTATIONS } from "./role-expectations.ts";
 import { type Answered, isAdmitted, type SingleCalls } from "./single-calls.ts";
 
-const trialOf = async (role: KeyRole, target: Target, calls: SingleCalls): Promise<KeyTrial> => {
-  const of: CallerName = `role:${role}`;
-  const where = `credentials.${role}`;
-  const expected = EXPECTATIONS[role];
-  const trial: KeyTrial = { name: role, of, where, origin: target.credentials?.[role]?.origin, expected };
+/** Stands for a success among the outcomes that a role accepts. */
+const ADMITTED = "admitted";
+const TIER = outcomeOf("tier_capability_not_allowed");
+const SCOPE = outcomeOf("insufficient_scope");
+const PRODUCT = outcomeOf("product_not_allowed");
+const ADDRESS = outcomeOf("ip_not_allowed");
+const UNAUTHENTICATED = outcomeOf("unauthenticated");
+
+/** `means`: what the role's key is, for somebody who named another one. */
+type Expectation = {
+  readonly via: "exchange" | "catalog";
+  readonly means: string;
+  readonly accepts: readonly string[];
+};
+
+const exchange = (means: string, ...accepts: string[]): Expectation => ({
+  via: "exchange",
+  means,
+  accepts: accepts.length === 0 ? [ADMITTED] : accepts,
+});
+const catalog = (...row: Parameters<typeof exchange>): Expectation => ({ ...exchange(...row), via: "catalog" });
+
+// biome-ignore format: a table
+const EXPECTATIONS: Readonly<Record<KeyRole, Expectation>> = {
+  publishable: exchange("a publishable key with every scope and no restriction, of a Pro organization"),
+  server: catalog("a server key with every scope and no restriction, of a Pro organization, for this machine's address"),
+  publishable_other_org: exchange("as publishable, of another Pro organization"),
+  publishable_no_ai: exchange("a publishable key with every scope but ai", SCOPE),
+  publishable_tile_only: exchange("a publishable key restricted to the product tile", PRODUCT, SCOPE),
+  publishable_downgraded: exchange("a full publishable key of an organization that went from Pro to Free", TIER),
+  // What a Free organization's key lacks was taken by the tier or was never there: both are right.
+  publishable_exhausted: exchange("a publishable key of a Free organization at its allowance", TIER, SCOPE, PRODUCT),
+  publishable_hard_stop: exchange("a publishable key of a paid organization at 5 times its allowance"),
+  publishable_expendable: exchange("a publishable key of a Free organization with nothing used", TIER, SCOPE, PRODUCT),
+  publishable_expendable_paid: exchange("a publishable key of a paid organization with nothing used"),
+  publishable_basemap: exchange("as publishable, of an organization with that stored style"),
+  server_no_design: catalog("a server key with every scope but design", SCOPE),
+  server_foreign_ip: catalog("a server key whose IP allowlist excludes this machine", ADDRESS),
+  server_downgraded: catalog("a full server key of an organization that went from Pro to Free", TIER, SCOPE),
+  revoked: exchange("a key that was revoked", UNAUTHENTICATED),
+  expired: exchange("a key that has expired", UNAUTHENTICATED),
+};
+
+/** What a `tile` exchange is refused with, where the role's point is a used-up allowance; and how many times it is used up. */
+const USED_UP: Partial<Readonly<Record<KeyRole, { refusal: RefusalName; times: number }>>> = {
+  publishable_exhausted: { refusal: "map_load_quota_exceeded", times: 1 },
+  publishable_hard_stop: { refusal: "map_load_hard_stop", times: 5 },
+};
+
+/** `name`: in the report. `where`: the key's place in the file. */
+type KeyTrial = Expectation & {
+  readonly name: string;
+  readonly of: CallerName;
+  readonly where: string;
+  readonly origin?: string | undefined;
+};
+
+const wishOf = ({ of, via }: KeyTrial, header: Step["via"]): StepWish =>
+  via === "catalog"
+    ? { route: "design.styles", credential: { as: "server", of }, via: header }
+    : { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product: "chat", via: header };
+
+/** What an answer means that the key should not get. */
+const misfit = ({ name, where, origin, via, accepts, means }: KeyTrial, sent: Answered): Finding => {
+  const { outcome, error } = sent.line;
+  if (sent.answer.status === null) return unanswered(name, sent, ` (${error ?? sent.answer.ended})`);
+  if (isPassing(outcome)) {
+    return finding("warn", name, `${outcome}: not to be seen now, the deployment is busy`, "run doctor again later");
+  }
+  const success = via === "exchange" ? "200 and a chat session" : "200 and the style catalog";
+  const expected = accepts.map((one) => (one === ADMITTED ? success : one)).join(" or ");
+  const todo = accepts.includes(ADMITTED)
+    ? refusalAdvice(outcome, where, origin)
+    : `is this ${means}? Name one at ${where}, or leave the role out`;
+  return finding("wrong", name, `expected ${expected}; got ${outcome}`, todo);
+};
+
+/** Two calls at the most: a deployment may look into one header alone (items 22, 143). */
+const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Finding; sent: Answered }> => {
+  const { name, via, accepts } = trial;
+  let sent = await calls.ask(wishOf(trial, "authorization"));
+  let remark = "";
+  if (sent.line.outcome === "401" && !accepts.includes("401") && calls.left() > 0) {
+    const again = await calls.ask(wishOf(trial, "x-api-key"));
+    if (again.line.outcome !== "401") {
+      sent = again;
+      remark = "; in X-Api-Key alone, as Authorization: Bearer it is 401";
+    }
+  }
+  const { outcome } = sent.line;
+  const admitted = isAdmitted(outcome);
+  if (!accepts.includes(outcome) && !(admitted && accepts.includes(ADMITTED))) {
+    return { found: misfit(trial, sent), sent };
+  }
+  const took = `${sent.tookMs.toFixed(sent.tookMs < 10 ? 1 : 0)} ms`;
+  const good = via === "exchange" ? "mints a chat session" : "reads the style catalog";
+  const text = admitted ? `${good} (${outcome}, ${took})${remark}` : `${outcome}, as expected of this role (${took})`;
+  return { found: finding(remark === "" ? "ok" : "warn", name, text), sent };
+};
+
+type Parts = { target: Target; calls: SingleCalls; budget: Budget };
+
+const trialOf = async (role: KeyRole, { target, calls }: Parts): Promise<KeyTrial> => {
+  const of = `role:${role}` as const;
+  const { origin } = target.credentials?.[role] ?? {};
+  const trial: KeyTrial = { ...EXPECTATIONS[role], name: role, of, where: `credentials.${role}`, origin };
   if (role !== "revoked" && role !== "expired") return trial;
   // Either kind may stand here; the call is the one that its kind would be admitted by.
   const value = (await calls.book.fetch({ as: "publishable", of })) ?? "";
-  return credentialKind(value) === "server" ? { ...trial, expected: { ...expected, via: "catalog" } } : trial;
+  return credentialKind(value) === "server" ? { ...trial, via: "catalog" } : trial;
 };
 
-const bodyOf = ({ answer }: Answered): Record<string, unknown> => {
-  try {
-    const body: unknown = JSON.parse(answer.text);
-    return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
-};
-
-/** The stored style, which the exchange says. */
-const basemapMisfit = (target: Target, sent: Answered): Finding | null => {
+/** The stored style, which the exchange returns. */
+const basemapMisfit = (target: Target, { answer }: Answered): Finding | null => {
   const stated = target.credentials?.publishable_basemap?.basemap_style_id;
-  const came = bodyOf(sent).basemap_style_id;
+  let came: unknown;
+  try {
+    came = (JSON.parse(answer.text) as { basemap_style_id?: unknown } | null)?.basemap_style_id;
+  } catch {
+    // No JSON, no style.
+  }
   if (stated === undefined || stated === came) return null;
   const got = typeof came === "string" ? foreignId(came.slice(0, 200)) : "none";
   const todo = "write the organization's stored style at credentials.publishable_basemap.basemap_style_id";
   return finding("wrong", "publishable_basemap", `expected basemap_style_id ${stated}; got ${got}`, todo);
 };
 
-/** Whether a tile exchange is known to be refused; `null` where nobody can say it. */
-const isUsedUp = async (target: Target, role: KeyRole, calls: SingleCalls): Promise<boolean | null> => {
+/** Whether a tile exchange is known to be refused; `null` where no control plane tells it. */
+const isUsedUp = async (role: KeyRole, times: number, { target, calls }: Parts): Promise<boolean | null> => {
   const { org, limit } = target.credentials?.[role] ?? {};
   const keys = target.control?.keys;
   if (typeof keys !== "string" || org === undefined || limit === undefined) return null;
   try {
     calls.take(1);
     const used = await readUsed(keys, org);
-    return used === undefined ? null : used >= limit * (role === "publishable_hard_stop" ? 5 : 1);
+    return used === undefined ? null : used >= limit * times;
   } catch {
     return null;
   }
 };
 
-const tryQuota = async (
-  role: KeyRole,
-  refusal: RefusalName,
-  { target, calls, budget }: { target: Target; calls: SingleCalls; budget: Budget },
-): Promise<Finding> => {
+const ANOTHER_KEY = "use its allowance up, or name another organization's key";
+
+/** Tries `tile` where the allowance is known to be used up, or where a map load may be spent on finding it out. */
+const tryQuota = async (role: KeyRole, parts: Parts): Promise<Finding[]> => {
+  const quota = USED_UP[role];
+  if (quota === undefined) return [];
+  const { target, calls, budget } = parts;
   const name = `${role}, quota`;
   const where = `credentials.${role}`;
-  const known = await isUsedUp(target, role, calls);
+  const known = await isUsedUp(role, quota.times, parts);
   if (known === false) {
-    const todo = "use its allowance up, or name another organization's key";
-    return finding("wrong", name, "expected a used-up allowance; its control plane says that loads are left", todo);
+    const text = "expected a used-up allowance; its control plane says that loads are left";
+    return [finding("wrong", name, text, ANOTHER_KEY)];
   }
   const permitted = target.permits?.quota_burn === true && budget.left("map_loads") > 0;
   if (known === null && !permitted) {
-    const why = "if its allowance is not used up, trying would charge a map load";
-    return finding("skipped", name, `not tried: ${why}`, "permits.quota_burn of the target file would allow it");
+    const why = "not tried: if its allowance is not used up, trying would charge a map load";
+    return [finding("skipped", name, why, "permits.quota_burn of the target file would allow it")];
   }
+  const expected = outcomeOf(quota.refusal);
+  const trial: KeyTrial = { ...EXPECTATIONS[role], accepts: [expected], name, of: `role:${role}`, where };
   try {
-    const step = stepOf(calls.view, 0, {
-      route: "sdk.sessions",
-      origin: "listed",
-      product: "tile",
-      via: "authorization",
-      credential: { as: "publishable", of: `role:${role}` },
-    });
-    const sent = await calls.call(step);
+    const sent = await calls.ask({ ...wishOf(trial, "authorization"), product: "tile" });
     const { outcome } = sent.line;
-    if (outcome === outcomeOf(refusal)) return finding("ok", name, `${outcome}, as expected of this role`);
-    if (!isAdmitted(outcome)) {
-      const expected = { via: "exchange", accepts: [outcomeOf(refusal)], means: EXPECTATIONS[role].means } as const;
-      return misfit({ name, of: `role:${role}`, where, origin: undefined, expected }, sent);
-    }
+    if (outcome === expected) return [finding("ok", name, `${outcome}, as expected of this role`)];
+    if (!isAdmitted(outcome)) return [misfit(trial, sent)];
     budget.take("map_loads");
-    const text = `expected ${outcomeOf(refusal)}; got ${outcome}: its allowance is not used up (one map load was charged)`;
-    return finding("wrong", name, text, "use its allowance up, or name another organization's key");
+    const text = `expected ${expected}; got ${outcome}: its allowance is not used up (one map load was charged)`;
+    return [finding("wrong", name, text, ANOTHER_KEY)];
   } catch (error) {
-    return failedTrial(name, where, error);
+    return [failedTrial(name, where, error)];
   }
 };
 
@@ -105,35 +197,69 @@ const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<
     const key = await calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null);
     if (key !== null) byKey.set(key, [...(byKey.get(key) ?? []), role]);
   }
-  return [...byKey.values()]
-    .filter((same) => same.length > 1)
-    .map((same) =>
-      finding(
-        "warn",
-        same[1] as string,
-        `the same key as ${same[0]}`,
-        "give each role a key of its own, or leave one out",
-      ),
-    );
+  return [...byKey.values()].flatMap(([first, second]) =>
+    second === undefined
+      ? []
+      : finding("warn", second, `the same key as ${first}`, "give each role a key of its own, or leave one out"),
+  );
 };
 
-export const tryRoles = async (parts: { target: Target; calls: SingleCalls; budget: Budget }): Promise<Finding[]> => {
+export const tryRoles = async (parts: Parts): Promise<Finding[]> => {
   const { target, calls } = parts;
   const roles = KEY_ROLES.filter((role) => target.credentials?.[role] !== undefined);
   const findings: Finding[] = [];
   for (const role of roles) {
-    let tried: Awaited<ReturnType<typeof tryKey>>;
     try {
-      tried = await tryKey(await trialOf(role, target, calls), calls);
+      const { found, sent } = await tryKey(await trialOf(role, parts), calls);
+      const works = found.state === "ok";
+      findings.push((works && role === "publishable_basemap" ? basemapMisfit(target, sent) : null) ?? found);
+      if (works) findings.push(...(await tryQuota(role, parts)));
     } catch (error) {
-      tried = { finding: failedTrial(role, `credentials.${role}`, error) };
+      findings.push(failedTrial(role, `credentials.${role}`, error));
     }
-    const { sent } = tried;
-    const works = tried.finding.state === "ok";
-    const style = works && role === "publishable_basemap" && sent !== undefined ? basemapMisfit(target, sent) : null;
-    findings.push(style ?? tried.finding);
-    const { quota } = EXPECTATIONS[role];
-    if (quota !== undefined && works) findings.push(await tryQuota(role, quota, parts));
   }
   return [...findings, ...(await sameKeys(roles, calls))];
+};
+
+const tenantTrials = ({ tenants = [] }: Target): KeyTrial[] =>
+  tenants.flatMap(({ org, tier, publishable, server }, at) => {
+    // A Free organization mints nothing but tile, which is charged; its refusal of chat shows that key and origin are right.
+    const accepts = tier === "Free" ? [TIER] : tier === "Pro" ? [ADMITTED] : [ADMITTED, TIER];
+    const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
+    const trial = (kind: "publishable" | "server", via: Expectation["via"], origin?: string): KeyTrial => {
+      return {
+        name: `${org}, ${kind}`,
+        of: `tenant:${org}`,
+        where: `tenants[${at}].${kind}`,
+        via,
+        means,
+        accepts,
+        origin,
+      };
+    };
+    return [
+      ...(publishable === undefined ? [] : [trial("publishable", "exchange", publishable.origin)]),
+      ...(server === undefined ? [] : [trial("server", "catalog")]),
+    ];
+  });
+
+/** Keys of tenants, as many as calls are left for, spread evenly over the list. */
+export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
+  const all = tenantTrials(target);
+  if (all.length === 0) return [];
+  const count = Math.min(all.length, Math.max(0, calls.left()));
+  const bad: Finding[] = [];
+  let tried = 0;
+  // A second look at a 401 takes a call as well.
+  for (; tried < count && calls.left() >= 1; tried += 1) {
+    const trial = all[Math.floor((tried * all.length) / count)] as KeyTrial;
+    const { found } = await tryKey(trial, calls).catch((error) => ({
+      found: failedTrial(trial.name, trial.where, error),
+    }));
+    if (found.state !== "ok") bad.push(found);
+  }
+  const rest = all.length - tried;
+  const untried = rest === 0 ? "" : `; ${rest} more of the ${all.length} were not tried`;
+  const text = `${tried - bad.length} of ${tried} keys tried work${untried}`;
+  return [finding(tried === 0 ? "skipped" : "ok", `${target.tenants?.length ?? 0} tenants`, text), ...bad];
 };

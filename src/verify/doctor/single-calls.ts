@@ -1,32 +1,28 @@
 /**
- * The few calls that `doctor` makes: one after the other, each counted against `budget.requests` and against a bound of
- * our own, and each read for what it says by the way (clock, echo, redirect).
+ * The few calls that `doctor` makes: one after the other, each counted against `budget.requests` and a bound of its own,
+ * and each kept for what it shows by the way (clock, echo, redirect).
  */
 import { type ApiClient, openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
-import type { Budget } from "../../target/budget.ts";
-import type { Secrets } from "../../target/secrets.ts";
+import { type Budget, createBudget } from "../../target/budget.ts";
+import { createSecrets, type Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import type { Step } from "../../workload/step.ts";
+import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
 
 /** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
 export const CALLS_MAX = 60;
 
 const PATIENCE = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 
-/** The bound of `doctor` itself: what is left over is not tried, and said so. */
+/** The bound of `doctor` itself is reached: the rest is reported as not tried. */
 export class CallsSpentError extends Error {
   override name = "CallsSpentError";
 }
 
-export type Answered = Sent & {
-  /** The `X-Request-Id` that was sent. */
-  id: string;
-  /** Milliseconds from the first byte out to the end of the answer. */
-  tookMs: number;
-};
+/** `id`: the `X-Request-Id` that was sent. `tookMs`: from the first byte out to the end of the answer. */
+export type Answered = Sent & { id: string; tookMs: number };
 
 export type SingleCalls = {
   readonly view: TargetView;
@@ -34,10 +30,12 @@ export type SingleCalls = {
   readonly answers: readonly Answered[];
   /** How many calls may still be made. */
   left(): number;
-  /** Counts calls that go elsewhere, to a control plane for instance. Throws as `call` does. */
+  /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
   take(calls: number): void;
-  /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. */
-  call(step: Step, keepEvents?: boolean): Promise<Answered>;
+  /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
+  ask(wish: StepWish, change?: Partial<Step>): Promise<Answered>;
+  /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
+  stream(wish: StepWish, n: number): Promise<Answered>;
   close(): Promise<void>;
 };
 
@@ -54,49 +52,54 @@ export const openSingleCalls = async (parts: {
   target: Target;
   secrets: Secrets;
   budget: Budget;
-  callsMax?: number;
 }): Promise<SingleCalls> => {
-  const { target, secrets, budget, callsMax = CALLS_MAX } = parts;
+  const { target, secrets, budget } = parts;
   const view = viewOf(target);
   const answers: Answered[] = [];
   let made = 0;
-  const prefix = `doctor.${Math.floor(Math.random() * 2 ** 32).toString(36)}`;
+  const idPrefix = `doctor.${Math.floor(Math.random() * 2 ** 32).toString(36)}`;
   // Counted from 1970, so that an answer's `Date` can be held against it.
   const clock = createRunClock(0);
-  const client = await openApiClient({
-    target,
-    secrets,
-    view,
-    clock,
-    timeouts: PATIENCE,
-    idPrefix: prefix,
-    stage: "doctor",
-    driver: "doctor",
-    onLine: () => undefined,
-  });
-  const left = (): number => Math.min(callsMax - made, budget.left("requests"));
+  const by = { stage: "doctor", driver: "doctor" };
+  const onLine = (): void => {};
+  const client = await openApiClient({ target, secrets, view, clock, timeouts: PATIENCE, idPrefix, ...by, onLine });
   const take = (calls: number): void => {
-    if (made + calls > callsMax) throw new CallsSpentError(`doctor makes at most ${callsMax} calls`);
+    if (made + calls > CALLS_MAX) throw new CallsSpentError(`doctor makes at most ${CALLS_MAX} calls`);
     budget.take("requests", calls);
     made += calls;
+  };
+  const send = async (step: Step, keepEvents: boolean): Promise<Answered> => {
+    // Read first: what cannot be read is not sent, so it is not counted.
+    await client.book.fetch(step.credential);
+    take(1);
+    const id = `${idPrefix}.${made}`;
+    const sent = await client.send(step, { id, ...by, intendedUs: clock.nowUs() }, { keepEvents });
+    const answered = { ...sent, id, tookMs: (sent.answer.doneUs - sent.answer.sentUs) / 1000 };
+    answers.push(answered);
+    return answered;
   };
   return {
     view,
     book: client.book,
     answers,
-    left,
+    left: () => Math.min(CALLS_MAX - made, budget.left("requests")),
     take,
-    call: async (step, keepEvents = false) => {
-      // Read first: what cannot be read is not sent, so it is not counted.
-      await client.book.fetch(step.credential);
-      take(1);
-      const id = `${prefix}.${made}`;
-      const context = { id, stage: "doctor", driver: "doctor", intendedUs: clock.nowUs() };
-      const sent = await client.send(step, context, { keepEvents });
-      const answered = { ...sent, id, tookMs: (sent.answer.doneUs - sent.answer.sentUs) / 1000 };
-      answers.push(answered);
-      return answered;
-    },
+    ask: (wish, change = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
+    stream: (wish, n) => send(stepOf(view, n, wish), true),
     close: client.close,
   };
+};
+
+/** Calls to an address that stands in no target file yet. `folder`: where `file:` references of the transport start. */
+export const withSingleCalls = async <T>(
+  target: Target,
+  folder: string,
+  use: (calls: SingleCalls) => Promise<T>,
+): Promise<T> => {
+  const calls = await openSingleCalls({ target, secrets: createSecrets(folder), budget: createBudget(target, false) });
+  try {
+    return await use(calls);
+  } finally {
+    await calls.close();
+  }
 };

@@ -9,7 +9,7 @@ import { writeEvent } from "../../contract/streams.ts";
 import type { Target } from "../../target/target.ts";
 import { diagnoseTarget } from "./diagnose-target.ts";
 import type { Finding } from "./finding.ts";
-import { withStreamEnds } from "./write-stream-ends.ts";
+import { withStreamEnds } from "./stream-ends.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-stream-ends-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,21 +1,19 @@
 /**
  * Which event ends a stream of each kind, found out by two calls a kind: the specification leaves its name open (item 173),
- * and without it a stream that a gateway cut in order looks whole. Found is what stood last in both and nowhere else in them,
- * and is none of the events that carry content; those have to be told from it, so one of them has to come twice.
+ * and without it a stream that a gateway cut in order looks whole. It is the event that stood last in both and nowhere else,
+ * and carries no content; one of the events that do has to come twice, to be distinguished from it.
  */
-
+import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
 import { isError } from "../../contract/refusals.ts";
-import type { RouteName, Stream } from "../../contract/routes.ts";
-import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
+import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../../contract/streams.ts";
-import { createBudget } from "../../target/budget.ts";
-import { createSecrets } from "../../target/secrets.ts";
+import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { Target } from "../../target/target.ts";
-import { type CredentialRef, stepOf } from "../../workload/step.ts";
+import type { CredentialRef, StepWish } from "../../workload/step.ts";
+import { isPassing, refusalAdvice } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
-import { isPassing, refusalAdvice } from "./refusal-advice.ts";
-import { type Answered, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { type Answered, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
 const CALLS_PER_KIND = 2;
 
@@ -52,30 +50,27 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   return isOfContent ? { why: `streams end in order behind ${last}, which is no event of its own` } : { name: last };
 };
 
-type Tried = {
-  kind: Stream;
-  ended: Answered[];
-  /** Why they say nothing. */
-  why: string | null;
-  /** What to do about a call that the API itself did not answer with one event. */
-  todo?: string;
-};
+/** `why`: the reason why they say nothing; `todo`: what to do about a call that the API itself did not answer with one event. */
+type Tried = { kind: Stream; ended: Answered[]; why: string | null; todo?: string };
 
 const EMPTY_ADVICE =
   "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
-/** Two streams of a kind, one after the other; `why` they say nothing. */
+/** Two streams of a kind, one after the other. */
 const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
   const ended: Answered[] = [];
-  const origin = credential.as === "session" ? ("listed" as const) : ("none" as const);
-  let via: "authorization" | "x-api-key" = "authorization";
+  const wish: StepWish = {
+    route: routeOfKind(kind),
+    credential,
+    origin: credential.as === "session" ? "listed" : "none",
+    via: "authorization",
+  };
   try {
     for (let n = 0; n < CALLS_PER_KIND; n += 1) {
-      const ask = () => calls.call(stepOf(calls.view, n, { route: routeOfKind(kind), credential, origin, via }), true);
-      let sent = await ask();
-      if (sent.line.outcome === "401" && via === "authorization" && credential.as === "server") {
-        via = "x-api-key";
-        sent = await ask();
+      let sent = await calls.stream(wish, n);
+      if (sent.line.outcome === "401" && wish.via === "authorization" && credential.as === "server") {
+        wish.via = "x-api-key";
+        sent = await calls.stream(wish, n);
       }
       const { outcome, ended: how, error } = sent.line;
       if (outcome !== "indeterminate" && isError(outcome, sent.line) && !isPassing(outcome)) {
@@ -84,8 +79,7 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
         return { kind, ended, why: isEmpty ? "200 and no event" : outcome, todo };
       }
       if (sent.answer.seen === null || !/^200/.test(outcome)) {
-        const busy = isPassing(outcome) ? ", the deployment is busy" : "";
-        return { kind, ended, why: `${outcome}${busy}` };
+        return { kind, ended, why: `${outcome}${isPassing(outcome) ? ", the deployment is busy" : ""}` };
       }
       const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
       if (!isInOrder) return { kind, ended, why: `a stream did not end in order (${error ?? how})` };
@@ -93,7 +87,7 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
     }
     return { kind, ended, why: null };
   } catch (error) {
-    // A budget that is spent, a reference that cannot be read, a session that is not to be had: no news about streams.
+    // A spent budget, a reference that cannot be read, a session that is not to be had: they say nothing about streams.
     return { kind, ended, why: (error as Error).message };
   }
 };
@@ -143,27 +137,39 @@ export const findStreamEnds = async (
     }
   }
   const tried = await Promise.all(STREAMS.map((kind) => tryKind(kind, credential, calls)));
-  const described = tried.map((one) => ({
-    kind: one.kind,
-    ...describe(one, target.stream_end?.[one.kind] ?? undefined),
-  }));
+  const described = tried.map((one) => describe(one, target.stream_end?.[one.kind] ?? undefined));
   return {
     findings: described.map((one) => one.finding),
-    found: Object.fromEntries(described.flatMap(({ kind, name }) => (name === undefined ? [] : [[kind, name]]))),
+    found: Object.fromEntries(described.flatMap(({ name }, at) => (name === undefined ? [] : [[STREAMS[at], name]]))),
   };
 };
 
 /** The same for a file that is about to be written. */
-export const askStreamEnds = async (
-  target: Target,
-  folder: string,
-  works: ReadonlySet<string>,
-): Promise<StreamEndsFound> => {
-  const secrets = createSecrets(folder);
-  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
+export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>): Promise<StreamEndsFound> =>
+  withSingleCalls(target, folder, (calls) => findStreamEnds(target, calls, works));
+
+/** The text with the field behind its last member; `null` for a text that is no object with members, or has the field. */
+export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | null => {
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  if ("stream_end" in value || Object.keys(value).length === 0) return null;
+  const members = text.slice(0, text.lastIndexOf("}")).trimEnd();
+  const indent = /\n([ \t]+)"/.exec(text)?.[1];
+  const names = Object.entries(ends).map(([kind, name]) => `${JSON.stringify(kind)}: ${JSON.stringify(name)}`);
+  const separator = indent === undefined ? ", " : `,\n${indent}`;
+  return `${members}${separator}"stream_end": { ${names.join(", ")} }${text.slice(members.length)}`;
+};
+
+/** Replaces the file whole, so that nobody reads half of one; leaves a link alone. Returns whether it was written. */
+export const writeStreamEnds = async (file: string, ends: StatedStreamEnds): Promise<boolean> => {
   try {
-    return await findStreamEnds(target, calls, works);
-  } finally {
-    await calls.close();
+    const there = await lstat(file);
+    const text = there.isFile() ? withStreamEnds(await readFile(file, "utf8"), ends) : null;
+    if (text === null) return false;
+    await writePrivateFile(file, text);
+    await chmod(file, there.mode & 0o777);
+    return true;
+  } catch {
+    return false;
   }
 };

@@ -36,17 +36,15 @@ const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => 
   if (tool !== null) return finding("ok", name, `${tool.version} at ${tool.path}`);
   if (problem !== null) return finding("missing", name, problem);
   if (canBeBuilt) {
-    return finding(
-      "warn",
-      name,
-      `not built yet, or out of date; ${go ?? "Go, installed by Python's pip,"} can build it on first use (a few minutes)`,
-      "npx floodgate dev tools",
-    );
+    const builder = go ?? "Go, installed by Python's pip,";
+    const text = `not built yet, or out of date; ${builder} can build it on first use (a few minutes)`;
+    return finding("warn", name, text, "npx floodgate dev tools");
   }
+  const text = `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it`;
   return finding(
     "missing",
     name,
-    `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it`,
+    text,
     `install Go from https://go.dev/dl, or set ${variable} to an existing ${expected}`,
   );
 };
@@ -65,38 +63,26 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
     : finding(state, "go", `expected 1.${GO_MINOR_MIN} or newer, found ${version} at ${path}`, todo);
 };
 
-const OPTIONAL = [
-  {
-    name: "redis-server",
-    names: ["redis-server"],
-    use: "optional: only `serve --limiter redis://...` and a few tests use one",
-  },
-  {
-    name: "chromium",
-    names: ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
-    use: "optional: any browser shows the report",
-  },
-] as const;
-
-const optional = async ({ name, names, use }: (typeof OPTIONAL)[number], env: NodeJS.ProcessEnv): Promise<Finding> => {
+/** `names`: of the program, the likeliest first. */
+const optional = async (name: string, names: string[], use: string, env: NodeJS.ProcessEnv): Promise<Finding> => {
   const path = onPath(names, env);
-  if (path === null) return finding("info", name, `not found on PATH (${use})`);
+  if (path === null) return finding("info", name, `not found on PATH (optional: ${use})`);
   const said = await versionOf(path, ["--version"]);
   return finding("ok", name, `${/\d+\.\d+\S*/.exec(said ?? "")?.[0] ?? "unknown version"} at ${path} (optional)`);
 };
 
+const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
 export const toolsHere = async (options: ToolOptions = {}): Promise<Section> => {
   const env = options.env ?? process.env;
-  // Which one is too old is said by the launcher, before any of this is loaded.
+  // The launcher has refused a Node that is too old, before any of this is loaded.
   const node = finding("ok", "node", `${process.versions.node} at ${process.execPath}`);
   const [k6, toxiproxy, ...others] = await Promise.all([
     built("k6", options),
     built("toxiproxy", options),
-    ...OPTIONAL.map((one) => optional(one, env)),
+    optional("redis-server", ["redis-server"], "only `serve --limiter redis://...` and a few tests use one", env),
+    optional("chromium", BROWSERS, "any browser shows the report", env),
   ]);
-  const go = await goHere(
-    env,
-    [k6, toxiproxy].some(({ state }) => state === "missing"),
-  );
+  const go = await goHere(env, k6.state === "missing" || toxiproxy.state === "missing");
   return { title: "Tools", findings: [node, go, k6, toxiproxy, ...others] };
 };

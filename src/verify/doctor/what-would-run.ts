@@ -1,6 +1,11 @@
-/** What `verify` and faults would come to with this target file, worked out without sending anything. */
+/** What `verify`, each scenario and faults would do, spend and show with this target file, worked out without sending anything. */
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
+import { type ProfileWish, RAMPS, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
 import type { Asked } from "../planning/lacks.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
@@ -11,6 +16,8 @@ const plan = (target: Target, asked: Asked): VerifyPlan =>
   planVerify(target, RULES, { ...asked, ratePerS: RATE_PER_S });
 
 const SHOWN = 3;
+
+const counted = (rules: number): string => (rules === 1 ? "1 rule" : `${rules} rules`);
 
 const judged = ({ rules }: VerifyPlan): number => rules.filter(({ lacks }) => lacks === null).length;
 
@@ -26,12 +33,10 @@ const optionFinding = (target: Target, option: string, asked: Asked, base: Verif
     ];
     return finding("info", option, `${more} rules more, for at most about ${spends.join(", ")}`);
   }
-  const permit = /permits\.\w+/.exec(
-    with_.rules.find(({ lacks }) => /permits\.\w+ of/.test(lacks ?? ""))?.lacks ?? "",
-  )?.[0];
-  return permit === undefined
-    ? finding("skipped", option, "no rule more: the roles or limits that they need are not in the target file")
-    : finding("skipped", option, `would be refused: ${permit} of the target file does not allow it`);
+  const [permit] = with_.rules.flatMap(({ lacks }) => /permits\.\w+(?= of)/.exec(lacks ?? "")?.[0] ?? []);
+  const none = "no rule more: the roles or limits that they need are not in the target file";
+  const refused = `would be refused: ${permit} of the target file does not allow it`;
+  return finding("skipped", option, permit === undefined ? none : refused);
 };
 
 /** Sentences of `verify --dry-run`, for the file as it stands. */
@@ -51,11 +56,7 @@ export const verifyFindings = (target: Target): Finding[] => {
     .map(([lacks, of]) => {
       const names = of.slice(0, SHOWN).map(({ id }) => id);
       const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
-      return finding(
-        "skipped",
-        of.length === 1 ? "1 rule" : `${of.length} rules`,
-        `${lacks}: ${names.join(", ")}${rest}`,
-      );
+      return finding("skipped", counted(of.length), `${lacks}: ${names.join(", ")}${rest}`);
     });
   return [
     finding("info", "verify", text),
@@ -79,4 +80,78 @@ export const faultFinding = (target: Target): Finding => {
     return finding("ok", "chaos", `faults can be injected (${ways.join(", ")})`);
   }
   return finding("skipped", "chaos", "refused: permits.chaos of the target file is not true");
+};
+
+/** What a story asks for where there are no tenants at all; the text says how many there are, which is of no use here. */
+const needsOf = (story: Story, view: TargetView): string => {
+  const asked = story.missing({ ...view, tenants: [] }).map((text) => text.replace(/ \(the target file has 0\)$/, ""));
+  return asked.length === 0 ? "" : `needs ${asked.join(", ")}; `;
+};
+
+const spendingOf = (story: Story, view: TargetView, calls: number, { budget = {} }: Target) => {
+  const costs = story.costs(view, calls);
+  const figures = (
+    [
+      ["requests", "calls"],
+      ["map_loads", "map loads"],
+      ["analyses", "analyses"],
+      ["stream_seconds", "s of streams"],
+    ] as const
+  ).map(([field, words]) => ({ field, words, most: budget[field], spent: Math.ceil(costs[field] ?? 0) }));
+  const shown = figures.filter(({ field, spent }) => field === "requests" || spent > 0);
+  const over = figures.filter(({ most, spent }) => most !== undefined && spent > most);
+  return {
+    text: shown.map(({ words, spent }) => `${spent} ${words}`).join(", "),
+    over: over.map(({ field, most }) => `budget.${field} (${most})`).join(" and "),
+  };
+};
+
+const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
+  const allowed = target.permits?.load_max_rps;
+  const { name, needsCapacity } = story;
+  if (allowed === undefined && !isLoopbackHost(new URL(target.base_url).hostname)) {
+    return finding("skipped", name, "refused: permits.load_max_rps is not in the target file");
+  }
+  const wish: ProfileWish = allowed === undefined ? {} : { maxPerS: allowed };
+  const profile = story.profile(view, wish);
+  if (profile === null) {
+    const ramp = needsCapacity === null ? "a ramp" : `the ramp ${RAMPS[needsCapacity]}`;
+    return finding("info", name, `${needsOf(story, view)}plays ${ramp} first: limits of the file do not say a rate`);
+  }
+  const { text, over } = spendingOf(story, view, profileCalls(profile), target);
+  const whole = `${needsOf(story, view)}about ${text}, at most ${Math.ceil(profilePeakPerS(profile))}/s`;
+  if (over !== "") return finding("warn", name, `${whole}: ends early at ${over} of the target file`);
+  const { beyond } = story.reaches(view, wish);
+  if (beyond.length > 0) {
+    const [first] = beyond;
+    const more = beyond.length === 1 ? "" : ` (and ${beyond.length - 1} more)`;
+    return finding("info", name, `${whole}; cannot show ${first?.outcome}${more}: ${first?.reason}`);
+  }
+  const unbound = story.profile(view);
+  if (allowed !== undefined && unbound !== null && profilePeakPerS(unbound) > allowed) {
+    return finding("info", name, `${whole}; held to permits.load_max_rps (${allowed})`);
+  }
+  return finding("ok", name, whole);
+};
+
+/** Those of which the same is to be said share a line. */
+const sharing = (findings: readonly Finding[]): Finding[] =>
+  [...Map.groupBy(findings, ({ state, text }) => `${state} ${text}`).values()].map((same) => ({
+    ...(same[0] as Finding),
+    name: same.map(({ name }) => name).join(", "),
+  }));
+
+export const scenarioFindings = (target: Target): Finding[] => {
+  const view = viewOf(target);
+  const stories = [...STORIES.values()].map((story) => ({ story, missing: story.missing(view) }));
+  // The playable ones first.
+  return sharing(
+    stories
+      .toSorted((a, b) => Number(a.missing.length > 0) - Number(b.missing.length > 0))
+      .map(({ story, missing }) => {
+        if (missing.length === 0) return storyFinding(story, target, view);
+        const lacks = missing.join("; ").replaceAll("the target file has", "it has");
+        return finding("skipped", story.name, `the target file lacks ${lacks}`);
+      }),
+  );
 };
