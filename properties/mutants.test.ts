@@ -10,10 +10,9 @@ import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
-import { CHEAPEST, COLUMNS, columnOf } from "../src/trials/columns.ts";
-import { planTrials } from "../src/trials/plan.ts";
+import { CHEAPEST, planTrials } from "../src/trials/plan.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
-import { type Trial, tryOn } from "../src/trials/trials.ts";
+import { COLUMNS, columnOf, type Trial, tryOn } from "../src/trials/trials.ts";
 import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 

@@ -36,10 +36,14 @@ export const MANY = 10_000;
 const STOP_DEADLINE_MS = 4_000;
 const KEY_SERVICE_BUDGET_MS = 1_000;
 
-const limitsOf = (options: DeploymentOptions): Limits & { global_in_flight: number; org_in_flight: number } => {
-  const { replicas = 1, serviceMs = 20, rate, globalInFlight = MANY, orgInFlight = MANY } = options;
-  return {
-    replicas,
+export const startSmallDeployment = async (
+  name: string,
+  parts: Parts,
+  options: DeploymentOptions,
+): Promise<SmallDeployment> => {
+  const { replicas, serviceMs = 20, rate, globalInFlight = MANY, orgInFlight = MANY, tokens = 4 } = options;
+  const limits: Limits = {
+    replicas: replicas ?? 1,
     slots: globalInFlight,
     service_ms: serviceMs,
     global_in_flight: globalInFlight,
@@ -49,14 +53,6 @@ const limitsOf = (options: DeploymentOptions): Limits & { global_in_flight: numb
     key_service_budget_ms: KEY_SERVICE_BUDGET_MS,
     revocation_budget_ms: REVOCATION_BUDGET_MS,
   };
-};
-
-export const startSmallDeployment = async (
-  name: string,
-  parts: Parts,
-  options: DeploymentOptions,
-): Promise<SmallDeployment> => {
-  const limits = limitsOf(options);
   let links: Links | null = null;
   const closeLinks = async (): Promise<void> => {
     await links?.limiter.close();
@@ -72,21 +68,17 @@ export const startSmallDeployment = async (
       parts,
       role: {
         controlPort: 0,
-        globalInFlight: limits.global_in_flight,
-        orgInFlight: limits.org_in_flight,
-        rateLimit: options.rate ?? { perS: MANY, burst: MANY },
-        inference: {
-          slots: limits.global_in_flight,
-          serviceMs: limits.service_ms as number,
-          tokens: options.tokens ?? 4,
-        },
+        globalInFlight,
+        orgInFlight,
+        rateLimit: rate ?? { perS: MANY, burst: MANY },
+        inference: { slots: globalInFlight, serviceMs, tokens },
         limiterBudgetMs: LIMITER_BUDGET_MS,
         keyServiceBudgetMs: KEY_SERVICE_BUDGET_MS,
         stopDeadlineMs: STOP_DEADLINE_MS,
         logLevel: "debug",
       },
       links: options.breakable === true ? breakable : undefined,
-      replicas: options.replicas,
+      replicas,
       tenants: options.tenants,
       target: { limits, permits: { writes: true, quota_burn: true } },
     });

@@ -15,41 +15,22 @@ export type ExperimentTrial = {
   passes: string;
 };
 
-export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = [
-  { mutant: "fails-open", on: "limiter-refused", by: ["fails-closed"], passes: "keys-refused" },
-  { mutant: "answers-401-when-keys-are-down", on: "keys-refused", by: ["fails-closed"], passes: "limiter-refused" },
-  { mutant: "stays-broken-after-healing", on: "limiter-refused", by: ["recovers"], passes: "keys-refused" },
-  { mutant: "trusts-a-stale-key", on: "keys-refused", by: ["fails-closed"], passes: "limiter-refused" },
-  { mutant: "serves-stale-when-keys-are-down", on: "keys-refused", by: ["fails-closed"], passes: "limiter-refused" },
-  { mutant: "refunds-twice", on: "limiter-reply-lost", by: ["charged-once"], passes: "limiter-refused" },
-  { mutant: "charges-the-retry-again", on: "limiter-reply-lost", by: ["charged-once"], passes: "keys-refused" },
-  {
-    mutant: "keeps-the-charge-of-a-lost-reply",
-    on: "last-unit-reply-lost",
-    by: ["refused-is-not-charged"],
-    passes: "limiter-refused",
-  },
-  { mutant: "stampedes-the-key-service", on: "keys-slow-within-budget", by: ["recovers"], passes: "limiter-refused" },
-  {
-    mutant: "leaks-a-pool",
-    on: "limiter-stopped",
-    by: ["nothing-is-left-open"],
-    passes: "keys-refused",
-  },
-  {
-    mutant: "forgets-refunds-on-restart",
-    on: "api-restarted-unsettled",
-    by: ["refused-is-not-charged"],
-    passes: "api-restarted",
-  },
-  { mutant: "hangs-instead-of-refusing", on: "limiter-reply-lost", by: ["refuses-in-time"], passes: "limiter-refused" },
-  {
-    mutant: "forgets-the-new-month",
-    on: "month-edge-reply-lost",
-    by: ["admits-what-is-allowed"],
-    passes: "keys-refused",
-  },
-];
+// biome-ignore format: a table
+export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = ([
+  ["fails-open", "limiter-refused", "fails-closed", "keys-refused"],
+  ["answers-401-when-keys-are-down", "keys-refused", "fails-closed", "limiter-refused"],
+  ["stays-broken-after-healing", "limiter-refused", "recovers", "keys-refused"],
+  ["trusts-a-stale-key", "keys-refused", "fails-closed", "limiter-refused"],
+  ["serves-stale-when-keys-are-down", "keys-refused", "fails-closed", "limiter-refused"],
+  ["refunds-twice", "limiter-reply-lost", "charged-once", "limiter-refused"],
+  ["charges-the-retry-again", "limiter-reply-lost", "charged-once", "keys-refused"],
+  ["keeps-the-charge-of-a-lost-reply", "last-unit-reply-lost", "refused-is-not-charged", "limiter-refused"],
+  ["stampedes-the-key-service", "keys-slow-within-budget", "recovers", "limiter-refused"],
+  ["leaks-a-pool", "limiter-stopped", "nothing-is-left-open", "keys-refused"],
+  ["forgets-refunds-on-restart", "api-restarted-unsettled", "refused-is-not-charged", "api-restarted"],
+  ["hangs-instead-of-refusing", "limiter-reply-lost", "refuses-in-time", "limiter-refused"],
+  ["forgets-the-new-month", "month-edge-reply-lost", "admits-what-is-allowed", "keys-refused"],
+] as const).map(([mutant, on, by, passes]) => ({ mutant, on, by: [by], passes }));
 
 export type ExperimentVerdict = "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
 
@@ -76,20 +57,14 @@ export const judgeTrial = (
   const by = [...new Set(killers.map(invariantOf))];
   const wrongly = failures(claims, trial.passes);
   const missed = must.filter((id) => !by.includes(id));
-  const open = claims.filter(
-    (claim) =>
-      claim.verdict === "inconclusive" &&
-      claim.level === "must" &&
-      (claim.stage === trial.passes ||
-        claim.stage === "run" ||
-        (claim.stage === trial.on && missed.includes(invariantOf(claim)))),
-  );
   const missedClaims = claims.filter((claim) => claim.stage === trial.on && missed.includes(invariantOf(claim)));
-  const verdict = ((): ExperimentVerdict => {
-    if (wrongly.length > 0) return "false-positive";
-    if (missed.length > 0) return open.length > 0 ? "undecided" : by.length > 0 ? "wrong-judge" : "survived";
-    return open.length > 0 ? "undecided" : "killed";
-  })();
+  const deciding = claims.filter(
+    (claim) => claim.stage === trial.passes || claim.stage === "run" || missedClaims.includes(claim),
+  );
+  const open = deciding.filter(({ verdict, level }) => verdict === "inconclusive" && level === "must");
+  const lost = by.length > 0 ? "wrong-judge" : "survived";
+  const decided = missed.length > 0 ? lost : "killed";
+  const verdict = wrongly.length > 0 ? "false-positive" : open.length > 0 ? "undecided" : decided;
   const told = verdict === "killed" ? [] : [...wrongly, ...missedClaims, ...open].map(said);
   return { ...trial, must, by, verdict, told: [...new Set(told)] };
 };
@@ -111,13 +86,6 @@ export const trialsTable = (judged: readonly ExperimentJudged[]): string => {
     ...judged.map(({ mutant, passes, on, by, verdict }) => [mutant, passes, on, by.join(", ") || "-", verdict]),
   ];
   const widths = [0, 1, 2, 3, 4].map((at) => Math.max(...rows.map((row) => (row[at] ?? "").length)));
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((text, at) => text.padEnd(widths[at] ?? 0))
-          .join("  ")
-          .trimEnd()}\n`,
-    )
-    .join("");
+  const line = (row: readonly string[]): string => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join("  ");
+  return rows.map((row) => `${line(row).trimEnd()}\n`).join("");
 };

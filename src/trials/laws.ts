@@ -18,13 +18,8 @@ type LawLine = {
   path?: string | null;
 };
 
-type LawsOptions = {
-  mutants: readonly string[];
-  onTrial?(trial: Trial): void;
-  signal?: AbortSignal;
-  /** The program, from the root of the repository. */
-  program?: string;
-};
+/** `program`: from the root of the repository. */
+type LawsOptions = { mutants: readonly string[]; onTrial?(trial: Trial): void; signal?: AbortSignal; program?: string };
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PROGRAM = "properties/mutant-laws.ts";
@@ -54,15 +49,11 @@ const trialOf = ({ mutant, law, verdict, reason, seed, path }: LawLine, duration
   };
 };
 
-const isLawLine = (value: unknown): value is LawLine => {
-  const line = value as Partial<LawLine> | null;
-  return typeof line?.mutant === "string" && typeof line.law === "string" && line.verdict !== undefined;
-};
-
 const parsed = (text: string): LawLine | null => {
   try {
-    const value: unknown = JSON.parse(text);
-    return isLawLine(value) && value.verdict in VERDICTS ? value : null;
+    const line = JSON.parse(text) as Partial<LawLine> | null;
+    const isLaw = typeof line?.mutant === "string" && typeof line.law === "string" && (line.verdict ?? "") in VERDICTS;
+    return isLaw ? (line as LawLine) : null;
   } catch {
     return null;
   }

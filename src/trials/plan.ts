@@ -1,24 +1,40 @@
-/** Which mutant is tried where, and in what order: most small stages side by side, the gate alone and last. */
+/**
+ * Which mutant is tried where, and in what order. The columns of `dev mutants` are the five kinds of judge:
+ *
+ *   properties  the laws of `properties/`, run with the mutant's parts
+ *   verify      the black-box rules, without and with load
+ *   load        the invariants over what came of calls
+ *   chaos       the same, with a dependency broken and healed meanwhile
+ *   gate        the comparison with the healthy platform, side by side
+ */
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
-import { CHEAPEST, COLUMNS, type Column, columnOf, SEEN_UNDER_LOAD } from "./columns.ts";
 import { MINI_STAGE_NAMES } from "./stages.ts";
-import { type Trial, tryOn } from "./trials.ts";
+import { COLUMNS, type Column, columnOf, type Trial, tryOn } from "./trials.ts";
+
+/** The cheapest stage of each column, on which every mutant is tried; the gate is too slow for that. */
+export const CHEAPEST: Readonly<Partial<Record<Column, MutantStage>>> = {
+  verify: "verify",
+  load: "answers",
+  chaos: "limiter-refused",
+};
+
+/** Mutants of these stages do something to calls in flight or to rates, which `verify` may see when it is allowed load. */
+const SEEN_UNDER_LOAD: readonly MutantStage[] = [
+  ...(["overload", "past-capacity", "noisy", "rate-edge", "patient-client", "two-replicas", "streams"] as const),
+];
 
 type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
 
-type PlanOptions = {
-  columns?: readonly Column[];
-  /** Each mutant on every small stage, the gate included. */
-  everywhere?: boolean;
-};
+/** `everywhere`: each mutant on every small stage, the gate included. */
+type PlanOptions = { columns?: readonly Column[]; everywhere?: boolean };
 
 /** Stages tried at once: most of their time is spent waiting. */
 const AT_ONCE = 4;
 
 const stagesFor = (mutant: Mutant, everywhere: boolean): MutantStage[] => {
   if (everywhere) return [...MINI_STAGE_NAMES];
-  const cheapest = COLUMNS.flatMap((column) => (columnOf(mutant.stage) === column ? [] : (CHEAPEST[column] ?? [])));
-  const underLoad: MutantStage[] = SEEN_UNDER_LOAD.has(mutant.stage) ? ["verify-load"] : [];
+  const cheapest = Object.values(CHEAPEST).filter((stage) => columnOf(mutant.stage) !== columnOf(stage));
+  const underLoad: MutantStage[] = SEEN_UNDER_LOAD.includes(mutant.stage) ? ["verify-load"] : [];
   return [...new Set([mutant.stage, ...cheapest, ...underLoad])];
 };
 

@@ -1,8 +1,7 @@
 /**
- * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks and
- * the witnesses come out as a stage that can be judged.
+ * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks
+ * and what the deployment reports of itself come out as a stage that can be judged.
  */
-
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
@@ -18,7 +17,7 @@ import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
-import { type DeploymentOptions, type Links, MANY, type SmallDeployment, startSmallDeployment } from "./deployment.ts";
+import { type DeploymentOptions, type Links, MANY, startSmallDeployment } from "./deployment.ts";
 
 export type Bench = {
   stage: string;
@@ -40,8 +39,7 @@ export type Bench = {
   operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
   add(line: Line): void;
   mark(name: string, more?: { org?: string; detail?: string }): void;
-  /** What was judged in the play itself. */
-  claim(claims: readonly Claim[]): void;
+  /** What is judged in the play itself. */
   claims: Claim[];
   /** Facts that only the play knows. */
   tell(facts: Partial<StageFacts>): void;
@@ -70,7 +68,18 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
   const deployment = await startSmallDeployment(stage, parts, options);
+  const { apis, targets, limits, tenants, links } = deployment;
+  const controls = apis.map(({ urls }) => urls.control?.api as string);
+  const control = controls[0] as string;
+  const view = viewOf(targets[0] as Target);
+  const idRun = `mutants.${stage}`;
+  const lines: Line[] = [];
+  const claims: Claim[] = [];
+  const stated: Partial<StageFacts> = {};
   const clients: ApiClient[] = [];
+  let silent = false;
+  let sent = 0;
+
   const hangUp = async (): Promise<void> => {
     for (const client of clients) await client.close();
   };
@@ -79,42 +88,16 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     await deployment.close();
   };
   try {
-    const lines: Line[] = [];
-    const idRun = `mutants.${stage}`;
-    const view = viewOf(deployment.targets[0] as Target);
-    for (const [at, target] of deployment.targets.entries()) {
+    for (const [at, target] of targets.entries()) {
       const shared = { secrets: createSecrets("."), view, clock, stage, driver: DRIVER, timeouts: TIMEOUTS };
       const onLine = (line: Line): void => void lines.push(line);
       clients.push(await openApiClient({ ...shared, target, idPrefix: `${idRun}.${at}`, onLine }));
     }
-    const bench = benchOf(stage, idRun, epochUs, clock, deployment, clients, view, lines);
-    bench.tell({ gauges_before: await gaugesOf(controlsOf(deployment)) });
-    return { ...bench, hangUp, close };
+    stated.gauges_before = await gaugesOf(controls);
   } catch (error) {
     await close();
     throw error;
   }
-};
-
-const controlsOf = ({ apis }: SmallDeployment): string[] => apis.map(({ urls }) => urls.control?.api as string);
-
-const benchOf = (
-  stage: string,
-  idRun: string,
-  epochUs: number,
-  clock: RunClock,
-  deployment: SmallDeployment,
-  clients: readonly ApiClient[],
-  view: TargetView,
-  lines: Line[],
-): Omit<Bench, "hangUp" | "close"> => {
-  const { apis, targets, limits, tenants, links } = deployment;
-  const controls = controlsOf(deployment);
-  const control = controls[0] as string;
-  const stated: Partial<StageFacts> = {};
-  const claims: Claim[] = [];
-  let silent = false;
-  let sent = 0;
 
   const send: Bench["send"] = async (step, id) => {
     const number = sent++;
@@ -173,13 +156,14 @@ const benchOf = (
     operate: (method, path, body) => controlSend(method, `${control}${path}`, body),
     add: (line) => void lines.push(line),
     mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
-    claim: (more) => void claims.push(...more),
     tell: (facts) => void Object.assign(stated, facts),
     silence: () => {
       silent = true;
     },
+    hangUp,
+    close,
     finish: async () => {
-      for (const client of clients) await client.close();
+      await hangUp();
       const witnesses = await readWitnesses();
       await deployment.close();
       const facts: StageFacts = {
@@ -200,4 +184,24 @@ const benchOf = (
       return { facts, lines };
     },
   };
+};
+
+type About = {
+  about: string;
+  /** Invariants (rules as `verify/<rule>`, measurements as `gate/<measurement>`) that pass on the healthy platform, or the
+   * stage proves nothing. */
+  proves: readonly string[];
+};
+
+/** A deployment, loaded, and judged by all invariants and whatever else the play itself asks. */
+export type MiniStage = About & {
+  options: DeploymentOptions;
+  /** A black box: no invariant is asked, because they see a ledger and counts that the caller does not. */
+  rulesAlone?: true;
+  play(bench: Bench): Promise<void>;
+};
+
+/** Two deployments, side by side. */
+export type ComparedStage = About & {
+  compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
 };

@@ -3,7 +3,6 @@
  * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
  * for have to pass.
  */
-import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -11,20 +10,13 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
-import { compareOnGate } from "./gate-trial.ts";
-import type { ComparedStage, MiniStage } from "./mini-stage.ts";
-import { openBench } from "./stage-bench.ts";
+import { type ComparedStage, type MiniStage, openBench } from "./stage-bench.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
+import { gate } from "./stages/gate.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
 import { deploy, manyStreams, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
-
-const gate: ComparedStage = {
-  about: "the healthy platform and this one in short blocks in turn, compared in pairs",
-  proves: SMALL_CLAIM_IDS,
-  compare: compareOnGate,
-};
 
 export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage>> = {
   answers,

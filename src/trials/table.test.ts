@@ -1,10 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { nobody } from "../mutants/mutant.ts";
-import { COLUMNS } from "./columns.ts";
-import { matrixOf } from "./matrix.ts";
-import { mutantsTable } from "./table.ts";
-import { isRight, isWrong, type Trial } from "./trials.ts";
+import { matrixOf, mutantsTable } from "./table.ts";
+import { COLUMNS, isRight, isWrong, type Trial } from "./trials.ts";
 
 const TAIL = MUTANTS.filter(({ name }) => name === "slows-the-tail");
 

@@ -5,9 +5,25 @@
 import type { Claim } from "../history/run-document.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import { type Column, columnOf } from "./columns.ts";
 import { REVOCATION_BUDGET_MS } from "./deployment.ts";
 import { MINI_STAGES, runMiniStage } from "./stages.ts";
+
+/** The kinds of judge: see plan.ts. */
+export const COLUMNS = ["properties", "verify", "load", "chaos", "gate"] as const;
+export type Column = (typeof COLUMNS)[number];
+
+const NOT_LOAD: Partial<Record<MutantStage, Column>> = {
+  verify: "verify",
+  "verify-load": "verify",
+  "limiter-refused": "chaos",
+  "limiter-reply-lost": "chaos",
+  "restart-unsettled": "chaos",
+  "pool-after-fault": "chaos",
+  "keys-refused": "chaos",
+  gate: "gate",
+};
+
+export const columnOf = (stage: MutantStage): Column => NOT_LOAD[stage] ?? "load";
 
 /**
  *   of a mutant where it has to be caught   `killed` by everybody who must; `wrong-judge`: condemned, but not by all of them;
@@ -16,14 +32,9 @@ import { MINI_STAGES, runMiniStage } from "./stages.ts";
  *   of the healthy platform                 `acquitted`, `false-positive`, `undecided`
  */
 export type TrialVerdict =
-  | "killed"
-  | "wrong-judge"
-  | "survived"
-  | "seen"
-  | "not-seen"
-  | "acquitted"
-  | "false-positive"
-  | "undecided";
+  | ("killed" | "wrong-judge" | "survived" | "undecided")
+  | ("seen" | "not-seen")
+  | ("acquitted" | "false-positive");
 
 export type Trial = {
   mutant: string;
@@ -60,33 +71,25 @@ const judgeOf = ({ id }: Claim): string => (/^(verify|gate)\//.test(id) ? id : i
 
 const said = (claim: Claim): string => `${judgeOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
 
-const judgeHealthy = (claims: readonly Claim[], proves: readonly string[]): Judged => {
+/** `own` and `intended` as in `Trial`. */
+const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intended: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
   const by = condemned.map(judgeOf);
-  if (condemned.length > 0) return { verdict: "false-positive", by, reasons: condemned.map(said) };
-  const open = claims.filter((claim) => proves.includes(judgeOf(claim)) && claim.verdict !== "pass");
-  const missing = proves.filter((id) => !claims.some((claim) => judgeOf(claim) === id));
-  const reasons = [...open.map(said), ...missing.map((id) => `${id}: was not asked`)];
-  return { verdict: reasons.length > 0 ? "undecided" : "acquitted", by, reasons };
-};
-
-const judgeSpoilt = (claims: readonly Claim[], intended: readonly string[]): Judged => {
-  const condemned = claims.filter(({ verdict }) => verdict === "fail");
-  const by = condemned.map(judgeOf);
-  if (intended.every((id) => by.includes(id))) return { verdict: "killed", by, reasons: condemned.map(said) };
-  const due = claims.filter((claim) => intended.includes(judgeOf(claim)) && claim.verdict !== "fail");
-  const open = due.some(({ verdict }) => verdict === "inconclusive");
-  const missed = by.length > 0 ? "wrong-judge" : "survived";
-  return { verdict: open ? "undecided" : missed, by, reasons: [...due, ...condemned].map(said) };
-};
-
-const judgeElsewhere = (claims: readonly Claim[]): Judged => {
-  const condemned = claims.filter(({ verdict }) => verdict === "fail");
-  return {
-    verdict: condemned.length > 0 ? "seen" : "not-seen",
-    by: condemned.map(judgeOf),
-    reasons: condemned.map(said),
-  };
+  const judged = (verdict: TrialVerdict, reasons: string[] = condemned.map(said)): Judged => ({ verdict, by, reasons });
+  if (!own) return judged(by.length > 0 ? "seen" : "not-seen");
+  const asked = claims.filter((claim) => intended.includes(judgeOf(claim)));
+  if (healthy) {
+    if (by.length > 0) return judged("false-positive");
+    const open = asked.filter(({ verdict }) => verdict !== "pass");
+    const missing = intended.filter((id) => !asked.some((claim) => judgeOf(claim) === id));
+    const reasons = [...open.map(said), ...missing.map((id) => `${id}: was not asked`)];
+    return judged(reasons.length > 0 ? "undecided" : "acquitted", reasons);
+  }
+  if (intended.every((id) => by.includes(id))) return judged("killed");
+  const due = asked.filter(({ verdict }) => verdict !== "fail");
+  const reasons = [...due, ...condemned].map(said);
+  if (due.some(({ verdict }) => verdict === "inconclusive")) return judged("undecided", reasons);
+  return judged(by.length > 0 ? "wrong-judge" : "survived", reasons);
 };
 
 /** `own` as in `Trial`; elsewhere it is only looked who else sees it, once. */
@@ -94,16 +97,11 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
   const intended = healthy ? MINI_STAGES[stage].proves : own ? mutant.kills : [];
-  const judge = (claims: readonly Claim[]): Judged => {
-    if (healthy) return judgeHealthy(claims, intended);
-    return own ? judgeSpoilt(claims, intended) : judgeElsewhere(claims);
-  };
   for (let attempts = 1; ; attempts += 1) {
     const judged = await runMiniStage(stage, mutant.spoil(healthyParts()), healthyParts(), intended).then(
-      judge,
-      (error: unknown): Judged => {
-        const reasons = [error instanceof Error ? error.message : String(error)];
-        return { verdict: "undecided", by: [], reasons };
+      (claims) => judge(claims, healthy, own || healthy, intended),
+      (error): Judged => {
+        return { verdict: "undecided", by: [], reasons: [error instanceof Error ? error.message : String(error)] };
       },
     );
     if (judged.verdict === "undecided" && attempts < attemptsOn(stage, own)) continue;

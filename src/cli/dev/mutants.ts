@@ -13,7 +13,6 @@ import { type Mutant, nobody } from "../../mutants/mutant.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../../run/exit-codes.ts";
 import { runChaos } from "../../run/experiments/run-chaos.ts";
 import { listenForStop } from "../../supervision/stop-signals.ts";
-import { COLUMNS, type Column } from "../../trials/columns.ts";
 import {
   EXPERIMENT_TRIALS,
   type ExperimentJudged,
@@ -24,11 +23,10 @@ import {
   trialsTable,
 } from "../../trials/experiment-trials.ts";
 import { tryLaws } from "../../trials/laws.ts";
-import { matrixOf } from "../../trials/matrix.ts";
 import { planTrials, tryAll } from "../../trials/plan.ts";
 import { MINI_STAGE_NAMES } from "../../trials/stages.ts";
-import { mutantsTable } from "../../trials/table.ts";
-import { isRight, isWrong, type Trial } from "../../trials/trials.ts";
+import { matrixOf, mutantsTable } from "../../trials/table.ts";
+import { COLUMNS, type Column, isRight, isWrong, type Trial } from "../../trials/trials.ts";
 import { type Limiter, limiterOption } from "../judging-command.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";

@@ -5,7 +5,7 @@ import type { CallerName, TargetView } from "../../workload/callers/target-view.
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
 import { REVOCATION_BUDGET_MS } from "../deployment.ts";
-import type { MiniStage } from "../mini-stage.ts";
+import type { MiniStage } from "../stage-bench.ts";
 
 const SEED = 1;
 /** In every publishable key's allowlist (`platform/seed.ts`). */

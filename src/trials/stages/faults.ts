@@ -1,15 +1,62 @@
 /** Plays about broken dependencies: what is answered without them, what is charged, and that it ends with the heal. */
 
 import { readLedger } from "../../client/control-planes.ts";
+import { faultTeller, makeFault } from "../../faults/link-faults.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
+import { httpProbe, type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
-import { whileBroken } from "../link-breaker.ts";
-import type { MiniStage } from "../mini-stage.ts";
-import { type Bench, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
+import type { FaultyLink } from "../faulty-link.ts";
+import { type Bench, type MiniStage, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
 import { callsOf, paid } from "./load.ts";
+
+type BrokenLink = "refused" | "reply-lost" | "request-lost";
+
+const PROBE_MS = 300;
+const DEADLINE_MS = 5_000;
+
+/** After `request-lost`, what was left open stays open. */
+const heal = async (link: FaultyLink, name: BrokenLink): Promise<void> => {
+  if (name === "refused") return link.listenAgain();
+  link.setFault("none");
+  if (name === "reply-lost") link.cut();
+};
+
+/**
+ * Breaks the link by a fault of `faults/link-faults.ts`, plays `during`, heals it: asked for, seen to bite, healed as in a
+ * suite, though no proxy stands on this link.
+ */
+const whileBroken = async (
+  bench: Bench,
+  link: "limiter" | "keys",
+  name: BrokenLink,
+  during: () => Promise<void>,
+): Promise<void> => {
+  const { links, stage, clock } = bench;
+  if (links === null) throw new Error(`${stage} needs links that can be broken`);
+  const faulty = links[link];
+  const fault = makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
+  const tell = faultTeller(stage, link, fault, () => clock.nowUs(), bench.add);
+  const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(faulty.url).host, "/health", PROBE_MS));
+  const until = async (what: string, shows: (seen: LinkSeen) => boolean): Promise<void> => {
+    const { met } = await waitUntil(async () => shows(await look()), { forMs: DEADLINE_MS, pollMs: 10 });
+    if (!met) throw new Error(`${stage}: the link to the ${link} did not get ${what} within 5 s`);
+  };
+
+  bench.tell({ faults: true });
+  tell("injecting");
+  if (name === "refused") await faulty.refuse();
+  else faulty.setFault(name);
+  await until(fault.name, fault.shows);
+  tell("injected", { took_effect: true });
+  await during();
+  tell("healing");
+  await heal(faulty, name);
+  await until("whole again", ({ ended }) => ended === "complete");
+  tell("healed");
+};
 
 const TENANTS = 3;
 /** More than a judge needs of calls that met a fault. */

@@ -5,7 +5,7 @@ import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { inTurn } from "../../workload/callers/tenants.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
-import type { MiniStage } from "../mini-stage.ts";
+import type { MiniStage } from "../stage-bench.ts";
 
 export const paid = (count: number): SeedTenant[] =>
   Array.from({ length: count }, (_, at) => ({ org: `org_t${at + 1}`, tier: "Pro", allowance: 1_000_000, used: 0 }));

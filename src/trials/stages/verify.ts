@@ -2,8 +2,7 @@
 import type { Claim } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
-import type { MiniStage } from "../mini-stage.ts";
-import type { Bench } from "../stage-bench.ts";
+import type { Bench, MiniStage } from "../stage-bench.ts";
 import { paid } from "./load.ts";
 
 /** As fast as it answers: it is ours, and its keys bear it. */
@@ -36,12 +35,12 @@ export const verify: MiniStage = {
   options: { tenants: [], serviceMs: 180, tokens: 6 },
   play: async (bench) => {
     const allowed = { allowWrites: true, allowQuotaBurn: true };
-    bench.claim(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS }));
+    bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
     // Rules about error events need one to look at, and nothing from outside makes one come.
     const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
     await bench.operate("PATCH", "/deployment", { fail_next });
     const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
-    bench.claim(failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
+    bench.claims.push(...failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
   },
 };
 
@@ -62,6 +61,6 @@ export const verifyLoad: MiniStage = {
   },
   play: async (bench) => {
     const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };
-    bench.claim(await judge({ ...bench, target }, "c", { allowLoad: true, only: ["load"] }));
+    bench.claims.push(...(await judge({ ...bench, target }, "c", { allowLoad: true, only: ["load"] })));
   },
 };

@@ -1,0 +1,95 @@
+/**
+ * The gate's small stage: the healthy platform as the base, a mutant (or the healthy platform again) as the head, each a
+ * deployment of its own in this process, each loaded by an open-loop driver in a process of its own.
+ */
+import { wallUs } from "../../client/clock.ts";
+import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
+import { SIDES, type Side } from "../../gate/block-plan.ts";
+import { gateClaims } from "../../gate/gate-claims.ts";
+import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
+import {
+  gateBlocks,
+  PAIRS,
+  pairsOf,
+  profileOf,
+  SERVICE_MS,
+  SLOTS,
+  SMALL_CLAIM_IDS,
+  SMALL_POLICY,
+} from "../../gate/small-stage-plan.ts";
+import type { CallLine } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
+import type { Parts } from "../../platform/parts.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { type DeploymentOptions, type SmallDeployment, startSmallDeployment } from "../deployment.ts";
+import type { ComparedStage } from "../stage-bench.ts";
+import { paid } from "./load.ts";
+
+const OPTIONS: DeploymentOptions = {
+  tenants: paid(8),
+  globalInFlight: SLOTS,
+  orgInFlight: SLOTS,
+  serviceMs: SERVICE_MS,
+  tokens: 1,
+};
+const SEED = 1;
+/** Both drivers begin at one moment, which has to lie ahead of both. */
+const LEAD_US = 150_000;
+
+/** Pairs as measured. Rejects when a deployment or a driver could not be had. */
+const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
+  const blocks = gateBlocks(PAIRS);
+  const parts: Record<Side, Parts> = { base, head };
+  const lines: Record<Side, CallLine[]> = { base: [], head: [] };
+  const deployments: SmallDeployment[] = [];
+  const loops: OpenLoop[] = [];
+  const epochUs = wallUs();
+  try {
+    for (const side of SIDES) {
+      const stage = `gate.${side}`;
+      const deployment = await startSmallDeployment(stage, parts[side], OPTIONS);
+      deployments.push(deployment);
+      const target = deployment.targets[0] as Target;
+      const idPrefix = `mutants.${stage}`;
+      const load = { story: "chat-past-capacity", seed: SEED, profile: profileOf(blocks, side) } as const;
+      const job = { ...load, stage, idPrefix, epochUs, target, view: viewOf(target), arrivals: "uniform" } as const;
+      const onLine = (line: CallLine): void => void lines[side].push(line);
+      loops.push(startOpenLoop({ job, secrets: createSecrets("."), onLine }));
+    }
+    for (const { ready } of loops) await ready;
+    const startUs = Math.round(wallUs() - epochUs + LEAD_US);
+    for (const loop of loops) loop.go(startUs);
+    for (const loop of loops) {
+      const { problems } = await loop.result;
+      if (problems[0] !== undefined) throw new Error(problems[0].reason);
+    }
+    return pairsOf(blocks, lines, startUs);
+  } finally {
+    for (const loop of loops) loop.kill();
+    for (const deployment of deployments) await deployment.close();
+  }
+};
+
+const REPLAY = "npx floodgate dev mutants --stage gate";
+
+/**
+ * Measures pairs until each of the `deciding` claims is decided, at most three times as many: on a busy machine sixteen pairs
+ * may not decide, and what they do show is kept.
+ */
+const compare = async (base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> => {
+  const pairs: Pair[] = [];
+  for (let look = 1; ; look += 1) {
+    pairs.push(...(await measurePairs(base, head)));
+    const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), "gate", REPLAY);
+    const open = claims.some(({ id, verdict }) => deciding.includes(id) && verdict === "inconclusive");
+    if (!open || look === SMALL_POLICY.looks) return claims;
+  }
+};
+
+export const gate: ComparedStage = {
+  about: "the healthy platform and this one in short blocks in turn, compared in pairs",
+  proves: SMALL_CLAIM_IDS,
+  compare,
+};
