@@ -1,5 +1,5 @@
 /** The load of broken-dependency, by k6; with the runner the disturbance comes as well. */
-import { brokenDependency } from "../src/workload/stories/broken-dependency.ts";
+import { brokenDependency } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(brokenDependency, {

@@ -1,5 +1,5 @@
 /** The load of broken-edge, by k6; with the runner the disturbance comes as well. */
-import { brokenEdge } from "../src/workload/stories/broken-edge.ts";
+import { brokenEdge } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(brokenEdge, {

@@ -1,5 +1,5 @@
 /** The cheapest answers, by k6. */
-import { catalogReads } from "../src/workload/stories/catalog-reads.ts";
+import { catalogReads } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(catalogReads, {

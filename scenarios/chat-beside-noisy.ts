@@ -1,5 +1,5 @@
 /** Quiet organizations in turn and one that opens more than it may hold, by k6. */
-import { chatBesideNoisy } from "../src/workload/stories/chat-beside-noisy.ts";
+import { chatBesideNoisy } from "../src/workload/stories/noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(chatBesideNoisy, {

@@ -1,5 +1,5 @@
 /** Three times the streams that fit, by k6. */
-import { chatPastCapacity } from "../src/workload/stories/chat-past-capacity.ts";
+import { chatPastCapacity } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(chatPastCapacity, {

@@ -1,5 +1,5 @@
 /** The load of last-units, by k6; with the runner the disturbance comes as well. */
-import { lastUnits } from "../src/workload/stories/last-units.ts";
+import { lastUnits } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(lastUnits, {

@@ -1,5 +1,5 @@
 /** One organization into its own cap, by k6. */
-import { noisyNeighbour } from "../src/workload/stories/noisy-neighbour.ts";
+import { noisyNeighbour } from "../src/workload/stories/noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(noisyNeighbour, {

@@ -1,5 +1,5 @@
 /** Two keys at twice their rate, by k6. */
-import { rateLimitEdge } from "../src/workload/stories/rate-limit-edge.ts";
+import { rateLimitEdge } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(rateLimitEdge, {

@@ -1,5 +1,5 @@
 /** Streams past capacity whose clients come back, by k6. */
-import { retryStorm } from "../src/workload/stories/retry-storm.ts";
+import { retryStorm } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(retryStorm, {

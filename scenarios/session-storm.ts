@@ -1,5 +1,5 @@
 /** Nothing but exchanges, by k6. */
-import { sessionStorm } from "../src/workload/stories/session-storm.ts";
+import { sessionStorm } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(sessionStorm, {

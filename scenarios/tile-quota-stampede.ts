@@ -1,5 +1,5 @@
 /** Concurrent tile mints across the allowance, by k6. */
-import { tileQuotaStampede } from "../src/workload/stories/tile-quota-stampede.ts";
+import { tileQuotaStampede } from "../src/workload/stories/tile-quota.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(tileQuotaStampede, {

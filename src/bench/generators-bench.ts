@@ -7,7 +7,7 @@
 import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import { CATALOGS } from "../workload/stories/catalog-reads.ts";
+import { CATALOGS } from "../workload/stories/reads.ts";
 import type { Bench, BenchRoom } from "./bench.ts";
 import { type Block, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";

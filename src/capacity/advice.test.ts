@@ -1,9 +1,9 @@
 /** What a reader is advised: whose limit was met, what a demand needs, and that a figure is never said to be another's. */
 import { describe, expect, test } from "vitest";
 import type { Answer } from "./answer.ts";
+import { firstLimit } from "./answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "./capacity-claims.ts";
 import { advise, demandOf, demandVerdict } from "./demand.ts";
-import { firstLimit } from "./first-limit.ts";
 import type { ProbeResult } from "./probe.ts";
 import { probeTable } from "./probe-table.ts";
 

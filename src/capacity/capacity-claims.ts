@@ -1,8 +1,8 @@
 /** What a search found, as claims `capacity/<objective>` and as a measurement of a report. */
 import type { Claim, Measurement } from "../history/run-document.ts";
+import type { FirstLimit } from "./answer.ts";
 import { type Answer, perS } from "./answer.ts";
 import { type Demand, demandVerdict, neededPerS } from "./demand.ts";
-import type { FirstLimit } from "./first-limit.ts";
 
 export type Found = {
   answer: Answer;

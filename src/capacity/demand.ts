@@ -1,7 +1,6 @@
 /** What somebody wants to be carried, and whether what was found carries it. */
-import type { Answer } from "./answer.ts";
+import type { Answer, FirstLimit } from "./answer.ts";
 import { perS } from "./answer.ts";
-import type { FirstLimit } from "./first-limit.ts";
 
 export type Demand = {
   /** Calls per second at today's peak. */

@@ -9,7 +9,6 @@ import { quantile } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import { admittedRate, CALLS_MIN, isAdmitted, LATENCY } from "./admitted-rate.ts";
-import { steppedCalls } from "./ramp-steps.ts";
 
 type Knee =
   /** Calls per second with a 95 % interval; `by`: the outcome that ended it, or `latency`. */
@@ -136,4 +135,29 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
 export const rateFoundOf = (knee: Knee): RateFound | null => {
   if (knee.found) return { perS: knee.capacityPerS, by: knee.by };
   return knee.atLeastPerS > 0 ? { perS: knee.atLeastPerS, by: null } : null;
+};
+
+type RampStep = {
+  readonly fromUs: number;
+  readonly toUs: number;
+  readonly ratePerS: number;
+  /** In the order in which they should have left. */
+  readonly calls: readonly CallLine[];
+};
+
+/** `startUs`: when the ramp began; where absent, when its first call should have left. */
+export const steppedCalls = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
+  const ordered = [...lines].sort((a, b) => a.intended_us - b.intended_us);
+  let fromUs = startUs ?? ordered[0]?.intended_us ?? 0;
+  let next = 0;
+  return ramp.pieces.map(({ from, to, durationS }) => {
+    const toUs = fromUs + durationS * 1e6;
+    const calls: CallLine[] = [];
+    for (; next < ordered.length && (ordered[next] as CallLine).intended_us < toUs; next++) {
+      calls.push(ordered[next] as CallLine);
+    }
+    const step = { fromUs, toUs, ratePerS: (from + to) / 2, calls };
+    fromUs = toUs;
+    return step;
+  });
 };

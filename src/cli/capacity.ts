@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import { answerText, type Found } from "../capacity/capacity-claims.ts";
 import { probeTable } from "../capacity/probe-table.ts";
-import type { ShareObjective } from "../capacity/share-objective.ts";
+import type { ShareObjective } from "../capacity/tally-calls.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";

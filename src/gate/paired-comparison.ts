@@ -13,9 +13,14 @@ import { median } from "../history/statistics/statistics.ts";
 import type { BlockValues } from "./block.ts";
 import { holm } from "./holm.ts";
 import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
-import { PAIRS_MAX, signedRankP, smallestP, typicalDifference } from "./signed-rank.ts";
-import { typicalInterval } from "./signed-rank-interval.ts";
-import { smallestEffect } from "./smallest-effect.ts";
+import {
+  PAIRS_MAX,
+  signedRankP,
+  smallestEffect,
+  smallestP,
+  typicalDifference,
+  typicalInterval,
+} from "./signed-rank.ts";
 
 export type Pair = { base: BlockValues; head: BlockValues };
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
-import { signedRankP } from "./signed-rank.ts";
-import { typicalInterval } from "./signed-rank-interval.ts";
+import { signedRankP, typicalInterval } from "./signed-rank.ts";
 
 const sample = (n: number, seed: number, shift = 0): number[] =>
   Array.from({ length: n }, (_, i) => uniform(seed, i, 1) + uniform(seed, i, 2) - 1 + shift);

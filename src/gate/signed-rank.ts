@@ -1,26 +1,31 @@
 /**
- * The exact one-sided Wilcoxon signed-rank test, and the estimate that belongs to it. Written here and not taken from
- * @stdlib/stats-wilcoxon (0.2.3): that one brings 241 packages and 26 MB for one table, and leaves the exact distribution for
- * a normal approximation as soon as two differences tie or one is zero, which short blocks often do. What it would decide
- * by approximation is decided here by counting.
+ * The exact one-sided Wilcoxon signed-rank test, with its estimate and interval. Written here because
+ * @stdlib/stats-wilcoxon (0.2.3) brings 241 packages and 26 MB, and takes a normal approximation as soon as two differences
+ * tie or one is zero, as short blocks often do.
  *
- * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), sections 3.1 and 3.2.
+ * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), sections 3.1 to 3.3.
  */
+import { type Interval, quantile } from "../history/statistics/statistics.ts";
+import { saltOf, whole } from "../workload/random.ts";
 
 /** More pairs than this do not fit the gate's design, and counts would leave the whole numbers of a double. */
 export const PAIRS_MAX = 50;
 
-/** Ranks of the sizes, doubled so that the mean ranks of ties are whole; zeros have been left out. */
-const doubledRanks = (sizes: readonly number[]): number[] => {
-  const order = sizes.map((size, at) => ({ size, at })).sort((a, b) => a.size - b.size);
-  const ranks: number[] = [];
-  for (let from = 0; from < order.length; ) {
-    let to = from;
-    while (to + 1 < order.length && order[to + 1]!.size === order[from]!.size) to += 1;
-    for (let i = from; i <= to; i += 1) ranks[order[i]!.at] = from + to + 2;
-    from = to + 1;
-  }
-  return ranks;
+/** Ranks of all values, doubled so that the mean ranks of ties are whole. */
+export const doubledRanks = (values: readonly number[]): number[] =>
+  values.map((value) => {
+    const below = values.filter((other) => other < value).length;
+    const equal = values.filter((other) => other === value).length;
+    return 2 * below + equal + 1;
+  });
+
+/** `ways[s]`: in how many choices of signs the positive ranks add up to s. */
+const waysOf = (ranks: readonly number[]): number[] => {
+  const total = ranks.reduce((sum, rank) => sum + rank, 0);
+  const ways = new Array<number>(total + 1).fill(0);
+  ways[0] = 1;
+  for (const rank of ranks) for (let sum = total; sum >= rank; sum -= 1) ways[sum]! += ways[sum - rank]!;
+  return ways;
 };
 
 /**
@@ -33,18 +38,10 @@ export const signedRankP = (differences: readonly number[]): number => {
   if (differences.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${differences.length}`);
   const unequal = differences.filter((difference) => difference !== 0);
   const ranks = doubledRanks(unequal.map(Math.abs));
-  const total = ranks.reduce((sum, rank) => sum + rank, 0);
   const seen = ranks.reduce((sum, rank, at) => sum + (unequal[at]! > 0 ? rank : 0), 0);
-  // ways[s]: in how many choices of signs the positive ranks add up to s.
-  const ways = new Array<number>(total + 1).fill(0);
-  ways[0] = 1;
-  let reached = 0;
-  for (const rank of ranks) {
-    reached += rank;
-    for (let sum = reached; sum >= rank; sum -= 1) ways[sum]! += ways[sum - rank]!;
-  }
-  let atLeast = 0;
-  for (let sum = seen; sum <= total; sum += 1) atLeast += ways[sum]!;
+  const atLeast = waysOf(ranks)
+    .slice(seen)
+    .reduce((sum, ways) => sum + ways, 0);
   return atLeast / 2 ** ranks.length;
 };
 
@@ -61,4 +58,54 @@ export const typicalDifference = (differences: readonly number[]): number | null
   const middle = means.length / 2;
   if (means.length === 0) return null;
   return Number.isInteger(middle) ? (means[middle - 1]! + means[middle]!) / 2 : means[Math.floor(middle)]!;
+};
+
+/** The largest sum of ranks that is at most as likely as `tail`, of `n` untied differences; -1 when there is none. */
+const lowestSums = (n: number, tail: number): number => {
+  const ways = waysOf(Array.from({ length: n }, (_, at) => at + 1));
+  let below = 0;
+  const first = ways.findIndex((count) => {
+    below += count;
+    return below / 2 ** n > tail;
+  });
+  return first === -1 ? ways.length - 1 : first - 1;
+};
+
+/**
+ * The interval in which the typical difference lies with at least this confidence: between two of the ordered `pairMeans`.
+ * `null` when they are too few for it (below 6 for 95 %).
+ */
+export const typicalInterval = (differences: readonly number[], confidence = 0.95): Interval | null => {
+  const means = pairMeans(differences);
+  const sums = lowestSums(differences.length, (1 - confidence) / 2);
+  if (differences.length === 0 || sums < 0) return null;
+  return { low: means[sums]!, high: means[means.length - 1 - sums]! };
+};
+
+const DRAWS = 400;
+const POWER = 0.9;
+const SEED = 1;
+const SALT = saltOf("smallest effect");
+
+/**
+ * What a comparison could have seen: the smallest shift that would have been called a regression nine times in ten, by pairs
+ * that scatter as these do: surely above zero at `tail`, and typically at least `margin` (both as ln of a ratio). `null` when
+ * so few pairs never could. The pairs are drawn from themselves (bootstrap: Efron & Tibshirani, 1993, section 25.5), and the
+ * shift of each draw is exact, by the ordered means of its differences.
+ */
+export const smallestEffect = (differences: readonly number[], tail: number, margin: number): number | null => {
+  const n = differences.length;
+  const sums = lowestSums(n, tail);
+  const typical = typicalDifference(differences);
+  if (n < 2 || sums < 0 || typical === null) return null;
+  // What is drawn from a sample scatters less than what the sample was drawn from.
+  const widened = Math.sqrt(n / (n - 1));
+  const around = differences.map((difference) => (difference - typical) * widened);
+  const shifts = Array.from({ length: DRAWS }, (_, draw) => {
+    const drawn = around.map((_, at) => around[whole(SEED, draw * n + at, SALT, n)] as number);
+    const means = pairMeans(drawn);
+    return Math.max(-(means[sums] as number), margin - (typicalDifference(drawn) as number));
+  });
+  const ascending = shifts.sort((a, b) => a - b);
+  return quantile(ascending, POWER);
 };

@@ -1,29 +1,24 @@
 /** Every story by its name: what `load SCENARIO` and the runner choose from. */
-import { brokenDependency } from "./stories/broken-dependency.ts";
-import { brokenEdge } from "./stories/broken-edge.ts";
-import { catalogReads } from "./stories/catalog-reads.ts";
-import { chatBesideNoisy } from "./stories/chat-beside-noisy.ts";
-import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
+import { brokenDependency, brokenEdge, lastUnits } from "./stories/beside-faults.ts";
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
-import { lastUnits } from "./stories/last-units.ts";
 import {
   brownout,
+  chatPastCapacity,
   coldStartUnderLoad,
   heavyTailStreams,
   leavingReaders,
   replicaLost,
+  retryStorm,
   rollingDeploy,
   slowReaders,
   soak,
   spikeAndRecover,
 } from "./stories/mixes-and-streams.ts";
-import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
-import { rateLimitEdge } from "./stories/rate-limit-edge.ts";
-import { retryStorm } from "./stories/retry-storm.ts";
-import { sessionStorm } from "./stories/session-storm.ts";
+import { chatBesideNoisy, noisyNeighbour } from "./stories/noisy.ts";
+import { catalogReads, rateLimitEdge, sessionStorm } from "./stories/reads.ts";
 import { smoke } from "./stories/smoke.ts";
 import { steadyMix } from "./stories/steady-mix.ts";
-import { tileQuotaStampede } from "./stories/tile-quota-stampede.ts";
+import { tileQuotaStampede } from "./stories/tile-quota.ts";
 import type { Story } from "./story.ts";
 
 const ALL: readonly Story[] = [

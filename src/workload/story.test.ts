@@ -3,7 +3,7 @@ import { routeOf } from "../contract/routes.ts";
 import { ROLE_POWERS, type TargetView } from "./callers/target-view.ts";
 import { STORIES } from "./catalogue.ts";
 import { profileCalls } from "./load-profiles.ts";
-import { burstOf } from "./stories/noisy-neighbour.ts";
+import { burstOf } from "./stories/noisy.ts";
 import { smokeRound } from "./stories/smoke.ts";
 
 const tenants = Array.from({ length: 16 }, (_, k) => ({

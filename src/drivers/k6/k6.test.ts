@@ -188,7 +188,7 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     const shared = `${ROOT.replace(/\/$/, "")}/scenarios/shared`;
     await writeFile(
       script,
-      `import { catalogReads } from "${ROOT.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
+      `import { catalogReads } from "${ROOT.replace(/\/$/, "")}/src/workload/stories/reads.ts";
        import { scenarioOf } from "${shared}/scenario.ts";
        const scenario = scenarioOf(catalogReads, {});
        export const { options, setup, teardown, handleSummary } = scenario;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rankSumP, smallestRankSumP } from "./rank-sum.ts";
+import { rankSumP, smallestRankSumP } from "./recorded-comparison.ts";
 
 describe("the rank-sum test", () => {
   test("is exact: of ten choices of two of five, one is as high as the two highest", () => {

@@ -7,7 +7,7 @@ import { eitherOf } from "../../history/played-again.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import { holm } from "../holm.ts";
-import { rankSumP, smallestRankSumP } from "./rank-sum.ts";
+import { doubledRanks } from "../signed-rank.ts";
 
 /** What a comparison takes of a run; a baseline file keeps no more. */
 export type RunFigures = {
@@ -162,4 +162,53 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
     : "the runs scatter too much";
   const left = `${undecided.length} of ${rows.length} measurements are open`;
   return { verdict: "inconclusive", reasons: [`${why}; ${left}`], broken, rows };
+};
+
+/**
+ * The exact one-sided rank-sum test for two groups of runs, which are not paired: how likely ranks of `second` as high as
+ * these are, if which run belongs to which group were chance; 1 with an empty group. All choices of places are counted.
+ *
+ * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), section 4.1.
+ */
+export const rankSumP = (first: readonly number[], second: readonly number[]): number => {
+  const ranks = doubledRanks([...first, ...second]);
+  const seen = ranks.slice(first.length).reduce((sum, rank) => sum + rank, 0);
+  // ways[k][s]: choices of k runs whose ranks add up to s.
+  const total = ranks.reduce((sum, rank) => sum + rank, 0);
+  const ways = Array.from({ length: second.length + 1 }, () => new Array<number>(total + 1).fill(0));
+  ways[0]![0] = 1;
+  for (const rank of ranks) {
+    for (let k = second.length; k > 0; k -= 1) {
+      for (let sum = total; sum >= rank; sum -= 1) ways[k]![sum]! += ways[k - 1]![sum - rank]!;
+    }
+  }
+  const last = ways[second.length]!;
+  const all = last.reduce((sum, n) => sum + n, 0);
+  return last.slice(seen).reduce((sum, n) => sum + n, 0) / all;
+};
+
+/** The smallest value of `rankSumP` for groups of these sizes: one choice of all. */
+export const smallestRankSumP = (first: number, second: number): number => {
+  let p = 1;
+  for (let k = 1; k <= second; k += 1) p *= k / (first + k);
+  return p;
+};
+
+export const BASELINE_SCHEMA = "floodgate/baseline@1";
+
+export type Baseline = {
+  schema: typeof BASELINE_SCHEMA;
+  /** Why these runs, in the words of whoever saved them. */
+  reason: string;
+  saved_at: string;
+  commit: string | null;
+  runs: RunFigures[];
+};
+
+/** What is wrong with a value that should be a baseline, or `null`. */
+export const notABaseline = (value: unknown): string | null => {
+  if (typeof value !== "object" || value === null) return "it is no JSON object";
+  const { schema, runs } = value as Partial<Baseline>;
+  if (schema !== BASELINE_SCHEMA) return `its schema is ${JSON.stringify(schema)}, expected "${BASELINE_SCHEMA}"`;
+  return Array.isArray(runs) && runs.length > 0 ? null : "it has no runs";
 };

@@ -3,7 +3,7 @@
 import type { Found } from "../../capacity/capacity-claims.ts";
 import { type Demand, demandOf } from "../../capacity/demand.ts";
 import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
-import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
+import { type ShareObjective, shareObjective } from "../../capacity/tally-calls.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import { prepareTarget, readTarget } from "../../stages/prepare-target.ts";
 import { type PlannedTarget, plannedTarget } from "../../stages/stages-for.ts";

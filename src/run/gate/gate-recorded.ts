@@ -2,10 +2,12 @@
 
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../../gate/recorded/baseline.ts";
 import {
+  BASELINE_SCHEMA,
+  type Baseline,
   compareRecorded,
   figuresOf,
+  notABaseline,
   type RecordedComparison,
   type RunFigures,
 } from "../../gate/recorded/recorded-comparison.ts";

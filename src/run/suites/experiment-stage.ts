@@ -11,7 +11,7 @@ import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
-import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
+import { brokenDependency } from "../../workload/stories/beside-faults.ts";
 
 /** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
 const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;

@@ -9,7 +9,7 @@ import { streamers } from "../callers/overload.ts";
 import { inTurn } from "../callers/tenants.ts";
 import { type Profile, steps } from "../load-profiles.ts";
 import { type Story, storyOf } from "../story.ts";
-import { CATALOGS } from "./catalog-reads.ts";
+import { CATALOGS } from "./reads.ts";
 
 const GROWTH = 1.5;
 const STEP_S = 2;

@@ -1,11 +1,10 @@
 /**
- * The stories whose load is ordinary and whose point is what happens to the deployment meanwhile: the runner brings the
- * disturbance (a slower service, a lost replica, a deploy), these only say who calls what.
+ * Stories of the ordinary mix and of streams alone. Most carry an ordinary load beside something that the runner does to the
+ * deployment (a slower service, a lost replica, a deploy); the last two overload it.
  */
 import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
-import { streamers, streamsPerS } from "../callers/overload.ts";
-import type { Profile } from "../load-profiles.ts";
-import { constant, ramp, spike } from "../load-profiles.ts";
+import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
+import { constant, type Profile, ramp, spike } from "../load-profiles.ts";
 import type { StepWish } from "../step.ts";
 import { type ProfileWish, type Story, storyOf } from "../story.ts";
 import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";
@@ -29,13 +28,14 @@ const mixStory = (
     sessions: sessionsOfMix,
   });
 
-/** Streams alone, in turn, at a share of capacity; `habit` says what is peculiar to a call's reader. */
+/** Streams alone, in turn, at a share of capacity; `habit`: what is peculiar to a call's reader. */
 const streamStory = (
   name: string,
   purpose: string,
   share: number,
   lengthS: number,
-  habit: (i: number) => Partial<StepWish>,
+  habit: (reader: number) => Partial<StepWish> = () => ({}),
+  shape: (ratePerS: number, durationS: number) => Profile = constant,
 ): Story =>
   storyOf({
     name,
@@ -45,7 +45,7 @@ const streamStory = (
     profile: (view, { ratePerS, durationS = lengthS } = {}) => {
       const fits = streamsPerS(view);
       if (ratePerS === undefined && fits === null) return null;
-      return constant(ratePerS ?? share * (fits as number), durationS);
+      return shape(ratePerS ?? share * (fits as number), durationS);
     },
     plan: (_seed, i, view) => {
       const { callers, at } = streamers(view);
@@ -55,6 +55,12 @@ const streamStory = (
     },
     sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
   });
+
+/** The same past the capacity: which refusal has to come depends on who calls. */
+const overloadStory = (...of: Parameters<typeof streamStory>): Story => {
+  const story = streamStory(...of);
+  return { ...story, reaches: (view, wish) => overloadReach(view, story.profile(view, wish)) };
+};
 
 export const spikeAndRecover = mixStory(
   "spike-and-recover",
@@ -81,14 +87,12 @@ export const brownout = streamStory(
   "streams at a constant rate while each takes five times as long",
   0.6,
   20,
-  () => ({}),
 );
 export const heavyTailStreams = streamStory(
   "heavy-tail-streams",
   "streams of very unequal length near capacity",
   0.8,
   20,
-  () => ({}),
 );
 /** A third of the readers leave early; their slots have to come back. */
 export const leavingReaders = streamStory(
@@ -101,4 +105,27 @@ export const leavingReaders = streamStory(
 /** Every second reader rests after each piece; what it holds is its own organization's, and it comes to an end. */
 export const slowReaders = streamStory("slow-readers", "streams half of which are read slowly", 0.3, 15, (i) =>
   i % 2 === 0 ? { slowReadMs: 50 } : {},
+);
+/**
+ * Three times as many streams as these callers can have admitted. Organizations take turns strictly: with enough of them
+ * none comes near its own cap or its key's rate, and every shed is the deployment's (`b2b_overloaded`, item 210). With fewer
+ * an organization's or a key's refusal comes first.
+ */
+export const chatPastCapacity = overloadStory(
+  "chat-past-capacity",
+  "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
+  3,
+  10,
+);
+/**
+ * Clients that come back: every second one waits for as long as `Retry-After` says (with jitter, item 217), the others ask
+ * again at once. Shedding has to stay cheap and the deployment has to recover in spite of the second kind.
+ */
+export const retryStorm = overloadStory(
+  "retry-storm",
+  "a spike of streams whose clients retry, half of them without waiting",
+  0.5,
+  16,
+  (reader) => ({ retry: { times: 3, honours: reader % 2 === 0 } }),
+  (ratePerS, durationS) => spike(ratePerS, 4, durationS),
 );

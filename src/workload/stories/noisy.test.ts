@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TargetView } from "../callers/target-view.ts";
-import { chatBesideNoisy } from "./chat-beside-noisy.ts";
+import { chatBesideNoisy } from "./noisy.ts";
 
 const tenant = (org: string) => ({ org, tier: "Pro" as const, publishable: true, server: true });
 const view = (orgs: number, more: Partial<TargetView> = {}): TargetView => ({

@@ -1,0 +1,106 @@
+/**
+ * The loads beside a fault, by many organizations in turn; tenants with little left are for the stages about quotas.
+ *
+ *   broken-dependency  reads and, where they may be spent, metered map loads. Each needs the key service and the limiter, and
+ *                      none holds a slot for longer than its decision takes, so answers depend on the dependency alone, and a
+ *                      charge for a call without an answer shows in the ledger.
+ *   broken-edge        streams, map loads and reads in turn, so that a connection between callers and the API breaks while a
+ *                      stream is open, while a charge is under way, and while an answer is written.
+ *   last-units         the load of broken-dependency, and every fourth call a mint of an organization with one map load left:
+ *                      one after the other, so that at any fault some have had their last unit, some take it, and some have it
+ *                      yet to take. Then all of them again, so that a unit that was given back is taken.
+ */
+import { type Caller, callAs, callersMissing, callersWith, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { readsPerS } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
+import { constant } from "../load-profiles.ts";
+import { exchangeStep } from "../step.ts";
+import { type Story, storyOf } from "../story.ts";
+import { leftAtMost } from "./tile-quota.ts";
+
+const PLENTY = 10_000;
+/** Map loads of the longest stage that broken-dependency is played in; a smaller budget buys none. */
+const ENOUGH = 2_000;
+
+const castOf = oncePerView((view: TargetView) => {
+  const all = runtimeCallers(view);
+  const plenty = all.filter(({ allowance }) => allowance === undefined || allowance >= PLENTY);
+  const callers = plenty.length > 0 ? plenty : all;
+  const mayCharge = view.permits.quotaBurn && view.mapLoads === true;
+  const isEnough = (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH;
+  return {
+    at: turnsOf(callers),
+    mayCharge,
+    // A page's session for tiles is charged itself, so it is server keys that load maps.
+    isCharged: mayCharge && isEnough && callers.every(({ kind }) => kind === "server"),
+  };
+});
+
+const profileUpTo =
+  (mostPerS: number): Story["profile"] =>
+  (view, { ratePerS, durationS = 15 } = {}) => {
+    const allowed = readsPerS(view, runtimeCallers(view));
+    return constant(ratePerS ?? Math.min(mostPerS, allowed === null ? mostPerS : 0.6 * allowed), durationS);
+  };
+
+export const brokenDependency = storyOf({
+  name: "broken-dependency",
+  purpose: "reads and metered calls of many organizations, beside a broken link",
+  missing: callersMissing,
+  profile: profileUpTo(30),
+  plan: (_seed, i, view) => {
+    const { at, isCharged } = castOf(view);
+    const route = i % 2 === 0 ? "design.styles" : isCharged ? "maps.loads" : "design.themes";
+    return [callAs(view, i, at(Math.floor(i / 2)), { route })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["design.styles"]),
+});
+
+export const brokenEdge = storyOf({
+  name: "broken-edge",
+  purpose: "streams, reads and metered calls, beside a broken way from callers to the API",
+  missing: callersMissing,
+  profile: profileUpTo(20),
+  plan: (_seed, i, view) => {
+    const { at, mayCharge } = castOf(view);
+    const caller = at(Math.floor(i / 3));
+    const metered = mayCharge && caller.kind === "server" ? "maps.loads" : "design.themes";
+    const routes = ["chat.control", metered, "design.styles"] as const;
+    return [callAs(view, i, caller, { route: routes[i % 3] ?? "design.styles" })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]),
+});
+
+const EVERY = 4;
+/** Mints of an organization when its turn comes: the second finds nothing left. */
+const MINTS_EACH = 2;
+/** No fault comes before: it waits until calls are steady. */
+const FIRST = 8;
+const MINTERS_ENOUGH = 8;
+
+const withOneLeft = oncePerView((view: TargetView): readonly Caller[] =>
+  callersWith(view, "publishable").filter((caller) => caller.allowance === 1 && leftAtMost(caller) >= 1),
+);
+const again = oncePerView((view: TargetView) => turnsOf(withOneLeft(view)));
+
+export const lastUnits = storyOf({
+  name: "last-units",
+  purpose: "reads and metered calls, and mints that take the last map load of many organizations, beside a broken link",
+  missing: (view) => {
+    const lacking = view.permits.quotaBurn ? [] : ["`permits.quota_burn`: true, because allowances are used up"];
+    const few = withOneLeft(view).length < MINTERS_ENOUGH;
+    const tenants = `${MINTERS_ENOUGH} tenants with a publishable key, \`limit\` 1 and one map load left`;
+    return [...brokenDependency.missing(view), ...lacking, ...(few ? [tenants] : [])];
+  },
+  profile: brokenDependency.profile,
+  sessions: brokenDependency.sessions,
+  plan: (seed, i, view) => {
+    const turn = Math.floor(i / EVERY);
+    const minters = withOneLeft(view);
+    const isMint = i % EVERY === EVERY - 1 && turn >= FIRST && minters.length > 0;
+    if (!isMint) return brokenDependency.plan(seed, i - turn, view);
+    const first = minters[Math.floor((turn - FIRST) / MINTS_EACH)];
+    return [exchangeStep(view, i, (first ?? again(view)(turn)).name, "tile")];
+  },
+});

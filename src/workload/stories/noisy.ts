@@ -1,0 +1,158 @@
+/**
+ * One organization that makes more calls than its caps admit, beside others that must not be harmed. Its streams come in
+ * bursts, because a steady flow would meet the rate of its key first.
+ *
+ * noisy-neighbour: it opens more streams at once than it may hold and is shed for it (`org_overloaded`, item 211); the others read
+ * on as before. chat-beside-noisy, which the gate plays: the others open streams as well, every fifth call of a burst too;
+ * with too few organizations for that, all of them take turns.
+ */
+import {
+  areOfTwoOrganizations,
+  type Caller,
+  callAs,
+  callersMissing,
+  runtimeCallers,
+  sessionsOf,
+} from "../callers/callers.ts";
+import { GLOBAL, KEY, ORGANIZATION, streamers, streamsPerS } from "../callers/overload.ts";
+import { inFlightCaps } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
+import { constant, profilePeakPerS } from "../load-profiles.ts";
+import { type Reach, storyOf } from "../story.ts";
+
+type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
+
+const castOf = oncePerView((view: TargetView): Cast => {
+  const callers = runtimeCallers(view);
+  const noisy = callers.find(({ inFlightCap }) => inFlightCap !== undefined) ?? callers[0];
+  const quiet = noisy === undefined ? [] : callers.filter((caller) => areOfTwoOrganizations(caller, noisy));
+  return { noisy, quiet, quietAt: turnsOf(quiet) };
+});
+
+/** Calls of a burst where no cap is stated. */
+const BURST = 64;
+
+const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
+
+/** `length` of every `every` calls are the noisy organization's: twice the cap, in a row. */
+export const noisyCalls = oncePerView((view: TargetView): { length: number; every: number } => {
+  const cap = capOf(view);
+  const length = cap === undefined ? BURST : Math.max(4, 2 * cap);
+  return { length, every: 4 * length };
+});
+
+/** Whether call `i` belongs to a burst. */
+export const burstOf = (view: TargetView, i: number): boolean => {
+  const { length, every } = noisyCalls(view);
+  return i % every < length;
+};
+
+/** From this many calls a second a burst arrives within two thirds of a stream's length. */
+const outrunsPerS = (view: TargetView): number | null => {
+  const { service_ms: serviceMs } = view.limits;
+  return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
+};
+
+/** What bursts at this rate have to meet: the organization's own cap, where it is stated and nothing else comes first. */
+export const burstReach = (view: TargetView, ratePerS: number): Reach => {
+  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: ORGANIZATION, reason }] });
+  const cap = capOf(view);
+  const outruns = outrunsPerS(view);
+  if (cap === undefined || outruns === null) {
+    return beyond(
+      "`limits.org_in_flight` and `limits.service_ms` are not stated, so nobody knows when a burst is enough",
+    );
+  }
+  // The cap is full after half a burst; by then none of its streams may have ended.
+  if (ratePerS < 0.6 * outruns) {
+    return beyond(`a burst has to come at ${outruns.toFixed(0)} calls/s, and ${ratePerS.toFixed(0)} are permitted`);
+  }
+  const { all } = inFlightCaps(view);
+  const { burst } = view.limits;
+  const isSure = all !== undefined && all > cap && burst !== undefined && burst > cap;
+  return isSure
+    ? { all: ["200", ORGANIZATION], oneOf: [], beyond: [] }
+    : { all: ["200"], oneOf: [ORGANIZATION, GLOBAL, KEY], beyond: [] };
+};
+
+export const noisyNeighbour = storyOf({
+  name: "noisy-neighbour",
+  purpose: "one organization runs into its own cap while the others stay unharmed",
+  missing: (view) =>
+    castOf(view).quiet.length > 0
+      ? []
+      : ["callers of two organizations: two tenants, or the roles `publishable` and `publishable_other_org`"],
+  needsCapacity: "chat",
+  profile: (view, { ratePerS, durationS = 12 } = {}) => {
+    const outruns = outrunsPerS(view);
+    const fits = streamsPerS(view);
+    if (ratePerS !== undefined) return constant(ratePerS, durationS);
+    if (outruns === null) return fits === null ? null : constant(3 * fits, durationS);
+    return constant(Math.max(40, Math.min(400, outruns)), durationS);
+  },
+  reaches: (view, wish) => {
+    const profile = noisyNeighbour.profile(view, wish);
+    return burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
+  },
+  plan: (_seed, i, view) => {
+    const { noisy, quietAt } = castOf(view);
+    if (noisy === undefined) return [];
+    if (burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
+    // The quiet ones read, so that the deployment as a whole has room.
+    return [callAs(view, i, quietAt(i), { route: i % 8 === 0 ? "poi.enrich" : "design.styles" })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]),
+  noisy: (view) => {
+    const { noisy } = castOf(view);
+    return noisy === undefined ? [] : [noisy.org];
+  },
+});
+
+/** One noisy, and enough quiet ones that none of them comes near its own cap. */
+const CALLERS_WITH_NOISE = 4;
+
+/** `null` where all take turns. */
+const noisyStreamer = oncePerView((view: TargetView): Caller | null => {
+  const { noisy, quiet } = castOf(view);
+  return noisy === undefined || quiet.length < CALLERS_WITH_NOISE - 1 ? null : noisy;
+});
+
+const QUIET_IN_BURST = 5;
+/** Calls in flight that fill a cap which is not stated. */
+const CAP = 32;
+const LOW = 0.7;
+
+/** A burst is `length` of every `every` calls: long enough to fill the noisy organization's cap twice and a half. */
+const burstsOf = oncePerView((view: TargetView): { length: number; every: number } => {
+  const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
+  const length = Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1));
+  return { length, every: 4 * length };
+});
+
+const isNoisy = (view: TargetView, i: number): boolean => {
+  const { length, every } = burstsOf(view);
+  return i % every < length && i % QUIET_IN_BURST !== 0;
+};
+
+export const chatBesideNoisy = storyOf({
+  name: "chat-beside-noisy",
+  purpose: "streams from many organizations evenly, while one of them opens more than it may hold",
+  missing: callersMissing,
+  needsCapacity: "chat",
+  profile: (view, { ratePerS, durationS = 10 } = {}) => {
+    const fits = streamsPerS(view);
+    if (ratePerS === undefined && fits === null) return null;
+    return constant(ratePerS ?? LOW * (fits as number), durationS);
+  },
+  plan: (_seed, i, view) => {
+    const noisy = isNoisy(view, i) ? noisyStreamer(view) : null;
+    const at = noisyStreamer(view) === null ? streamers(view).at : castOf(view).quietAt;
+    return [callAs(view, i, noisy ?? at(i), { route: "chat.control" })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
+  noisy: (view) => {
+    const noisy = noisyStreamer(view);
+    return noisy === null ? [] : [noisy.org];
+  },
+});

@@ -1,0 +1,107 @@
+/** Stories of the cheapest calls there are, which hold no slot for long: catalog reads, exchanges, and a key's rate. */
+import {
+  type Caller,
+  callAs,
+  callersMissing,
+  minting,
+  mintingMissing,
+  runtimeCallers,
+  sessionsOf,
+} from "../callers/callers.ts";
+import { KEY } from "../callers/overload.ts";
+import { readsPerS, withinMax } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { inTurn, turnsOf } from "../callers/tenants.ts";
+import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
+import { exchangeStep } from "../step.ts";
+import { type ProfileWish, type Reach, type Story, storyOf } from "../story.ts";
+
+/** A share of what the keys of these callers may ask for together, and no more than `mostPerS`. */
+const profileOf =
+  (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number): Story["profile"] =>
+  (view, { ratePerS, durationS = 10 } = {}) => {
+    const allowed = readsPerS(view, callersOf(view));
+    if (ratePerS === undefined && allowed === null) return null;
+    return constant(ratePerS ?? Math.min(mostPerS, share * (allowed as number)), durationS);
+  };
+
+export const CATALOGS = ["design.styles", "design.samples", "design.themes"] as const;
+
+const readers = oncePerView((view: TargetView) => turnsOf(runtimeCallers(view)));
+
+/** By many organizations in turn: what the front of the API costs by itself. */
+export const catalogReads = storyOf({
+  name: "catalog-reads",
+  purpose: "catalog reads: the cost of deciding, with next to no work behind it",
+  missing: callersMissing,
+  needsCapacity: "reads",
+  profile: profileOf(runtimeCallers, 0.7, 200),
+  plan: (_seed, i, view) => {
+    const route = inTurn(CATALOGS, Math.floor(i / runtimeCallers(view).length) + i);
+    return [callAs(view, i, readers(view)(i), { route })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), CATALOGS),
+});
+
+const minters = oncePerView((view: TargetView) => turnsOf(minting(view)));
+
+/** Everyone reloads the page at once: nothing but exchanges, none of them charged (items 64-89). */
+export const sessionStorm = storyOf({
+  name: "session-storm",
+  purpose: "exchanges by many organizations at once, as after an outage of the page",
+  missing: mintingMissing,
+  needsCapacity: "reads",
+  profile: profileOf(minting, 0.8, 300),
+  plan: (_seed, i, view) => [exchangeStep(view, i, minters(view)(i).name, i % 2 === 0 ? "chat" : "editor")],
+});
+
+const KEYS = 2;
+
+const asked = oncePerView((view: TargetView): Caller[] => runtimeCallers(view).slice(0, KEYS));
+
+/** A key's rate: stated, or what the ramp of reads met. */
+const rateOf = (view: TargetView): number | null => {
+  const found = view.capacity?.reads;
+  if (view.limits.rate_per_s !== undefined) return view.limits.rate_per_s;
+  return found?.by === KEY ? found.perS / Math.max(1, runtimeCallers(view).length) : null;
+};
+
+const burstOf = (view: TargetView, rate: number): number => view.limits.burst ?? 2 * rate;
+
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: KEY, reason }] });
+  const rate = rateOf(view);
+  const profile = rateLimitEdge.profile(view, wish);
+  if (rate === null || profile === null) return beyond("no key met a limit, and `limits.rate_per_s` is not stated");
+  const perKey = profileCalls(profile) / asked(view).length;
+  const allowed = burstOf(view, rate) + rate * profileDurationS(profile);
+  if (perKey > 1.05 * allowed) return { all: ["200", KEY], oneOf: [], beyond: [] };
+  return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
+};
+
+/**
+ * Two keys (or the one there is) asked at twice their rate, with cheap calls, so that `rate_limited` is met and no in-flight
+ * cap is: within any window no more may pass than burst plus rate, and no less than that is owed (items 214, 230).
+ */
+export const rateLimitEdge = storyOf({
+  name: "rate-limit-edge",
+  purpose: "keys at twice their rate: the bucket neither leaks nor grows at a window's edge",
+  missing: callersMissing,
+  needsCapacity: "reads",
+  // Long enough for the burst to be gone in the first third.
+  profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
+    const rate = rateOf(view);
+    if (rate === null) {
+      const wanted = ratePerS ?? view.capacity?.reads?.perS;
+      return wanted === undefined ? null : constant(wanted, durationS ?? 6);
+    }
+    const keys = asked(view).length;
+    const offered = withinMax(ratePerS ?? 2 * keys * rate, maxPerS);
+    const excess = offered / keys - rate;
+    const gone = excess <= 0 ? 0 : burstOf(view, rate) / excess;
+    return constant(offered, durationS ?? Math.max(6, Math.ceil(3 * Math.min(gone, 20))));
+  },
+  reaches: reachOf,
+  plan: (_seed, i, view) => [callAs(view, i, inTurn(asked(view), i), { route: "design.themes" })],
+  sessions: (view) => sessionsOf(asked(view), ["design.themes"]),
+});

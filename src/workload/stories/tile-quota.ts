@@ -1,0 +1,167 @@
+/**
+ * Many maps opened at once by organizations whose allowance ends in the middle of it: exactly as many mints may pass as
+ * the allowance has left, whatever the concurrency (items 79, 185, 204-207). Meanwhile one noisy organization opens its
+ * own streams by the dozen and meets its own cap (item 211), while the others mint on.
+ */
+import { type Caller, callAs, callersWith, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { ORGANIZATION } from "../callers/overload.ts";
+import { capacityPerS, withinMax } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { chooserOf, type Weighted } from "../callers/tenants.ts";
+import { constant, profileCalls, profilePeakPerS } from "../load-profiles.ts";
+import { saltOf, uniform } from "../random.ts";
+import { exchangeStep, type Step } from "../step.ts";
+import { type ProfileWish, type Reach, storyOf } from "../story.ts";
+import { costsOfPlan } from "../story-costs.ts";
+import { burstOf, burstReach, noisyCalls } from "./noisy.ts";
+
+// Whose allowance may be used up: small, known, permitted, and within the budget of the target file.
+
+/** More mints than this cannot be made in a stage, so such organizations would prove nothing. */
+const REACHABLE = 600;
+const OF_A_TIER = 4;
+
+const EXPENDABLE = ["publishable_expendable", "publishable_expendable_paid"] as const;
+
+/**
+ * Map loads that an organization has left: up to its allowance on Free, up to five times on a paid plan (items 185, 206).
+ * Where nobody could read what is used, this is the most that it can be.
+ */
+export const leftAtMost = ({ tier, allowance, used }: Caller): number =>
+  (tier === "Free" ? 1 : 5) * (allowance ?? 0) - (used ?? 0);
+
+const candidates = (view: TargetView): Caller[] => {
+  const tenants = callersWith(view, "publishable").filter(({ name }) => name.startsWith("tenant:"));
+  const expendable = EXPENDABLE.flatMap((role) => roleCaller(view, role, "publishable") ?? []);
+  const orgs = new Set(tenants.map(({ org }) => org));
+  return [...tenants, ...expendable.filter(({ org }) => !orgs.has(org))];
+};
+
+/** Alternately of Free and paid plans, the smallest first, as many as the budget has room for. */
+const quotaMinters = oncePerView((view: TargetView): Caller[] => {
+  if (!view.permits.quotaBurn) return [];
+  const within = candidates(view).filter((caller) => {
+    const isKnown = caller.allowance !== undefined && (caller.tier === "Free" || caller.tier === "Pro");
+    return isKnown && leftAtMost(caller) > 0 && leftAtMost(caller) <= REACHABLE;
+  });
+  const of = (tier: "Free" | "Pro"): Caller[] =>
+    within.filter((caller) => caller.tier === tier).sort((a, b) => leftAtMost(a) - leftAtMost(b));
+  const [free, paid] = [of("Free"), of("Pro")];
+  const chosen: Caller[] = [];
+  let spends = 0;
+  for (let at = 0; at < OF_A_TIER; at++) {
+    for (const caller of [free[at], paid[at]]) {
+      if (caller === undefined || spends + leftAtMost(caller) > (view.budget?.mapLoads ?? Number.POSITIVE_INFINITY))
+        continue;
+      chosen.push(caller);
+      spends += leftAtMost(caller);
+    }
+  }
+  return chosen;
+});
+
+const quotaMintersMissing = (view: TargetView): string[] => {
+  if (!view.permits.quotaBurn)
+    return ["`permits.quota_burn`: true, because tenants or roles have their allowance used up"];
+  if (quotaMinters(view).length > 0) return [];
+  const budget = view.budget?.mapLoads;
+  const bought = budget === undefined ? "" : ` and fits \`budget.map_loads\` (${budget})`;
+  return [
+    `a tenant with a publishable key, its \`tier\` and a \`limit\` of which at most ${REACHABLE} map loads are left${bought}, ` +
+      "or the role `publishable_expendable` or `publishable_expendable_paid` with its `limit`",
+  ];
+};
+
+const WHO = saltOf("tile-quota-stampede who");
+/** Without a noisy one there is nothing to outrun. */
+const CALM_PER_S = 50;
+/** Half as many mints again as there are loads left, so that every line is crossed. */
+const CROSSES = 1.5;
+
+type Cast = { noisy: Caller | undefined; choose: (u: number) => Caller };
+
+const castOf = oncePerView((view: TargetView): Cast => {
+  const minters = quotaMinters(view);
+  const orgs = new Set(minters.map(({ org }) => org));
+  // Weighed by what is left, so that all of them cross their line at about the same moment.
+  const choices: Weighted<Caller>[] = minters.map((item) => ({ item, weight: leftAtMost(item) }));
+  return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose: chooserOf(choices) };
+});
+
+/** Each call is a mint, unless the noisy organization has its burst. */
+const plan = (seed: number, i: number, view: TargetView): Step[] => {
+  const { noisy, choose } = castOf(view);
+  if (noisy !== undefined && burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
+  if (quotaMinters(view).length === 0) return [];
+  return [exchangeStep(view, i, choose(uniform(seed, i, WHO)).name, "tile")];
+};
+
+/** Part of the calls that are mints. */
+const mintShare = (view: TargetView): number => {
+  const { every, length } = noisyCalls(view);
+  return castOf(view).noisy === undefined ? 1 : (every - length) / every;
+};
+
+const leftOfAll = (view: TargetView): number => quotaMinters(view).reduce((sum, caller) => sum + leftAtMost(caller), 0);
+
+const LINES = { Free: "429 map_load_quota_exceeded", Pro: "429 map_load_hard_stop" } as const;
+
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const profile = tileQuotaStampede.profile(view, wish);
+  const minters = quotaMinters(view);
+  const calls = profile === null ? 0 : profileCalls(profile);
+  const isCrossed = calls * mintShare(view) >= 1.2 * leftOfAll(view);
+  const all: string[] = [];
+  const beyond: { outcome: string; reason: string }[] = [];
+  // Where nobody could read what is used, nothing may be left to admit; the line itself is crossed all the same.
+  if (minters.some(({ used }) => used !== undefined)) all.push("200");
+  for (const tier of ["Free", "Pro"] as const) {
+    const outcome = LINES[tier];
+    if (!minters.some((caller) => caller.tier === tier)) {
+      const role = tier === "Free" ? "publishable_expendable" : "publishable_expendable_paid";
+      beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
+    } else if (isCrossed) all.push(outcome);
+    else beyond.push({ outcome, reason: `${calls.toFixed(0)} calls do not use up what may be left` });
+  }
+  if (castOf(view).noisy === undefined) {
+    const reason = "no tenant with a server key, and no role `server`, of an organization that mints nothing";
+    return { all, oneOf: [], beyond: [...beyond, { outcome: ORGANIZATION, reason }] };
+  }
+  const noisy = burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
+  return {
+    all: [...new Set([...all, ...noisy.all])],
+    oneOf: noisy.oneOf,
+    beyond: [...beyond, ...noisy.beyond],
+  };
+};
+
+export const tileQuotaStampede = storyOf({
+  name: "tile-quota-stampede",
+  purpose: "concurrent tile mints across the allowance of Free and paid organizations, beside a noisy one",
+  missing: quotaMintersMissing,
+  profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
+    const { noisy } = castOf(view);
+    const capacity = capacityPerS(view.limits);
+    // Fast enough for the noisy one to outrun its own streams.
+    const fast = capacity === null ? 100 : Math.min(400, Math.max(100, Math.round(1.5 * capacity)));
+    const rate = withinMax(ratePerS ?? (noisy === undefined ? CALM_PER_S : fast), maxPerS);
+    const { rate_per_s: perKey = Number.POSITIVE_INFINITY } = view.limits;
+    const mintsPerS = Math.min(rate * mintShare(view), perKey * quotaMinters(view).length);
+    return constant(rate, durationS ?? Math.max(4, Math.ceil((CROSSES * leftOfAll(view)) / Math.max(1e-3, mintsPerS))));
+  },
+  reaches: reachOf,
+  // A mint past the line is refused and not charged (item 222).
+  costs: (view, calls) => {
+    const costs = costsOfPlan(plan, tileQuotaStampede.sessions(view).length, view, calls);
+    return { ...costs, map_loads: Math.min(costs.map_loads, leftOfAll(view)) };
+  },
+  plan,
+  sessions: (view) => {
+    const { noisy } = castOf(view);
+    return noisy === undefined ? [] : sessionsOf([noisy], ["chat.control"]);
+  },
+  noisy: (view) => {
+    const { noisy } = castOf(view);
+    return noisy === undefined ? [] : [noisy.org];
+  },
+});
