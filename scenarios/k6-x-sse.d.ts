@@ -76,6 +76,8 @@ declare module "k6/x/sse" {
     http2: number;
     /** Why nothing leaves any more, as a sentence. */
     stopped: string | null;
+    /** The same for programs. */
+    stopped_by: "spent" | "errors" | "asked" | "failed" | null;
   }
 
   /**

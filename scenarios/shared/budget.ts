@@ -42,6 +42,7 @@ export const spentSoFar = (): PrintedSpent | null => {
     http1,
     http2,
     stopped,
+    stopped_by: by,
     requests,
     map_loads,
     analyses,
@@ -55,6 +56,6 @@ export const spentSoFar = (): PrintedSpent | null => {
     most,
     http1,
     http2,
-    stopped,
+    stopped: stopped === null ? null : { by: by ?? "failed", reason: stopped },
   };
 };

@@ -48,7 +48,9 @@ export const summaryText = (
       ? []
       : [
           `  spent: ${spent.spent.requests} requests, ${spent.spent.map_loads} map loads, ${spent.spent.analyses} analyses, ${spent.spent.stream_seconds.toFixed(1)} stream seconds`,
-          ...(spent.stopped === null ? [] : [`  stopped: ${spent.stopped}; ${spent.unsent} calls were not sent`]),
+          ...(spent.stopped === null
+            ? []
+            : [`  stopped: ${spent.stopped.reason}; ${spent.unsent} calls were not sent`]),
         ]),
     ...(crossed.length === 0 ? [] : ["  thresholds crossed", ...crossed]),
     `  verdict by thresholds: ${passes ? "pass" : crossed.length > 0 ? "fail" : "stopped early"}`,

@@ -139,18 +139,20 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     let leavesUs = askedUs;
     let taken = asked;
     while (taken === null) {
-      if (budget.stopped !== null) throw new NotSentError(budget.stopped);
+      if (budget.stopped !== null) throw new NotSentError(budget.stopped.reason);
       await budget.settled();
       leavesUs = clock.nowUs();
       taken = budget.take(leavesUs, charging);
     }
-    const { waitUs } = taken;
-    const heldUs = leavesUs - askedUs + waitUs;
-    if (waitUs > 0) await new Promise((resolve) => setTimeout(resolve, waitUs / 1000));
+    let heldUs = leavesUs - askedUs;
+    for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs())) {
+      heldUs += waitUs;
+      await new Promise((resolve) => setTimeout(resolve, waitUs / 1000));
+    }
     if (taken.mayLeave()) return { taken, heldUs };
     const nowUs = clock.nowUs();
     taken.settle(nowUs, { outcome: "indeterminate", sent: false, sentUs: nowUs, doneUs: nowUs });
-    throw new NotSentError(budget.stopped ?? "nothing more may be sent");
+    throw new NotSentError(budget.stopped?.reason ?? "nothing more may be sent");
   };
 
   const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {

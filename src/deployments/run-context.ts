@@ -98,4 +98,4 @@ export type RunContext = {
 
 /** Why nothing more may be sent to any deployment of the run: budget or stop condition; `null` while it may. */
 export const stoppedBy = ({ deployments }: Pick<RunContext, "deployments">): string | null =>
-  deployments.map(({ budget }) => budget.stopped).find((reason) => reason !== null) ?? null;
+  deployments.map(({ budget }) => budget.stopped).find((stopped) => stopped !== null)?.reason ?? null;

@@ -33,7 +33,7 @@ describe("stop_when beside a fault", () => {
     for (const call of calls("503", fromMs)) watch.call(call);
     expect(watch.signal.aborted).toBe(ends);
     expect(budget.stopped !== null).toBe(ends);
-    if (ends) expect(budget.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
+    if (ends) expect(budget.stopped?.reason).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
   });
 
   test.each([
@@ -65,7 +65,7 @@ describe("stop_when beside a fault", () => {
         own.take(sent_us)?.settle(done_us, { outcome, sent: true, sentUs: sent_us, doneUs: done_us });
       }
       watch.budget.absorb(own.spent(), null);
-      return own.stopped;
+      return own.stopped?.reason ?? null;
     };
     expect(play("503")).toBeNull();
     expect(play("500")).toContain("stop_when");

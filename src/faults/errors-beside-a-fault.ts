@@ -39,9 +39,9 @@ export const watchBesideFault = (
     call: (line) => {
       const { sent_us: sentUs, done_us: doneUs, outcome } = line;
       const isDuring = doneUs >= fromUs && sentUs <= untilUs;
-      const reason = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
-      if (reason === null || tooMany.signal.aborted) return;
-      budget.absorb(NOTHING_SPENT, reason);
+      const stopped = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
+      if (stopped === null || tooMany.signal.aborted) return;
+      budget.absorb(NOTHING_SPENT, stopped);
       tooMany.abort();
     },
     fault: ({ phase, at_us: atUs }) => {

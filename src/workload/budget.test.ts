@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { StreamEnding } from "../contract/streams.ts";
-import { type Became, type Budget, type Charging, guardBudget, type Taken } from "./budget.ts";
+import { type Became, type Budget, type Charging, guardBudget, type Stopped, type Taken } from "./budget.ts";
 
 const OK: Omit<Became, "sentUs" | "doneUs"> = { outcome: "200", sent: true };
 const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
@@ -14,7 +14,7 @@ type Step = { at: number; times?: number } & (
   | { take: Charging; gives?: "leave" | "wait" | "stop"; leavesAt?: number; then?: Settled }
   | ({ settle: number } & Settled)
 );
-type Case = { name: string; budget: Budget; stated?: Budget; steps: Step[]; spent: object; stopped: string | null };
+type Case = { name: string; budget: Budget; stated?: Budget; steps: Step[]; spent: object; stopped: Stopped | null };
 
 /** src/native/sse/budget_cases_test.go plays the same. */
 const CASES = JSON.parse(readFileSync(new URL("budget-cases.json", import.meta.url), "utf8")) as Case[];
@@ -41,7 +41,7 @@ describe("a budget, in every language", () => {
       }
     }
     expect(guard.spent()).toMatchObject(spent);
-    expect(guard.stopped).toBe(stopped);
+    expect(guard.stopped).toEqual(stopped);
   });
 });
 
@@ -62,7 +62,7 @@ describe("a budget", () => {
     third?.settle(...at(7));
     expect(budget.spent().map_loads).toBe(2);
     expect(budget.take(8, { charge: "map_loads" })).toBeNull();
-    expect(budget.stopped).toBe("budget.map_loads of the target file (2) is spent");
+    expect(budget.stopped?.reason).toBe("budget.map_loads of the target file (2) is spent");
   });
 
   test("what a budget had room for may leave after it is spent; errors keep back what has not left", () => {
@@ -101,7 +101,7 @@ describe("a budget", () => {
     budget.take(1);
     expect(budget.take(2)).toBeNull();
     await woken;
-    expect(budget.stopped).toContain("budget.requests");
+    expect(budget.stopped?.reason).toContain("budget.requests");
   });
 
   test.each([1, 5, 20, 200, 2_000])(
@@ -125,6 +125,32 @@ describe("a budget", () => {
     },
   );
 
+  test.each([1, 5, 20, 200])("a process that stands still lets no burst of what waited leave: %i per second", (max) => {
+    const budget = guardBudget({ maxPerS: max });
+    // Nothing runs between the two; after that every wait ends up to 20 ms late.
+    const [stillUs, onUs] = [2e6, 4.7e6];
+    const wokenUs = (us: number): number => (us > stillUs && us < onUs ? onUs : us + ((us * 7) % 20_000));
+    const leaves: number[] = [];
+    const due: { atUs: number; taken: Taken | null }[] = [];
+    for (let i = 0; i < 10 * max; i++) due.push({ atUs: wokenUs((i * 1e6) / (1.2 * max)), taken: null });
+    for (let one = due.shift(); one !== undefined; one = due.shift()) {
+      const { atUs } = one;
+      const taken = one.taken ?? (budget.take(atUs) as Taken);
+      const waitUs = one.taken === null ? taken.waitUs : taken.waitAgainUs(atUs);
+      if (waitUs === 0) leaves.push(atUs);
+      else due.push({ atUs: wokenUs(atUs + waitUs), taken });
+      due.sort((a, b) => a.atUs - b.atUs);
+    }
+    expect(leaves).toHaveLength(10 * max);
+    let from = 0;
+    for (const [to, atUs] of leaves.entries()) {
+      while (atUs - (leaves[from] as number) >= 1e6) from += 1;
+      expect(to - from + 1).toBeLessThanOrEqual(Math.max(1, 1.05 * max));
+    }
+    const seconds = ((leaves.at(-1) as number) - (leaves[0] as number) - (onUs - stillUs)) / 1e6;
+    expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
+  });
+
   test("hands out what is left, and takes in what another process spent of it", () => {
     const budget = guardBudget({ requests: 10, maxPerS: 5 });
     budget.take(0);
@@ -132,7 +158,7 @@ describe("a budget", () => {
     budget.absorb({ requests: 4, map_loads: 1, analyses: 0, stream_seconds: 0.5 }, null);
     expect(budget.left().requests).toBe(5);
     expect(budget.spent()).toEqual({ requests: 5, map_loads: 1, analyses: 0, stream_seconds: 0.5 });
-    budget.absorb({ requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 }, "the reason");
-    expect(budget.stopped).toBe("the reason");
+    budget.absorb({ requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 }, { by: "asked", reason: "the reason" });
+    expect(budget.stopped?.reason).toBe("the reason");
   });
 });

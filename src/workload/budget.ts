@@ -42,6 +42,8 @@ export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly st
 export type Taken = {
   /** Microseconds to wait before the call leaves, for the rate. */
   readonly waitUs: number;
+  /** To be asked after the wait: how much longer, where the process woke so late that the turn is lost; 0 when it may leave. */
+  waitAgainUs(nowUs: number): number;
   /** Whether it may still leave after the wait: a budget that later calls found spent includes this one, errors end it. */
   mayLeave(): boolean;
   /** To be called once, when it is known what became of the call. */
@@ -59,6 +61,13 @@ export type Became = {
   readonly ending?: StreamEnding;
 };
 
+/** Why nothing is sent any more: a code for programs, a sentence for people. */
+export type Stopped = {
+  /** `spent`: a budget, or a process's share of one. `asked`: from outside. `failed`: the process could not go on. */
+  readonly by: "spent" | "errors" | "asked" | "failed";
+  readonly reason: string;
+};
+
 export type BudgetGuard = {
   /**
    * `null`: it must not be sent; `stopped` says why. Where `stopped` is `null` as well, all that is left is reserved by calls
@@ -68,19 +77,20 @@ export type BudgetGuard = {
   /** Resolves when it is known of one more call what became of it, or nothing is sent any more. */
   settled(): Promise<void>;
   /** Adds what another process spent of the same budget. */
-  absorb(spent: Spent, stopped: string | null): void;
+  absorb(spent: Spent, stopped: Stopped | null): void;
   spent(): Spent;
   /** What is left of the budget. */
   left(): Budget;
   /** The whole of what was stated, of which this may be a share or a rest. */
   readonly stated: Budget;
-  /** Why nothing is sent any more, as a sentence. */
-  readonly stopped: string | null;
+  readonly stopped: Stopped | null;
 };
 
 /** The rate that calls leave at lies below the permitted one: a network bunches them on their way. */
 const RATE_SHARE = 0.95;
 const BURST_SHARE = 0.05;
+/** A call that wakes later than this has lost its turn. A second holds 0.95 × 1.05 + 0.05 of the rate at most, which is below 1.05. */
+const LATE_US = 50_000;
 /** The stop condition looks at the calls that ended in the last second, and at no fewer than these. */
 const WINDOW_US = 1_000_000;
 const WINDOW_CALLS = 10;
@@ -99,11 +109,11 @@ const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number)
   };
 };
 
-/** Share of errors among the newest calls, as far as they are enough to speak of: a sentence where it is above the limit. */
+/** Share of errors among the newest calls, as far as they are enough to speak of, where it is above the limit. */
 export const createErrorWatch = (limit: number | undefined) => {
   const ended: { atUs: number; isError: boolean }[] = [];
   let errors = 0;
-  return (nowUs: number, wrong: boolean): string | null => {
+  return (nowUs: number, wrong: boolean): Stopped | null => {
     if (limit === undefined) return null;
     ended.push({ atUs: nowUs, isError: wrong });
     if (wrong) errors += 1;
@@ -111,20 +121,14 @@ export const createErrorWatch = (limit: number | undefined) => {
       if (ended.shift()?.isError === true) errors -= 1;
     }
     if (ended.length < WINDOW_CALLS || errors <= limit * ended.length) return null;
-    return `stop_when.error_rate of the target file (${limit}) is exceeded: ${errors} of the newest ${ended.length} calls were errors`;
+    const reason = `stop_when.error_rate of the target file (${limit}) is exceeded: ${errors} of the newest ${ended.length} calls were errors`;
+    return { by: "errors", reason };
   };
 };
 
 const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
 
 type Unit = (typeof UNITS)[number];
-
-/** The sentence of a budget that is spent: it names what the target file states, whoever had which share of it. */
-const spentSentence = (unit: Unit, stated: Budget): string =>
-  `budget.${unit} of the target file (${stated[unit]}) is spent`;
-
-/** Whether a budget stopped because a budget is spent, and not because of errors or from outside. */
-const isOfBudget = (stopped: string): boolean => stopped.startsWith("budget.");
 
 /** `stated`: the whole budget as the target file has it, for the sentence. */
 export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuard => {
@@ -134,7 +138,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
   /** When each open stream began, and all of them added up, so that seconds that run are counted too. */
   let openStreams = 0;
   let beganSumUs = 0;
-  let stopped: string | null = null;
+  let stopped: Stopped | null = null;
   /** Charges of calls in flight; they are among `spent` until the answer says that nothing was charged. */
   const reserved = { map_loads: 0, analyses: 0 };
   let waiting: (() => void)[] = [];
@@ -164,7 +168,8 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       if (unit !== null) {
         // Calls in flight may turn out to be charged for nothing.
         if (unit === charge && spent[charge] - reserved[charge] < (budget[charge] ?? 0)) return null;
-        stopped = spentSentence(unit, stated);
+        // Names what the target file states, whoever had which share of it.
+        stopped = { by: "spent", reason: `budget.${unit} of the target file (${stated[unit]}) is spent` };
         wake();
         return null;
       }
@@ -176,6 +181,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       }
       const waitUs = spacing(nowUs);
       const beganUs = nowUs + waitUs;
+      let turnUs = beganUs;
       if (stream === true) {
         openStreams += 1;
         beganSumUs += beganUs;
@@ -183,7 +189,12 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       let settled = false;
       return {
         waitUs,
-        mayLeave: () => stopped === null || isOfBudget(stopped),
+        waitAgainUs: (atUs) => {
+          if (atUs - turnUs <= LATE_US) return 0;
+          turnUs = atUs + spacing(atUs);
+          return turnUs - atUs;
+        },
+        mayLeave: () => !endsAll(stopped),
         settle: (atUs, { outcome, sent, sentUs, doneUs, ending = {} }) => {
           if (settled) return;
           settled = true;
@@ -238,7 +249,7 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
 };
 
 /** Whether a process that stopped for this reason ends the load of the others: a share that is spent does not. */
-export const endsAll = (stopped: string | null): boolean => stopped !== null && !isOfBudget(stopped);
+export const endsAll = (stopped: Stopped | null): boolean => stopped !== null && stopped.by !== "spent";
 
 /** What a target file bounds. */
 export type StatedBounds = {

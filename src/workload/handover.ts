@@ -4,7 +4,7 @@
  */
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Arrivals } from "./arrivals.ts";
-import type { Budget, Spent } from "./budget.ts";
+import type { Budget, Spent, Stopped } from "./budget.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import type { Profile } from "./load-profiles.ts";
 import type { Places } from "./request.ts";
@@ -109,8 +109,7 @@ export type PrintedSpent = {
   /** Answers by the version of HTTP that they came by. */
   http1: number;
   http2: number;
-  /** Why nothing was sent any more, as a sentence. */
-  stopped: string | null;
+  stopped: Stopped | null;
 };
 
 /** In place of a secret where a scenario is only archived and sends nothing. */

@@ -48,7 +48,14 @@ const run = async (name: string, stated: Budget = {}, more: More = {}) => {
   });
   const byOutcome: Record<string, number> = {};
   for (const { outcome } of lines) byOutcome[outcome] = (byOutcome[outcome] ?? 0) + 1;
-  return { ...result, lines, byOutcome, calls: lines.length, spent: budget.spent(), stopped: budget.stopped };
+  return {
+    ...result,
+    lines,
+    byOutcome,
+    calls: lines.length,
+    spent: budget.spent(),
+    stopped: budget.stopped?.reason ?? null,
+  };
 };
 
 describe("the autocannon driver", () => {

@@ -270,7 +270,7 @@ export const driveAutocannon =
         signal.removeEventListener("abort", finish);
         for (const one of connections) lose(one);
       }
-      if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped}`);
+      if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped.reason}`);
       if (answered === 0) doubt("autocannon got no answer at all");
       const halved = `autocannon counts whole seconds and may send twice as many in a second between them, so it was asked for half of the ${mostPerS} calls/s that are permitted`;
       return {

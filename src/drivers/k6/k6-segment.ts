@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
-import { type Budget, budgetShare, NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
+import { type Budget, budgetShare, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
@@ -75,7 +75,7 @@ export type K6Played = {
   dropped: number | null;
   /** Calls that were not sent, because the budget was spent or its stop condition met; they have no line. */
   unsent: number;
-  stopped: string | null;
+  stopped: Stopped | null;
   protocols: Protocol[];
   warnings: string[];
 };

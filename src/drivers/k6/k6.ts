@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { redact } from "../../supervision/redaction.ts";
 import { countArrivals } from "../../workload/arrivals.ts";
-import { endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
+import { endsAll, NOTHING_SPENT, type Stopped } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
@@ -21,7 +21,7 @@ const reasonOf = (error: unknown): string => redact(error instanceof Error ? err
 
 const NOTHING_PLAYED = { iterations: null, dropped: null, unsent: 0, protocols: [], warnings: [] };
 
-const unplayed = (reason: string, stopped: string | null): K6Played => ({
+const unplayed = (reason: string, stopped: Stopped | null): K6Played => ({
   ...NOTHING_PLAYED,
   problems: [{ verdict: "inconclusive", reason }],
   stopped,

@@ -10,6 +10,7 @@ import { transportCode } from "../../contract/transport-codes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
+import type { Stopped } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
 import { exchangeStep, type Step } from "../../workload/step.ts";
@@ -174,10 +175,9 @@ export const createReader = (
   return { seen, take };
 };
 
-/** What the extension says after SIGUSR1 (src/native/sse/budget.go), which is an end that was asked for. */
-const ASKED = "the runner asked to stop";
-
-export const stoppedBy = ({ end }: Seen): string | null => (end?.stopped === ASKED ? null : (end?.stopped ?? null));
+/** An end that the runner asked for stops nothing early. */
+export const stoppedBy = ({ end }: Seen): Stopped | null =>
+  end?.stopped?.by === "asked" ? null : (end?.stopped ?? null);
 
 type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
 
@@ -189,7 +189,7 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const stopped = stoppedBy(seen);
   const isEnded = (seen.end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
-  if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);
+  if (stopped !== null) say("inconclusive", `stopped early: ${stopped.reason}`);
   // The script ends the test itself when nothing may leave any more.
   if (isEnded && (exited === null || exit.code === ABORTED)) {
   } else if (exited !== null) problems.push(exited);

@@ -60,5 +60,13 @@ export const playK6 = async (stub: StubApi, story: string, given: Profile, more:
   // Whether this machine was busy meanwhile is said by `late` and decides nothing.
   const late = result.problems.filter(({ reason }) => reason.includes("one call in a hundred"));
   const problems = result.problems.filter((one) => !late.includes(one));
-  return { ...result, problems, late, lines, spent: guard.spent(), keeperStopped: guard.stopped };
+  return {
+    ...result,
+    problems,
+    late,
+    lines,
+    spent: guard.spent(),
+    stopped: result.stopped?.reason ?? null,
+    keeperStopped: guard.stopped?.reason ?? null,
+  };
 };

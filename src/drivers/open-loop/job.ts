@@ -4,7 +4,7 @@
  */
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
-import type { Budget, Spent } from "../../workload/budget.ts";
+import type { Budget, Spent, Stopped } from "../../workload/budget.ts";
 import type { DriveJob, Problem } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
 
@@ -58,6 +58,6 @@ export type FromProcess =
   | ({ type: "host" } & HostNotes)
   | ({ type: "problem" } & Problem)
   /** What it spent so far, by its own count; the last one is exact. */
-  | { type: "spent"; spent: Spent; stopped: string | null }
+  | { type: "spent"; spent: Spent; stopped: Stopped | null }
   | ({ type: "end" } & OpenLoopEnd)
   | { type: "failed"; message: string };

@@ -262,6 +262,6 @@ describe("the open-loop driver", () => {
     const charged = lines.filter(({ meter, outcome }) => meter === "map_loads" && outcome === "200");
     expect(charged).toHaveLength(7);
     expect(spent.map_loads).toBe(7);
-    expect(stopped).toBe("budget.map_loads of the target file (7) is spent");
+    expect(stopped?.reason).toBe("budget.map_loads of the target file (7) is spent");
   });
 });

@@ -10,7 +10,7 @@ import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
-import { NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
+import { NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { Problem } from "../driver.ts";
@@ -22,8 +22,8 @@ export type OpenLoopResult = {
   host: HostNotes | null;
   clockErrorUs: number;
   spent: Spent;
-  /** Why it sent nothing any more before its schedule ended, as a sentence. */
-  stopped: string | null;
+  /** Why it sent nothing any more before its schedule ended. */
+  stopped: Stopped | null;
   problems: Problem[];
 };
 

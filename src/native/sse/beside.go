@@ -163,7 +163,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		defer func() { <-b.room }()
 		come, err := m.budget.waitUntil(b.ctx, int64(intendedUs))
 		if err != nil {
-			m.budget.endFor("the timer that says when calls are due has failed: " + err.Error())
+			m.budget.endFor("failed", "the timer that says when calls are due has failed: " + err.Error())
 		}
 		if !come || err != nil {
 			_ = m.budget.refuse(nil)
@@ -178,7 +178,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		}
 		call := made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
 		if err := m.printer.write(x.line(call, x.printable(), masked(x.text()), x.left())); err != nil {
-			m.budget.endFor("what came of calls cannot be written: " + err.Error())
+			m.budget.endFor("failed", "what came of calls cannot be written: " + err.Error())
 		}
 		m.budget.settled()
 	}()

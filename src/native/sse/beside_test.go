@@ -109,7 +109,7 @@ func TestACallBesideIsNotSentWhereSendingEndsBeforeItsMoment(t *testing.T) {
 	v := newVUOf(t, root)
 	path := printing(v, 5)
 	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, inMs(60_000)))
-	root.budget.endFor("the runner asked to stop")
+	root.budget.endFor("asked", "the runner asked to stop")
 	v.run(`sse.finish(10000, 1000); sse.print("{}"); sse.printed()`)
 	expect(t, "seen", seen.Load(), 0)
 	expect(t, "lines", len(printedIn(t, path)), 1)
@@ -164,7 +164,7 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 		t.Fatal("expected the call to be waited for")
 	case <-time.After(50 * time.Millisecond):
 	}
-	root.budget.endFor("the runner asked to stop")
+	root.budget.endFor("asked", "the runner asked to stop")
 	select {
 	case <-over:
 	case <-time.After(30 * time.Second):

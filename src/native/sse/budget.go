@@ -71,7 +71,7 @@ type budget struct {
 	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
 	ended   chan struct{} // closed when nothing leaves any more
 	once    sync.Once
-	why     string        // to be read when ended is closed
+	by, why string        // for programs and for people, to be read when ended is closed
 	drained chan struct{} // closed and made anew whenever nothing is in flight any more
 	alarm   alarm
 
@@ -136,7 +136,7 @@ func (b *budget) stopOnSignal() {
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-asked
-		b.endFor("the runner asked to stop")
+		b.endFor("asked", "the runner asked to stop")
 	}()
 }
 
@@ -195,7 +195,7 @@ func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Durat
 			if stated, ok := b.bounds.Stated[unit].(float64); ok {
 				limit = stated
 			}
-			b.endFor(fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
+			b.endFor("spent", fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
 		}
 	}
 	if why := b.stopped(); why != "" {
@@ -235,9 +235,9 @@ func (b *budget) mayHold(kind charge) bool {
 }
 
 // endFor ends all sending; the first reason stays.
-func (b *budget) endFor(reason string) {
+func (b *budget) endFor(by, reason string) {
 	b.once.Do(func() {
-		b.why = reason
+		b.by, b.why = by, reason
 		close(b.ended)
 	})
 }
@@ -296,7 +296,7 @@ func (b *budget) came(now time.Time, kind charge, came outcome) {
 	if limit := b.bounds.StopErrorRate; limit != nil && !came.ours {
 		b.recent.add(now, came.isError() && !b.bounds.tolerates(came.name))
 		if errors := b.recent.tooMany(*limit); errors != "" {
-			b.endFor(errors)
+			b.endFor("errors", errors)
 		}
 	}
 }
@@ -346,14 +346,14 @@ func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
 func (b *budget) account() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var stopped any
+	var stopped, by any
 	if why := b.stopped(); why != "" {
-		stopped = why
+		stopped, by = why, b.by
 	}
 	return map[string]any{
 		"requests": b.spent[""], "map_loads": b.spent[chargeMapLoads], "analyses": b.spent[chargeAnalyses],
 		"stream_seconds": b.streamSeconds(time.Now()), "unsent": b.unsent.Load(), "in_flight": b.inFlight, "most_in_flight": b.most,
-		"http1": b.http1.Load(), "http2": b.http2.Load(), "stopped": stopped,
+		"http1": b.http1.Load(), "http2": b.http2.Load(), "stopped": stopped, "stopped_by": by,
 	}
 }
 

@@ -33,7 +33,7 @@ type budgetCase struct {
 		settled
 	}
 	Spent   map[string]float64
-	Stopped any
+	Stopped struct{ By, Reason any }
 }
 
 // src/workload/budget.test.ts plays the same cases.
@@ -120,5 +120,6 @@ func (c *budgetCase) play(t *testing.T) {
 	for unit, want := range c.Spent {
 		expect(t, unit, fmt.Sprint(account[unit]), fmt.Sprint(want))
 	}
-	expect(t, "stopped", account["stopped"], c.Stopped)
+	expect(t, "stopped", account["stopped"], c.Stopped.Reason)
+	expect(t, "stopped by", account["stopped_by"], c.Stopped.By)
 }

@@ -96,10 +96,11 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     const stream = route !== "-" && routeOf(route).stream !== undefined;
     // Most calls to metered routes must be refused: charged beforehand, a budget of none would end the run with the first.
     const taken = runBudget.take(clock.nowUs(), { stream });
-    const reason = runBudget.stopped ?? "nothing more may be sent";
+    const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
     // Nothing is reserved here, so there is nothing to wait for: what ends one call ends every rule that is left.
     if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
-    if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
+    for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs()))
+      await wait(waitUs / 1000, signal);
     return taken;
   };
 
