@@ -1,18 +1,16 @@
 /**
- * What a key may do is what is stored in it AND what the organization's tier admits now (specification 2.3; items 46, 74,
- * 75, 156). Uniting the two sells a feature for nothing; judging by the tier of yesterday keeps selling it after a
- * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: admitted, or refused
- * for a capability.
+ * A call needs a capability that is stored in its key and admitted by the current tier of its organization
+ * (specification 2.3; items 46, 74, 75, 156). A union of the two gives features away; yesterday's tier keeps selling
+ * them after a downgrade. Judges only calls whose facts settle the question.
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
-import { lacksOf } from "./evidence/admitted-by.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { either, lacksOf } from "./evidence/admitted-by.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
 import { isAdmitted, Settling } from "./evidence/moments.ts";
 import { RecordChanges } from "./evidence/record-changes.ts";
-import { either } from "./evidence/walk.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
 const REFUSED_FOR_CAPABILITY = new Set([
@@ -21,7 +19,9 @@ const REFUSED_FOR_CAPABILITY = new Set([
   outcomeOf("tier_capability_not_allowed"),
 ]);
 
-/** Whether stored capability and tier together admit the call; `null` where this judge has no say. */
+/**
+ * Reports whether stored capability and tier together admit the call; `null`: not known, or not this judge's question.
+ */
 const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-" || facts.state !== "valid") return null;
@@ -33,7 +33,7 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
       : surface === "runtime" && (facts.credential === "server" || facts.credential === "session");
   if (!ownKind) return null;
   const { scope, product, tier } = lacksOf(call, facts, ours);
-  // Open in the specification (A7, A14, A15, item 158): only the reference platform is held to its reading.
+  // A7, A14, A15 and item 158 are open in the specification: only the reference platform is held to its reading.
   const open =
     facts.product === "viewer" ||
     facts.tier === null ||

@@ -1,17 +1,15 @@
 /**
- * The allowance is money: each load admitted above it is given away, and a paid organization that is never stopped gets a
- * bill that nobody agreed to (items 79, 204-206, 225, 227, 234; A8). Counted over admitted calls alone, so that calls of
- * which nothing is known can never make it fail, and once more over the store's own ledger.
+ * Each load admitted above the allowance is given away (items 79, 204-206, 225, 227, 234; A8). Counted over admitted
+ * calls alone, so calls of unknown outcome never make it fail, and again over the store's ledger.
  *
- * Other callers can only use an allowance up, so this stays a must beside them: what we alone were admitted is never more
- * than all of it. What was used before the stage is then left out: a load of theirs may have been refunded since. What was
- * used is never assumed to be zero; where it is not known, or others may have changed it, the whole allowance is the bound.
+ * Holds beside other callers too: they can only use the allowance up. The use before the stage is then left out,
+ * because their loads may have been refunded since. Where the earlier use is not known, the whole allowance is the
+ * bound.
  */
 import type { CallLine, LedgerLine } from "../history/line.ts";
 import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
 import { Charges } from "./evidence/charges.ts";
-import { isReference } from "./evidence/is-reference.ts";
-import { skippedWhenShared } from "./evidence/shared-deployment.ts";
+import { isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { Evidence, type Found, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 /** Charges less refunds of map loads, by organization and month. */
@@ -34,7 +32,7 @@ export const admitsAtMostTheAllowance: Invariant = {
   judge(facts) {
     const evidence = new Evidence();
     const { exclusive, tenants } = facts;
-    /** What was certainly used before the stage, from the target or from what refusals said. */
+    /** Loads certainly used before the stage, by the target or by what refusals reported. */
     const usedBefore = new Map<string, number>();
     for (const [org, { used_at_start: used }] of Object.entries(tenants)) {
       if (exclusive && used !== undefined) usedBefore.set(org, used);
@@ -59,7 +57,7 @@ export const admitsAtMostTheAllowance: Invariant = {
     });
     const last = new Map<string, string>();
     const charges = new Charges(facts, true);
-    /** Nobody came to an allowance as far as can be seen: because of what is not known, or because nobody did. */
+    /** No organization is known to have reached its allowance: for lack of facts, or because none did. */
     const unreached = (): Found => {
       const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
       if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
@@ -72,11 +70,11 @@ export const admitsAtMostTheAllowance: Invariant = {
       return unseen("no organization whose use is known came to its allowance");
     };
     const judgeLedger = (): void => {
-      // Other callers' charges are theirs, and may reach back to before the stage.
+      // Charges of other callers are left out; they may reach back to before the stage.
       const lines = (facts.ledger ?? []).filter(({ request_id }) => exclusive || charges.isOfCall(request_id));
       for (const [org, months] of ledgerSums(lines)) {
         const caps = capsOf(facts, org, allowances.use(org).tierMoved);
-        // Over a month's edge it is not known which month was begun with something used.
+        // When the stage crosses a month's edge, it is not known in which month the earlier use falls.
         const crossed = months.size > 1 || [...allowances.use(org).months.keys()].some((number) => number > 0);
         const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
         for (const [window, net] of months) {
@@ -104,7 +102,7 @@ export const admitsAtMostTheAllowance: Invariant = {
             const before = number === 0 ? usedBefore.get(org) : exclusive ? 0 : undefined;
             const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
             if ((before ?? 0) + certain > caps.most) {
-              // A9: who counts no mint as a load refuses none for the allowance either.
+              // A9: a deployment that does not count mints as loads does not refuse them for the allowance either.
               const mayNotCount = !isReference(facts) && refused === 0 && (before ?? 0) + certain - mints <= caps.most;
               if (mayNotCount) uncounted ||= got;
               else evidence.breach(last.get(org) ?? org, got);

@@ -1,18 +1,16 @@
 /**
- * An allowance that ends early is paid for and not given: after the month's turn, or at the soft band of a paid
- * organization, whose service goes on up to five times the allowance (items 204-206, 229; A8). A quota refusal is legal only
- * if everything that may have been charged by then reaches the cap. On a deployment that others call as well they may have used
- * what is missing, so there only a refusal that contradicts itself is judged; where the use before the stage is not known
- * it is not taken for zero.
+ * An allowance must not end early: after the month has turned, or for a paid organization below five times the
+ * allowance (items 204-206, 229; A8). A quota refusal is legal only if everything that may have been charged by then
+ * reaches the cap. On a shared deployment others may have used the rest, so there only a refusal that contradicts
+ * itself is judged. Unknown earlier use is never taken for zero.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
-import { isReference } from "./evidence/is-reference.ts";
-import { skippedWhenShared } from "./evidence/shared-deployment.ts";
+import { isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
-/** The least use at which this refusal is legal; `null` when it is not known. */
+/** The least use at which this refusal is legal; `null`: not known. */
 const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | null => {
   const caps = capsOf(facts, refusal.org, use.tierMoved);
   if (caps === null) return null;
@@ -21,7 +19,7 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
   return atAllowance ? Math.min(caps.least, facts.tenants[refusal.org]?.allowance ?? 0) : caps.least;
 };
 
-/** What the refusal says of itself: used below its own limit. */
+/** The refusal itself reports a use below its limit. */
 const contradicts = ({ quota }: CallLine): boolean =>
   typeof quota?.limit === "number" && typeof quota.used === "number" && quota.used < quota.limit;
 

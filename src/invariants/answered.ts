@@ -1,18 +1,19 @@
 /**
- * What the API never answered says nothing against it and nothing for it, so every other judge leaves it out; a stage in which
- * most calls ended at a gateway would pass by the few that did not. Here those calls are counted: the gateway's own answers
- * (`edge NNN`), and no answer at all. Calls that our own faults explain are left out, from the moment a fault is asked for to
- * the deadline of recovery after its heal, and so are calls that we gave up ourselves or could not send.
+ * Counts the calls that the API did not answer: answers of a gateway (`edge NNN`), and no answer at all. Every other
+ * judge leaves those out, so without this one a stage whose calls mostly ended at a gateway would pass. Left out are
+ * calls that our own faults explain, up to the recovery deadline after the heal, and calls that we gave up or could
+ * not send.
  *
- * A failure has to be certain: the exact interval of the share lies above the limit. A share above it whose interval does not is
- * open. A single call is never more than a stray where its share says nothing either way.
+ * Fails only if the exact interval of the share lies above the limit; a share above it whose interval does not is
+ * inconclusive, unless it is a single stray call.
  */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
-import type { CallLine, Line } from "../history/line.ts";
+import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
-import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
+import { OwnFaults, recoveryUs } from "./evidence/fault-windows.ts";
+import { isDefinite, Settling } from "./evidence/moments.ts";
 import {
   Evidence,
   type Finding,
@@ -28,10 +29,9 @@ const EXPECTED = "what no fault of ours explains is answered by the API itself, 
 
 /** Where the target file states no `limits.unanswered_share`. */
 const UNANSWERED_SHARE = 0.01;
-const DEFAULT_DEADLINE_MS = 5_000;
-/** Of fewer calls even one that was not answered is no stray. */
+/** With at least this many calls, a single unanswered one is a stray. */
 const STRAY_OF = 20;
-/** Statuses and errors that are named; the rest is counted together. */
+/** Only the most frequent statuses and errors are named. */
 const NAMED_MAX = 6;
 
 const TIMEOUT = /timeout/i;
@@ -42,7 +42,7 @@ export type AnsweredCount = {
   judged: number;
   /** What came in place of an answer: `edge 502`, `no answer (connection_reset)`. */
   unanswered: ReadonlyMap<string, number>;
-  /** Calls that are left out, and why, as ends of a sentence. */
+  /** Which calls are left out and why, each as the end of a sentence. */
   leftOut: readonly string[];
   evidence: readonly string[];
 };
@@ -54,7 +54,7 @@ const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
   return [...named, ...(rest === 0 ? [] : [`${rest} others`])].join(", ");
 };
 
-/** The verdict by counts alone, which is all that a driver without a line for each call leaves. */
+/** The verdict from counts alone, for drivers that keep no line for each call. */
 export const findingOfAnswered = (counted: AnsweredCount, limit = UNANSWERED_SHARE): Finding => ({
   ...foundBy(counted, limit),
   expected: `${EXPECTED}: at most ${percent(limit)} of the calls are not (limits.unanswered_share)`,
@@ -85,42 +85,9 @@ const foundBy = (counted: AnsweredCount, limit: number): Found => {
   };
 };
 
-/** Spans in which something of ours was broken or changed, and had not had the time to recover. */
-class OwnDoings {
-  readonly #recoveryUs: number;
-  readonly #spans: { fromUs: number; toUs: number }[] = [];
-  /** Faults and changes that are being made or are made. */
-  readonly #inForce = new Set<string>();
-
-  constructor(recoveryUs: number) {
-    this.#recoveryUs = recoveryUs;
-  }
-
-  see(line: Line): void {
-    if (line.type === "fault") {
-      this.#change(`${line.link} ${line.fault}`, line.phase !== "healed", line.at_us);
-    } else if (line.type === "mark" && /^operator-(?:changed|restored)$/.test(line.name)) {
-      this.#change("operator", line.name === "operator-changed", line.at_us);
-    }
-  }
-
-  #change(name: string, isInForce: boolean, atUs: number): void {
-    if (isInForce) this.#inForce.add(name);
-    else this.#inForce.delete(name);
-    const toUs = this.#inForce.size === 0 ? atUs + this.#recoveryUs : Number.POSITIVE_INFINITY;
-    const last = this.#spans.at(-1);
-    if (last !== undefined && atUs <= last.toUs) last.toUs = toUs;
-    else this.#spans.push({ fromUs: atUs, toUs });
-  }
-
-  explain(call: CallLine): boolean {
-    return this.#spans.some(({ fromUs, toUs }) => latestUs(call) >= fromUs && earliestUs(call) <= toUs);
-  }
-}
-
 const whatCame = ({ outcome, error }: CallLine): string => {
   const came = outcome === "indeterminate" ? "no answer" : outcome;
-  // Words of the transport; a sentence would be another one for each call.
+  // Only one-word error codes: a sentence would differ from call to call.
   return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 
@@ -134,7 +101,7 @@ export const answered: Invariant = {
   spec: [],
   statement: EXPECTED,
   judge(facts: StageFacts) {
-    const doings = new OwnDoings((facts.recovery_deadline_ms ?? DEFAULT_DEADLINE_MS) * 1000);
+    const faults = new OwnFaults(0, recoveryUs(facts));
     const starved = facts.host === undefined ? [] : standstillDoubts(facts.host, facts.limits.limiter_budget_ms);
     const unanswered = new Map<string, number>();
     const evidence: string[] = [];
@@ -145,7 +112,7 @@ export const answered: Invariant = {
     let waited = 0;
 
     const settling = new Settling((call) => {
-      if (doings.explain(call)) explained += 1;
+      if (faults.overlaps(call)) explained += 1;
       else if (isDefinite(call)) judged += 1;
       else if (call.aborted === true || call.slow_reader === true) left += 1;
       else if (call.outcome === "indeterminate" && CODES_OF_THE_GENERATOR.has(call.error ?? "")) unsent += 1;
@@ -159,9 +126,9 @@ export const answered: Invariant = {
     return {
       see(line, alike = 1) {
         settling.reach(line);
-        doings.see(line);
+        faults.see(line);
         if (line.type !== "call") return;
-        // Only admitted calls are folded, and where that is done nothing is broken.
+        // Only admitted calls are folded, and only in stages without faults.
         if (alike > 1) judged += alike;
         else settling.add(line);
       },

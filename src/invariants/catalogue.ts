@@ -1,7 +1,4 @@
-/**
- * Every invariant there is: the one list that runs, reports, mutants and tests read. Add, do not shrink; the order is the
- * one in which people read them.
- */
+/** All invariants, in the order in which reports show them. */
 import { admissionIsStoredAndTier } from "./admission-is-stored-and-tier.ts";
 import { admitsAtMostTheAllowance } from "./admits-at-most-the-allowance.ts";
 import { admitsWhatIsAllowed } from "./admits-what-is-allowed.ts";
@@ -61,6 +58,6 @@ export const INVARIANTS: readonly Invariant[] = [
   countsAgree,
 ];
 
-/** Those of the ids, and that the API answered at all: without it a stage would be judged by the few calls that it did answer. */
+/** The invariants with these ids, and `answered`, without which a stage would be judged by its few answered calls. */
 export const invariantsFor = (ids: readonly string[]): readonly Invariant[] =>
   INVARIANTS.filter((invariant) => invariant === answered || ids.includes(invariant.id));

@@ -1,17 +1,17 @@
 /**
- * When the limiter's reply is lost, the platform asks again and gives back by id; done wrongly, one load is charged twice
- * or given back twice (items 222, 234). Read from the store's ledger: each charge and each refund
- * stands there once, a refund with its charge and equal to it, and a call is charged no more often than it was made. Where
- * others call as well, only entries under the ids of our own calls are looked at.
+ * When the limiter's reply is lost, the platform asks again and refunds by id; done wrongly, a load is charged or
+ * refunded twice (items 222, 234). In the store's ledger each charge and each refund must occur once, a refund must
+ * match its charge, and a call must not be charged more often than it was made. On a shared deployment only entries
+ * with ids of our own calls are judged.
  */
 import type { LedgerLine } from "../history/line.ts";
 import { Charges, unsettled } from "./evidence/charges.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
 type Entry = { charges: LedgerLine[]; refunds: LedgerLine[] };
 
-/** What is wrong with the entries of one charge id; `null` when nothing is. Stores list them in any order. */
+/** What is wrong with the entries of one charge id, or `null`. Stores list them in any order. */
 const entryFault = ({ charges, refunds }: Entry): string | null => {
   const [charge] = charges;
   const [refund] = refunds;
@@ -61,7 +61,7 @@ export const chargedOnce: Invariant = {
         }
         for (const [id, { net, seen }] of charges.byRequest) {
           if (seen === 0 && !exclusive) continue;
-          // An id that the history has not is one call at least.
+          // An id that the history does not contain stands for at least one call.
           const calls = Math.max(1, seen);
           for (const [meter, sum] of net) {
             if (sum > calls) evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);

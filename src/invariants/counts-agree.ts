@@ -1,27 +1,56 @@
 /**
- * Three books of one stage: what callers saw, what the platform counted, what the store charged. A driver that loses calls,
- * a platform that answers without counting, a charge nobody asked for: each shows as a sum that does not agree. Without indeterminate calls they agree exactly: per organization from authentication on, in total for
- * what is refused before. Each indeterminate call excuses one more in the platform's books, none fewer.
+ * Compares three sets of sums of one stage: what callers saw, what the platform counted, what the store charged.
+ * Without indeterminate calls they agree exactly: per organization once authenticated, in total before that. Each
+ * indeterminate call allows one more in the platform's sums, never one fewer.
  *
- * Where others call as well, what the books have beyond our calls may be theirs: the counts may be higher, and of the ledger
- * only entries under our ids are added up. Of a deployment that is not ours the counts are compared in total (which
- * refusals it counts to an organization is a reading), and a difference decides nothing: a gateway that retries, or
- * answers from a cache, makes it as well.
+ * On a shared deployment the counts may be higher, and only ledger entries with our ids are summed. On a foreign
+ * deployment the counts are compared in total, and a difference is only a doubt: a gateway that retries, or answers
+ * from a cache, causes one as well.
  */
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { Counts } from "../history/stage-facts.ts";
-import { changesReplicas } from "./evidence/capacity-changes.ts";
 import { Charges } from "./evidence/charges.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { changesReplicas, isReference, isUnnamed } from "./evidence/deployment.ts";
 import { isDefinite } from "./evidence/moments.ts";
-import { isUnnamed } from "./evidence/shared-deployment.ts";
-import { Sums } from "./evidence/sums.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
-/** Refused before it is known whose call it is, or refused by what it is no key of. */
+/** Sums in a table of two keys. */
+class Sums {
+  readonly #rows = new Map<string, Map<string, number>>();
+
+  add(row: string, column: string, amount: number): void {
+    const columns = this.#rows.get(row) ?? new Map<string, number>();
+    this.#rows.set(row, columns.set(column, (columns.get(column) ?? 0) + amount));
+  }
+
+  of(row: string, column: string): number {
+    return this.#rows.get(row)?.get(column) ?? 0;
+  }
+
+  /** Adds the cells of another table. */
+  with(other: Sums): this {
+    for (const [row, column] of other.cells()) this.add(row, column, other.of(row, column));
+    return this;
+  }
+
+  rows(): string[] {
+    return [...this.#rows.keys()];
+  }
+
+  columns(row: string): string[] {
+    return [...(this.#rows.get(row)?.keys() ?? [])];
+  }
+
+  /** All cells that were added to. */
+  *cells(): Generator<[row: string, column: string]> {
+    for (const [row, columns] of this.#rows) for (const column of columns.keys()) yield [row, column];
+  }
+}
+
+/** Refused before the organization is known, or with a key of the wrong kind. */
 const BEFORE_AUTHENTICATION = /^(401|503|404|405|413|429 b2b_overloaded)/;
 
-/** A stream's failure, or that nothing comes, follows its 200; who left earlier has not seen it. */
+/** A stream's failure comes after its 200, so the platform counts a 200. */
 const bookOf = (outcome: string): string => (outcome === ERROR_IN_BODY ? "200" : admissionOf(outcome));
 const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
@@ -50,12 +79,12 @@ export const countsAgree: Invariant = {
     const owed = new Sums();
     const open = new Sums();
     let calls = 0;
-    /** Of the calls, those whose ids are not known. */
+    /** Calls without ids. */
     let folded = 0;
     let unknown = 0;
     let replicasMoved = false;
     const evidence = new Evidence();
-    /** What only the counts show, on a deployment where that proves nothing. */
+    /** Differences of counts on a foreign deployment, where they prove nothing. */
     const doubts = new Evidence();
     const charges = new Charges(facts, drained);
 
@@ -66,12 +95,12 @@ export const countsAgree: Invariant = {
       let extra = 0;
       let first = "";
       for (const outcome of new Sums().with(seen).with(counted).rows()) {
-        // Callers whose credential is over are nobody's to themselves, and still somebody's to the platform.
+        // The platform may count a call with an ended credential to an organization that the caller cannot name.
         let nobodys = seen.of(outcome, "-");
         for (const owner of new Sums().with(seen).with(counted).columns(outcome)) {
           const [callers, platform] = [owner === "-" ? 0 : seen.of(outcome, owner), counted.of(outcome, owner)];
           const got = `${outcome} (${owner}): callers saw ${callers}, the platform counted ${platform}`;
-          // A replica that is gone took its counts along.
+          // A replica that was removed took its counts with it.
           if (platform < callers && !replicasMoved) differing.breach(`${outcome} ${owner}`, got);
           const more = Math.max(0, platform - callers - nobodys);
           nobodys = Math.max(0, nobodys - Math.max(0, platform - callers));
@@ -90,10 +119,10 @@ export const countsAgree: Invariant = {
         differing.breach("counts", got);
       }
     };
-    /** Which entries are of our calls can only be known by the ids of all of them. */
+    /** Without all ids it is not known which entries belong to our calls. */
     const isLedgerMixed = (): boolean => ledger !== undefined && folded > 0 && !exclusive;
     const compareLedger = (): void => {
-      // A store that keeps ids, or names of organizations, of its own cannot be held against callers' sums.
+      // A store with its own ids or names of organizations cannot be compared with callers' sums.
       if (ledger === undefined || (!ours && !charges.knowsOurIds()) || isLedgerMixed()) return;
       const charged = new Sums();
       for (const { request_id, meter, org, kind, amount } of ledger) {

@@ -1,11 +1,11 @@
 /**
- * A client finds the subcode by the envelope: flat for four of the 429s, wrapped in `detail` for the rest, nothing for 401
- * and 503 (specification 7.1). A body in the wrong wrapper, or a word that is in no list, leaves the client with a bare
- * status, which it must not decide by (item 188).
+ * A client finds the subcode by the envelope: flat for four of the 429s, wrapped in `detail` for the rest, none for
+ * 401 and 503 (specification 7.1). A wrong wrapper or an unknown subcode leaves it with a bare status, by which it
+ * must not decide (item 188).
  */
 import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { isOthersRefusal } from "./evidence/legal-answers.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
@@ -14,7 +14,7 @@ const KNOWN = new Map<string, Refusal>();
 for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)]) {
   KNOWN.set(refusal.subcode === null ? `${refusal.status}` : `${refusal.status} ${refusal.subcode}`, refusal);
 }
-/** A13: neither listed as flat nor as a hard stop; either form is read by clients of another deployment. */
+/** A13: the specification lists these neither as flat nor as hard stops, so other deployments may use either form. */
 const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
 
 const quotaFault = ({ quota }: CallLine): string | null => {
@@ -27,8 +27,8 @@ const quotaFault = ({ quota }: CallLine): string | null => {
 };
 
 /**
- * A subcode is one word; what stands in a sentence was written by something before the API that speaks JSON too. But a 401
- * says nothing at all (item 190).
+ * A subcode is one word; a sentence was written by a server in front of the API that also speaks JSON. A 401 carries
+ * no text at all (item 190).
  */
 const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
 
@@ -37,7 +37,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
   const refusal = KNOWN.get(outcome);
   if (refusal === undefined) {
-    // Servers in between speak JSON too; only the API's own words can be held to its list.
+    // Servers in front of the API speak JSON too; only the API's own words are held to its list.
     const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);
     return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
@@ -46,7 +46,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
     const fault = quotaFault(call);
     if (fault !== null) return fault;
   }
-  // Item 189: any body will do that has no `detail`.
+  // Item 189: any body without `detail` is allowed.
   if (refusal.envelope === "none") {
     // Items 127, 163, 164: the 401 of key management, or of a session that is over, is not that of a platform key.
     if (!ours && refusal.status === 401 && isOthersRefusal(call)) return null;

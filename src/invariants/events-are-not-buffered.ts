@@ -1,21 +1,20 @@
 /**
- * A stream that a middleman collects and delivers in one piece is a slow answer with extra steps: the person sees nothing
- * until the end (items 8, 178). Judged by how far apart the first and the last event came, over many streams. A should: the
- * specification promises a stream, not a pace.
+ * A stream that an intermediary buffers shows the person nothing until its end (items 8, 178). Judged by the time
+ * between the first and the last event over many streams. A should: the specification promises a stream, not a pace.
  */
 import { routeOf } from "../contract/routes.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { Distribution } from "./evidence/distribution.ts";
-import { isReference } from "./evidence/is-reference.ts";
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
 const ENOUGH_STREAMS = 10;
 const ENOUGH_EVENTS = 4;
-/** Streams that are over sooner than this may well fit into one packet. */
+/** A shorter stream may fit into one packet. */
 const WORTH_STREAMING_US = 100_000;
-/** Buffered: nine streams of ten came within this share of their time. An honest one spreads over most of it. */
+/** Buffered: nine of ten streams arrive within this share of their time. An unbuffered one spreads over most of it. */
 const SHARE = 0.02;
-/** Somebody else's platform may think for long and then speak fast; one piece is read within this. */
+/** A foreign platform may compute long and then send fast; one buffered piece is read within this time. */
 const ONE_PIECE_US = 10_000;
 
 export const eventsAreNotBuffered: Invariant = {
@@ -26,20 +25,20 @@ export const eventsAreNotBuffered: Invariant = {
   statement: "the events of a stream come one after another, not all at its end",
   judge(facts) {
     const { limits } = facts;
-    // Time spent waiting for a slot is not streaming time: where the service time is known, it is the measure.
+    // A known service time is the measure, because waiting for a slot is not streaming.
     const serviceUs = limits.service_ms === undefined ? undefined : limits.service_ms * 1000;
     const spreads = new Distribution();
     const evidence = new Evidence();
     return {
       see(line) {
         if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
-        // What the last event of somebody else's stream is called is not known: there a clean end of the body is one.
+        // The last event of a foreign stream is not known, so there a clean end of the body counts.
         const ended = line.ended === "done" || (line.ended === "eof" && !isReference(facts));
         if (!isAdmitted(line) || !ended || line.first_event_us === undefined) return;
         if ((line.events ?? 0) < ENOUGH_EVENTS) return;
         const wholeUs = serviceUs ?? line.done_us - line.sent_us;
         if (wholeUs < WORTH_STREAMING_US) return;
-        // In millionths of the whole, so that one distribution serves streams of any length.
+        // In millionths of the whole, so that streams of any length share one distribution.
         const spreadUs = (line.last_event_us ?? line.done_us) - line.first_event_us;
         const spread = (spreadUs / wholeUs) * 1_000_000;
         spreads.add(spread);

@@ -1,24 +1,22 @@
 /**
- * When the limiter cannot be asked, letting calls in gives the product away; when the key service cannot be asked, saying
- * 401 to a good key makes a customer replace it (items 153, 213, 216; B4). So the answer is `limiter_unavailable`, or
- * 503, and nothing that the platform cannot know. Only calls that were sent and decided while a fault was seen to bite are
- * judged; a cached key record may serve on for the revocation budget.
+ * When the limiter cannot be asked, the answer is `limiter_unavailable`; when the key service cannot, 503 and not 401,
+ * which would make a customer replace a good key (items 153, 213, 216; B4). Judges only calls that were sent and
+ * decided while a fault took effect; a cached key record may serve for the revocation budget.
  *
- * Other callers change nothing of this. But on somebody else's deployment of several replicas (or of a number that is not
- * stated) the broken link may be the way of some of them only: calls that got through beside others that did not are a
- * doubt there and no proof.
+ * On a foreign deployment with several replicas, or an unknown number, the broken link may serve only some of them:
+ * calls that got through beside refused ones are a doubt there.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
+import { meterOf } from "./evidence/charges.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { FaultWindows, letsNothingThrough } from "./evidence/fault-windows.ts";
-import { isReference } from "./evidence/is-reference.ts";
-import { meterOf } from "./evidence/metered.ts";
 import { earliestUs, isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
-/** Answers that only the limiter can have given. */
+/** Answers that only a limiter can give. */
 const LIMITERS = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 /** Answers that need no key record. */
 const WITHOUT_RECORD = new Set(["503", "401", "429 b2b_overloaded"]);
@@ -37,10 +35,10 @@ export const failsClosed: Invariant = {
     const budgetMs = facts.limits.revocation_budget_ms;
     const windows = new FaultWindows();
     const evidence = new Evidence();
-    /** Calls that got through, by the link that should have kept them out. */
+    /** Calls that got through, by the dependency that should have stopped them. */
     const through = { limiter: new Evidence(), keys: new Evidence() };
     const mayBeHalfBroken = !ours && facts.limits.replicas !== 1;
-    /** Calls that needed the dependency while it was broken, and how many of them were refused for it. */
+    /** Calls that needed the dependency while it was broken, and those refused for it. */
     const judged = { limiter: 0, keys: 0 };
     const refused = { limiter: 0, keys: 0 };
 
@@ -51,7 +49,7 @@ export const failsClosed: Invariant = {
       if (around.some(({ tookEffect }) => tookEffect) && !WITHOUT_LIMITER.test(call.outcome)) judged.limiter += 1;
       if (call.outcome === "429 limiter_unavailable") refused.limiter += 1;
       if (broken === undefined || call.outcome === "429 limiter_unavailable") return;
-      // Which routes are limited at all is not stated; map loads are, because an allowance needs a count.
+      // The specification does not say which routes are limited; map loads are, because an allowance needs a count.
       else if (
         ours ? isAdmitted(call) || LIMITERS.has(call.outcome) : isAdmitted(call) && meterOf(call) === "map_loads"
       ) {
@@ -75,7 +73,7 @@ export const failsClosed: Invariant = {
       if (call.outcome === "503") refused.keys += 1;
       if (broken === undefined || budgetMs === undefined) return;
       if (earliestUs(call) < broken.fromUs + budgetMs * 1000 + MARGIN_US) return;
-      // A14: elsewhere a session may carry all that it needs.
+      // A14: a foreign session token may carry all that its checks need.
       const unknowable = ours ? !WITHOUT_RECORD.has(call.outcome) : isAdmitted(call) && credential !== "session";
       if (!unknowable) return;
       through.keys.breach(call.id, `${call.outcome} on ${call.route}, from a key record older than ${budgetMs} ms`);
@@ -110,11 +108,11 @@ export const failsClosed: Invariant = {
         for (const link of links) {
           const bit = windows.all.some((window) => window.link === link && window.tookEffect);
           if (!bit) return inconclusive(`the fault of the ${link} took no effect`);
-          // Both at once: without a key record there is nothing to ask the limiter about.
+          // When both are broken, calls fail at the key record before they reach the limiter.
           const masked = link === "limiter" && links.length === 2 && judged.keys >= ENOUGH;
           if (judged[link] < ENOUGH && !masked) {
             const why = `${judged[link]} calls needed the ${link} while it was broken; 10 are needed`;
-            // An experiment has to bring them about; of faults that were drawn some are short.
+            // An experiment must produce them; randomly drawn faults may be too short.
             return facts.incidental === true ? unseen(why) : inconclusive(why);
           }
         }

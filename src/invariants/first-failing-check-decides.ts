@@ -1,12 +1,11 @@
 /**
- * Clients decide on the subcode, so a wrong one sends them the wrong way: a missing origin reported as a used-up quota is paid
- * for in support calls. The order of checks is stated for the exchange and chosen for the rest; this judge walks it by
- * itself from what each caller knew of its own call. What overload and faults may add is legal at its place in the order
- * and judged elsewhere.
+ * Clients decide by the subcode, so a wrong one misleads them. The order of checks is stated for the exchange and
+ * chosen for the rest; this judge walks it independently of the platform, from what each caller knew of its call.
+ * Answers due to overload and faults are legal at their place in the order and judged elsewhere.
  */
 import { admissionOf } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { isOthersRefusal, legalAnswers } from "./evidence/legal-answers.ts";
 import { isDefinite, Settling } from "./evidence/moments.ts";
 import { RecordChanges } from "./evidence/record-changes.ts";
@@ -30,7 +29,7 @@ export const firstFailingCheckDecides: Invariant = {
     const changes = new RecordChanges(facts);
     const evidence = new Evidence();
     let judged = 0;
-    // Only what looks wrong is kept, until no change of a record can explain it any more.
+    // Suspicious calls are kept until no change of a record can explain them any more.
     const suspects = new Settling((call) => {
       const legal = legalAnswers(call, { ours, stateUnsettled: changes.isYoung(call) });
       if (legal === null || legal.has(admissionOf(call.outcome)) || changes.touches(call)) return;

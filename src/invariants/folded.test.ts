@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { CallFold } from "../history/call-fold.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { INVARIANTS } from "./catalogue.ts";
-import { looksWrong } from "./evidence/looks-wrong.ts";
+import { looksWrong } from "./evidence/legal-answers.ts";
 import { inOrder } from "./judge-stage.ts";
 import { judgeWith } from "./judge-with.fixture.ts";
 import { SPECIMENS } from "./specimens/catalogue.fixture.ts";

@@ -1,6 +1,6 @@
 /**
- * What every invariant is: a statement, and a fold over the time-ordered lines of one stage that ends in one of three
- * verdicts (or "skipped", naming what is missing). State is bounded by what is in flight, so a soak streams through.
+ * An invariant: a statement, and a fold over the time-ordered lines of one stage that ends in pass, fail, inconclusive
+ * or skipped. Its state is bounded by the calls in flight, so a soak can be judged as it runs.
  */
 
 import type { Line } from "../history/line.ts";
@@ -11,25 +11,25 @@ import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/t
 
 export type Finding = {
   verdict: ClaimVerdict;
-  /** One sentence for a stranger: why this verdict. */
+  /** Why this verdict, in one sentence. */
   reason: string;
   expected: string;
   got: string;
-  /** At most ten ids of calls (or ledger charges) that prove it. */
+  /** At most ten ids of calls (or ledger charges) as proof. */
   evidence: string[];
-  /** Where the claim is about less than what the invariant is, e.g. only a bound that should be kept is broken. */
+  /** Set where only a weaker bound is broken. */
   level?: Level;
-  /** It is inconclusive because what it is about did not come about. */
+  /** Inconclusive because the situation that the invariant is about did not occur. */
   unseen?: true;
 };
 
-/** What a judge finds; `expected` is the invariant's statement where it says nothing else. */
+/** What a judge returns; `expected` defaults to the invariant's statement. */
 export type Found = Omit<Finding, "expected"> & { expected?: string };
 
 type Fold = {
   /**
-   * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for so many calls that were folded, which differ from
-   * it in their times and ids alone; those lie between its own (history/tally.ts).
+   * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for this many folded calls, which differ from
+   * it only in ids and times (history/tally.ts).
    */
   see(line: Line, alike?: number): void;
   end(): Found;
@@ -39,30 +39,29 @@ export type Invariant = {
   /** The file's name; a claim's id is `<id>/<stage>`. */
   id: string;
   level: Level;
-  /** It compares times, so a host that was busy may take its verdict away. Only a should may be about time. */
+  /** It compares times, so a busy host may make its verdict inconclusive. Only a should may be about time. */
   time?: AboutTime;
   /**
-   * It can judge calls that were folded: what it is about shows in every call by itself, or in sums. Where it is absent the
-   * judge has to see each admitted call with its times, and says so when it cannot.
+   * It can judge folded calls, because it looks at each call alone, or at sums. Otherwise folded calls make it skipped
+   * or inconclusive.
    */
   folded?: true;
-  /** Numbers of the requirements that it defends (contract/requirements.md). */
+  /** The requirements that it defends (contract/requirements.md). */
   spec: number[];
-  /** What must hold, in one sentence. */
+  /** What must hold. */
   statement: string;
-  /** A fold over the lines; or what is found already, where what it lacks is known before the first line. */
+  /** Returns a fold over the lines, or a finding where the facts alone decide. */
   judge(facts: StageFacts): Fold | Found;
 };
 
 const EVIDENCE_MAX = 10;
 
-/** Collects what is broken and says so in the shape of a `Finding`; the sentences come from the invariant. */
+/** Collects breaches: how many, the first ids, and what the first one was. */
 export class Evidence {
   ids: string[] = [];
   count = 0;
   first = "";
 
-  /** `got` says what came instead, for the first breach; later ones only add their id. */
   breach(id: string, got: string): void {
     if (this.count === 0) this.first = got;
     this.count += 1;
@@ -87,12 +86,12 @@ export const inconclusive = (reason: string, got = "not enough to judge by"): Fo
 });
 
 /**
- * What the judge is about did not come about. On the reference platform a stage is made to bring it about, so there it is
- * inconclusive; on anybody else's it may not be possible with what the target file names, and is skipped.
+ * The situation that the judge is about did not occur. Inconclusive on the reference platform, whose stages are made
+ * to produce it; skipped elsewhere, where the target may not make it possible.
  */
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
-/** `missing` names the role, fixture or file that the target lacks. */
+/** `missing`: the role, fixture or file that the target lacks. */
 export const skipped = (missing: string): Found => ({
   verdict: "skipped",
   reason: `skipped: ${missing}`,
@@ -100,7 +99,7 @@ export const skipped = (missing: string): Found => ({
   evidence: [],
 });
 
-/** A finding about time as it stands beside what generator and host did in the stage. */
+/** Applies doubts about the generator and the host to a finding about time. */
 const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): Found => {
   if (time === undefined || host === undefined) return finding;
   const doubts = doubtsAgainst(finding.verdict, timeDoubts(host, time));
@@ -109,7 +108,7 @@ const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): 
     : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
-/** What is missing of a history looks like a broken promise, so nothing fails for it; and nothing passes without it. */
+/** Incomplete history looks like a breach and hides others: it neither fails nor passes. */
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
   if (finding.verdict === "skipped") return finding;
@@ -117,11 +116,11 @@ const notEachSeen = (finding: Found, unread: number): Found => {
   return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
 
-/** What a stage of a closed loop lacks for every claim about time. */
+/** What a closed-loop stage lacks for every claim about time. */
 export const NO_SCHEDULE =
   "moments at which calls were due, which a closed loop has not; use --driver open-loop or --driver k6";
 
-/** The judge of one stage, ready for its lines. One that throws is inconclusive, never a pass. */
+/** Opens the judge of one stage. A judge that throws is inconclusive, never a pass. */
 export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: Line): void; end(): Finding } => {
   let broken: Found | null = null;
   const guarded = <T>(act: () => T): T | null => {

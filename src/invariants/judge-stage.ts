@@ -1,4 +1,4 @@
-/** Puts the lines of a stage in order and runs the invariants that the stage is judged by over them. */
+/** Runs the invariants of a stage over its lines in the order of time. */
 import type { Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -13,21 +13,20 @@ export const inOrder = (lines: readonly Line[]): Line[] =>
     .sort((a, b) => a.at - b.at || a.index - b.index)
     .map(({ line }) => line);
 
-/** What is missing of a stage that was cut off looks like a broken promise, so nothing of it can fail. */
+/** The missing part of an interrupted stage looks like a breach, so its failures are inconclusive. */
 export const ofCutOffStage = (claim: Claim): Claim =>
   claim.verdict === "fail"
     ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
     : claim;
 
 type StageJudges = {
-  /** Lines come in the order of `lineTimeUs`. */
   see(line: Line): void;
   claims(replay: string): Claim[];
 };
 
 const isOpen = ({ verdict }: Finding): boolean => verdict === "fail" || verdict === "inconclusive";
 
-/** The invariants that a stage is judged by, ready for its lines: all look at a line before the next one is read. */
+/** Opens the judges of a stage. Lines come in the order of `lineTimeUs`, and each goes to all judges. */
 export const openJudges = (invariants: readonly Invariant[], facts: StageFacts): StageJudges => {
   const judges = invariants.map((invariant) => ({ invariant, judge: openJudge(invariant, facts) }));
   let calls = 0;
@@ -63,7 +62,7 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts):
   };
 };
 
-/** The same over lines that are at hand. */
+/** Judges a stage whose lines are all at hand. */
 export const judgeStage = (
   invariants: readonly Invariant[],
   facts: StageFacts,

@@ -1,18 +1,16 @@
 /**
- * What a fault makes a deployment open, it must close again: a pool, a connection or a timer for each call that failed, and
- * the tenth outage is the last (item 180 speaks of slots; this is the same for what calls are made of). Read from the
- * replicas' own gauges before the stage and after its drain. Pools keep some connections for a while, so a few more are none.
- * The reference closes idle ones within seconds; how long another deployment keeps its pools is not known, but each of the two
- * has at most one for each call that may be in flight.
+ * A deployment must close what a fault made it open: pools, connections, timers (item 180 is about slots). Compares
+ * the replicas' own gauges before the stage and after its drain. Pools keep some connections, so a small increase is
+ * not a leak. How long a foreign deployment keeps them is not known, but each pool has at most one for each call that
+ * may be in flight.
  */
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
-import { isReference } from "./evidence/is-reference.ts";
-import { skippedWhenShared } from "./evidence/shared-deployment.ts";
+import { isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
-/** What a pool, a batch and a process at rest may have more than in another moment of rest. */
+/** The increase that a pool, a batch or an idle process may show. */
 const SPARE = 16;
-/** Limiter and key service, each with a pool. */
+/** The limiter and the key service, with a pool each. */
 const DEPENDENCIES = 2;
 
 const WATCHED: readonly [string, (gauges: Gauges) => number | null | undefined][] = [
@@ -26,7 +24,7 @@ const isShown = (value: number | null | undefined): value is number => typeof va
 
 type Held = { replica: number; what: string; was: number; is: number };
 
-/** Each thing that both readings show of a replica. */
+/** Every gauge that both readings show, by replica. */
 const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
   now.flatMap((gauges, at) =>
     WATCHED.flatMap(([what, of]) => {
@@ -38,13 +36,13 @@ const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
 
 const isMore = ({ was, is }: Held, spare: number): boolean => is > was + spare;
 
-/** What a pool may have kept of it; of a deployment that is not ours nobody knows for how long it keeps a connection. */
+/** The increase that pools explain. */
 const spareFor = ({ what }: Held, facts: Pick<StageFacts, "reference" | "limits">): number =>
   isReference(facts) || what === "timers"
     ? SPARE
     : SPARE + DEPENDENCIES * (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
 
-/** Whether a replica holds more of anything than a pool at rest. */
+/** Reports whether any replica holds more than a pool at rest. */
 export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>
   shownBy(before, now).some((held) => isMore(held, SPARE));
 

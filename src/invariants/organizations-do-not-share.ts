@@ -1,14 +1,12 @@
 /**
- * One customer's rush must not cost another one theirs (items 10, 211, 227): an organization that stays below its own cap
- * is never shed for it, and what a call costs is charged to the organization that made it. That an organization stayed below
- * its cap can only be said where nobody else calls in its name; who paid for one of our calls, anywhere.
+ * An organization below its own cap is never shed for another's load, and each call is charged to the organization
+ * that made it (items 10, 211, 227). That it stayed below its cap is known only where nobody else calls; who paid for
+ * our calls, anywhere.
  */
 import { lineTimeUs } from "../history/line.ts";
-import { changesCaps } from "./evidence/capacity-changes.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { changesCaps, isReference, isUnnamed, skippedWhenShared } from "./evidence/deployment.ts";
 import { latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { MostInFlight } from "./evidence/most-in-flight.ts";
-import { isUnnamed, skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ORG_SHED = "429 org_overloaded";
@@ -64,7 +62,7 @@ export const organizationsDoNotShare: Invariant = {
       end() {
         flight.finish();
         if (flight.lost) return inconclusive("a clock was off by more than a second");
-        // A store whose every organization is another one than the target file's names them in its own way.
+        // A store in which no organization matches uses other names than the target file.
         if (elsewhere.count > 0 && (isReference(facts) || rightlyCharged)) {
           return failed("an organization was shed or charged for another's calls", elsewhere);
         }

@@ -1,7 +1,7 @@
 /**
- * How fast calls are refused while a dependency is broken, pooled over all faults of it in a run, because one experiment has
- * too few calls for a 99th percentile: within the dependency's budget and 50 ms. Time is the machine's as well, so it is a
- * *should*, and what a disturbed machine refused is left out; that nobody hangs is the `must` of `refuses-in-time`.
+ * The time of refusals while a dependency is broken, pooled over all its faults of a run, because one experiment has
+ * too few calls for a 99th percentile: within the dependency's budget and 50 ms. A *should*, because it depends on the
+ * machine; refusals of a disturbed machine are left out. That no call hangs is the `must` of `refuses-in-time`.
  */
 import { claimOf } from "../history/claim.ts";
 import type { CallLine, Line } from "../history/line.ts";
@@ -17,19 +17,19 @@ type Link = (typeof LINKS)[number];
 
 const BESIDE_MS = 50;
 const SHARE = 0.99;
-/** Fewer show nothing about one in a hundred. */
+/** The fewest calls with a 95 % interval of the 99th percentile. */
 const ENOUGH = 368;
-/** Of a run with fewer experiments on a dependency nobody expects a figure. */
+/** The fewest experiments on a dependency for which a run states a figure. */
 const EXPERIMENTS = 5;
 
 export type PooledRefusals = {
-  /** Lines of one stage, in time order; of them the refusals are kept. `host`: what the machine did meanwhile. */
+  /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */
   see(lines: Iterable<Line>, host?: StageHost): void;
-  /** One claim for each dependency that was broken in several stages and whose budget is stated. */
+  /** One claim for each dependency that was broken often enough and whose budget is stated. */
   claims(limits: Limits | undefined, replay: string): Claim[];
 };
 
-/** Refusals of one experiment that were due to its fault, in milliseconds. */
+/** The refusals of one experiment that its fault caused, in milliseconds. */
 type Refused = { tookMs: Record<Link, number[]>; host: StageHost | undefined };
 
 const isDisturbed = (host: StageHost | undefined, limitMs: number): boolean => {

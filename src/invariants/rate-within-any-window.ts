@@ -1,13 +1,11 @@
 /**
- * A limit of 50 a second that counts by the clock's second lets 100 through around its edge, and one that each replica
- * counts for itself lets through as many times the limit as there are replicas (items 214, 230). So every window of time is
- * looked at, and all replicas together. Other callers of the same key only take from it, so what we were admitted stays under
- * the bound beside them.
+ * Checks the rate in every window of time and over all replicas together: a limit counted by the clock's second admits
+ * twice as much around its edge, and one counted by each replica admits it once per replica (items 214, 230). Other
+ * callers of a key only take from its rate, so the bound holds beside them.
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { changesReplicas } from "./evidence/capacity-changes.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { changesReplicas, isReference } from "./evidence/deployment.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./evidence/moments.ts";
 import { RateBound } from "./evidence/rate-bound.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
@@ -54,8 +52,7 @@ export const rateWithinAnyWindow: Invariant = {
     };
     return {
       see(line) {
-        // A limiter that keeps buckets in memory may have lost them. Where somebody else's keeps them
-        // is not known: perhaps in the replicas.
+        // A limiter may lose buckets that it keeps in memory; a foreign deployment may keep them in its replicas.
         const mayLoseBuckets = line.type === "fault" && (line.link === "limiter" || !isReference(facts));
         const mayMoveBuckets = !isReference(facts) && changesReplicas(line);
         if (mayLoseBuckets || mayMoveBuckets) {

@@ -1,36 +1,35 @@
 /**
- * A fault must end when it is healed: a pool that keeps dead connections, or a crowd that falls on the key service at once,
- * turns a minute's fault into an outage (items 213, 216: both are called transient). Judged from the deadline after each
- * heal on. A stray refusal on a busy machine is no outage: the dependency may really have been slow then. Somebody else's
- * healthy service may have a few per cent of its own, all day: there an outage is what is certainly (the interval of the
- * share) more than that and more than before the first fault. Look-ups are counted by the key service over all callers, so
- * only where nobody else calls can there be too many of ours. And on a machine that stands still a limiter that is well
- * answers too late: refusals beside calls that get through in a row prove nothing there.
+ * A fault must end with its heal: dead pooled connections, or a rush on the key service, turn a minute's fault into an
+ * outage (items 213, 216). Judged from the deadline after each heal on. Stray refusals on a busy machine are no
+ * outage. A foreign service may refuse a few per cent at any time: there an outage is a share certainly (by its
+ * interval) above that and above the share before the first fault. The key service counts look-ups of all callers, so
+ * a stampede is judged only where nobody else calls. On a machine that stands still a sound limiter answers too late:
+ * refusals beside a run of admitted calls are a doubt there.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
+import { recoveryUs } from "./evidence/fault-windows.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
-const DEFAULT_DEADLINE_MS = 5_000;
 const STRAY_SHARE = 0.02;
 const STRAYS = 3;
-/** Own refusals of this kind are taken for a healthy service's, where nothing was seen of it before the fault. */
+/** The share of such refusals that a healthy deployment may have, if more was not seen before the first fault. */
 const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
-/** So many calls in a row that get through after the heal: it had recovered. */
+/** This many calls in a row that get through after the heal show that it had recovered. */
 const ENOUGH_IN_A_ROW = 10;
-/** What only a platform says whose limiter and key service both answer. */
+/** Answers that show that limiter and key service both work. */
 const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
 const isBroken = ({ outcome }: CallLine): boolean => outcome === "429 limiter_unavailable" || outcome === "503";
 
 /**
- * A cached, single-flight look-up happens once a budget for each key and replica; what failed, or was unknown, is looked
- * up again by each call. More than that is a stampede.
+ * The look-ups that caching explains: one for each key, replica and revocation budget, and one for each call whose
+ * look-up failed or whose key was unknown. More are a stampede. `null`: not known.
  */
 const lookupsAllowed = (span: { from_us: number; to_us: number }, facts: StageFacts, keys: number, failing: number) => {
   const { revocation_budget_ms: budgetMs, replicas } = facts.limits;
@@ -46,8 +45,8 @@ export const recovers: Invariant = {
   statement: "from the recovery deadline after a heal on, calls get through the limiter and the key service again",
   judge(facts) {
     if (!facts.faults) return skipped("a fault that was healed in this stage");
-    const deadlineUs = (facts.recovery_deadline_ms ?? DEFAULT_DEADLINE_MS) * 1000;
-    /** Spans in which everything must be well again: from the deadline to the next fault. */
+    const deadlineUs = recoveryUs(facts);
+    /** Spans from the recovery deadline to the next fault. */
     const well: { fromUs: number; toUs: number }[] = [];
     const broken = new Evidence();
     const keys = new Set<string>();
@@ -58,11 +57,11 @@ export const recovers: Invariant = {
     let inARow = 0;
     const hung = new Evidence();
     let edge = 0;
-    /** Calls that were over before the first fault was asked for, and those of them that were refused like in one. */
+    /** Calls that ended before the first fault, and those refused as if a dependency were broken. */
     const before = { calls: 0, broken: 0 };
     let firstFaultUs = Number.POSITIVE_INFINITY;
 
-    /** `aheadUs`: also that long before the deadline; all of it is from the heal on. */
+    /** `aheadUs`: how long before the deadline to begin; the deadline itself reaches back to the heal. */
     const isWell = (call: CallLine, aheadUs = 0): boolean =>
       well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs - aheadUs && latestUs(call) < toUs);
     const isThrough = (call: CallLine): boolean => isAdmitted(call) || THROUGH.has(call.outcome);
@@ -92,7 +91,7 @@ export const recovers: Invariant = {
         if (latestUs(call) >= from_us && earliestUs(call) <= to_us) failing[at] = (failing[at] ?? 0) + 1;
       });
     };
-    /** Whether what is still refused is an outage, and not the strays that this deployment has anyway. */
+    /** Reports whether the refusals are an outage, rather than the strays that this deployment has anyway. */
     const isOutage = (): boolean => {
       const judged = through + broken.count + hung.count;
       if (isReference(facts)) {
@@ -103,7 +102,7 @@ export const recovers: Invariant = {
       const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
       return least > Math.max(USUAL_SHARE, usual);
     };
-    /** Why the refusals may be the machine's; empty where it never recovered, or nothing was seen of that. */
+    /** Why the machine may have caused the refusals; empty where the calls show no recovery. */
     const ofTheMachine = (): string =>
       facts.host === undefined || inARow < ENOUGH_IN_A_ROW
         ? ""

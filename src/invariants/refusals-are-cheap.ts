@@ -1,8 +1,8 @@
 /**
- * Shedding saves a server only if saying no costs far less than saying yes; a slow no holds the client's connection and
- * the server's memory just when both are short (item 220). Compared with the time that serving takes, after the round trip
- * has been taken off: what the quickest tenth of other answers took. A line whose delay varies is no slow refusal: the
- * quicker quarter of sheds must be slow too, and the rest not much slower. A should: it is a matter of time on a shared machine.
+ * Shedding helps only if a refusal costs far less than serving; slow refusals hold connections and memory when both
+ * are short (item 220). Compares sheds with the time of serving, less the round trip (the quickest tenth of other
+ * answers). A line with varying delay is no slow refusal: the quicker quarter of sheds must be slow too, and the rest
+ * not much slower. A should, because it depends on time on a shared machine.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { Distribution } from "./evidence/distribution.ts";
@@ -11,7 +11,7 @@ import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "
 
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
-/** Below this a slow refusal and a busy machine look alike. */
+/** Below this a busy machine explains a slow refusal. */
 const FLOOR_US = 25_000;
 const SHED = new Set(SHEDS.map(outcomeOf));
 

@@ -1,10 +1,10 @@
 /**
- * Nobody pays for a no (item 222; A9), nor for a product that is not metered (items 11, 80), and what was admitted is paid
- * once, or the books are wrong in the other direction. Joins each call with the store's ledger by its id, so another caller's
- * charges are in nobody's way; a store that keeps ids of its own cannot be joined at all.
+ * A refused call is not charged (item 222; A9), nor is a product without a meter (items 11, 80), and an admitted
+ * metered call is charged once. Joins calls with the store's ledger by id, so other callers' charges do not matter; a
+ * store with ids of its own cannot be joined.
  */
 import { Charges, unsettled } from "./evidence/charges.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
 export const refusedIsNotCharged: Invariant = {
@@ -27,7 +27,7 @@ export const refusedIsNotCharged: Invariant = {
           const least = owed.get(meter) ?? 0;
           if (seen === 0 && !facts.exclusive) continue;
           if (sum < 0) evidence.breach(id, `${meter} of this call add up to ${sum}`);
-          // Of calls that the history has not, only a negative sum can be wrong.
+          // For calls that are not in the history, only a negative sum is wrong.
           if (seen === 0 || sum < 0) continue;
           if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
           if (sum <= least + open) continue;

@@ -1,23 +1,55 @@
 /**
- * A dependency that is silent must not make its callers wait: who waits holds a slot, and some hundred of them are an outage
- * of everything (items 213, 216). So while a fault of the limiter or the key service bites,
- * every call is decided within what that dependency is given, and a little. A few late ones on a busy machine are strays, and
- * time in which the generator itself stood still does not count.
+ * Calls must not wait for a silent dependency: each waiting call holds a slot, and some hundred of them are an outage
+ * (items 213, 216). While a fault of the limiter or the key service takes effect, every call is decided within that
+ * dependency's budget and some slack. A few late calls on a busy machine are strays.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { FaultWindows } from "./evidence/fault-windows.ts";
-import { GeneratorStalls } from "./evidence/generator-stalls.ts";
 import { decidedByUs, earliestUs, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-/** Beyond the budget: what a call costs on a very busy machine beside it. Whoever hangs, hangs for longer. */
+/** Beyond the budget: the cost of a call on a very busy machine. Calls that hang take longer. */
 const SLACK_US = 1_000_000;
 const ENOUGH = 10;
 const STRAYS = 3;
 const STRAY_SHARE = 0.2;
 /** Decided before any dependency is asked. */
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
+
+/**
+ * Spans in which the load generator itself stood still: calls due then all left after it. A machine that starves the
+ * generator starves the deployment beside it too, so this time is taken off. Only a stall that is seen counts.
+ */
+/** A schedule is kept to within some milliseconds. */
+const STALL_US = 250_000;
+
+type Span = { fromUs: number; toUs: number };
+
+class GeneratorStalls {
+  /** They do not overlap. */
+  #spans: Span[] = [];
+
+  see({ intended_us: fromUs, sent_us: toUs }: CallLine): void {
+    if (toUs - fromUs < STALL_US) return;
+    const meets = (span: Span): boolean => span.fromUs <= toUs && span.toUs >= fromUs;
+    const one = this.#spans
+      .filter(meets)
+      .reduce(
+        (whole, span) => ({ fromUs: Math.min(whole.fromUs, span.fromUs), toUs: Math.max(whole.toUs, span.toUs) }),
+        { fromUs, toUs },
+      );
+    this.#spans = [...this.#spans.filter((span) => !meets(span)), one];
+  }
+
+  /** How much of a span was a stall, in microseconds. */
+  within(fromUs: number, toUs: number): number {
+    return this.#spans.reduce(
+      (sum, span) => sum + Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs)),
+      0,
+    );
+  }
+}
 
 type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
 
@@ -39,13 +71,13 @@ export const refusesInTime: Invariant = {
     }
     const windows = new FaultWindows();
     const stalls = new GeneratorStalls();
-    /** Whether the generator stood still meanwhile is known only from the calls that left after it. */
+    /** Late calls, until the calls that left after them show whether the generator stood still. */
     let undecided: Late[] = [];
     const proved = new Evidence();
     let judged = 0;
 
     const judge = (call: CallLine): void => {
-      // A call may have had to ask both.
+      // A call may need both dependencies.
       let allowedUs = SLACK_US;
       let untilUs = Number.POSITIVE_INFINITY;
       const sentUs = call.sent_us;
@@ -61,7 +93,7 @@ export const refusesInTime: Invariant = {
       }
       const tookUs = decidedByUs(call) - sentUs;
       const isInTime = tookUs <= allowedUs && decidedByUs(call) <= untilUs;
-      // What the heal came to the help of says nothing.
+      // A call that the heal released early says nothing.
       const isLate = tookUs > allowedUs && sentUs + allowedUs <= untilUs;
       if (!isInTime && !isLate) return;
       judged += 1;
@@ -71,12 +103,12 @@ export const refusesInTime: Invariant = {
       undecided.push({ id: call.id, got, sentUs, tookUs, allowedUs });
     };
     const settling = new Settling(judge);
-    /** Late also when the time is taken off in which the generator itself stood still; of the others nothing is known. */
+    /** A call is late only if it is late without the stalls; otherwise it is not judged. */
     const decide = ({ id, got, sentUs, tookUs, allowedUs }: Late): void => {
       if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) proved.breach(id, got);
       else judged -= 1;
     };
-    /** Decides calls that were over before a moment, up to which every stall is known. */
+    /** Decides calls that ended before a moment up to which every stall is known. */
     const decideBefore = (us: number): void => {
       if (undecided.length === 0) return;
       const isOver = ({ sentUs, tookUs }: Late): boolean => sentUs + tookUs < us;

@@ -1,9 +1,8 @@
 /**
- * A key is revoked because somebody else has it; every call admitted afterwards is theirs (items 61, 142, 153, 164; A14). Key
- * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
- * were open before run on.
+ * Calls admitted with a revoked key are a thief's (items 61, 142, 153, 164; A14). Key records may be as old as the
+ * revocation budget, whether or not the key service can be reached. Streams opened before run on.
  */
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
 import { isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
 import { RecordChanges } from "./evidence/record-changes.ts";

@@ -1,6 +1,6 @@
 /**
- * A credential in a log or a report is a credential lost: logs travel further than anybody means them to. Everything
- * that was written during the run is searched for unmasked keys, session tokens and JWTs.
+ * A credential in a log or a report is lost. Searches everything that was written during the run for unmasked keys,
+ * session tokens and JWTs.
  */
 import { findSecrets } from "../contract/credentials.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";

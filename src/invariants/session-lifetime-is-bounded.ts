@@ -1,6 +1,6 @@
 /**
- * A session token cannot be taken back before it expires, so its lifetime bounds the harm of a stolen one: never more than
- * 30 minutes (specification 2.1, 8; items 24, 32, 33, 224).
+ * A session token cannot be revoked, so its lifetime bounds the harm of a stolen one: at most 30 minutes
+ * (specification 2.1, 8; items 24, 32, 33, 224).
  */
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
@@ -24,7 +24,7 @@ export const sessionLifetimeIsBounded: Invariant = {
     return {
       see(line, alike = 1) {
         if (line.type !== "call" || line.route !== "sdk.sessions" || !isAdmitted(line)) return;
-        // A driver that does not keep the body leaves the field out altogether.
+        // Drivers that do not keep the body leave the field out.
         if (!("expires_in" in line)) return;
         judged += alike;
         const asked = line.facts?.product;

@@ -1,31 +1,37 @@
 /**
- * A cap that does not shed protects nothing: the platform takes in more than it can carry and then serves nobody (items
- * 210, 220). Three ways to see it break, each from callers' lines alone:
+ * A cap that does not shed protects nothing: the platform takes in more than it can serve (items 210, 220). Judged by
+ * three signs in callers' lines:
  *
  * - a call was admitted while as many streams as all replicas' caps were certainly in flight;
- * - streams piled up to twice the caps and waited for seconds, and not one call of the stage was shed;
- * - the platform was full and went under: calls got no answer, or next to nothing came out.
+ * - streams piled up to twice the caps and waited for seconds, and no call of the stage was shed;
+ * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
  *
- * The first is a lower bound, which other callers can only raise, so it is judged on any deployment; of somebody else's it is
- * not known that nothing stands between, so there a failure takes what no edge can have made (evidence/sure-spans.ts), and
- * the rest is a doubt. The second may be a queue in front of somebody else's platform, and the third an edge that holds answers
- * back, so there they are doubts. The third is what is left for us of a platform that others load as well, so it is judged
- * only where nobody else calls.
+ * The first is a lower bound, which other callers only raise, so it is judged on any deployment; something may stand
+ * in front of a foreign one, so there it fails only by what no edge can cause (`SureSpans`). The others may be a queue
+ * or a buffering edge in front of a foreign platform, so there they are doubts. The third is judged only where nobody
+ * else calls.
  */
 import type { CallLine } from "../history/line.ts";
-import { AdmittedAbove } from "./evidence/admitted-above.ts";
-import { changesCaps, changesReplicas } from "./evidence/capacity-changes.ts";
-import { BY_CONTENT, DIRECT_LINE, HeldStreams, isStream, type TimesAtServer } from "./evidence/held-streams.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { changesCaps, changesReplicas, isReference } from "./evidence/deployment.ts";
+import {
+  BY_CONTENT,
+  DIRECT_LINE,
+  HeldStreams,
+  isStream,
+  SureSpans,
+  type TimesAtServer,
+} from "./evidence/held-streams.ts";
 import { isAdmitted } from "./evidence/moments.ts";
-import { OverloadProgress } from "./evidence/overload-progress.ts";
-import { SureSpans } from "./evidence/sure-spans.ts";
+import { AdmittedAbove, OverloadProgress } from "./evidence/overload.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH_WAITING = 20;
 const LONG_WAIT_US = 1_000_000;
 const ENOUGH_LOST = 20;
-/** What comes out of a full platform must be at least this share of what it can serve: a brownout's fifth is no collapse. */
+/**
+ * The lowest goodput, as a share of capacity, that still counts as working. Below one fifth, so that a brownout to a
+ * fifth is not reported as collapse.
+ */
 const WORKING_SHARE = 0.1;
 const ENOUGH_FULL_US = 2_000_000;
 const ENOUGH_POSSIBLE = 100;
@@ -53,7 +59,7 @@ export const shedsAboveTheCap: Invariant = {
       return skipped("limits.global_in_flight and limits.replicas");
     }
     const cap = globalCap * replicas;
-    /** Ours is reached directly; of anybody else's it is not known what stands between. */
+    /** The reference is reached directly; what stands in front of a foreign deployment is not known. */
     const isDirect = isReference(facts);
     const spans = new SureSpans(serviceMs);
     const byEnd = weighingBy(DIRECT_LINE);
@@ -68,7 +74,7 @@ export const shedsAboveTheCap: Invariant = {
     const weigh = (call: CallLine, { streams, above }: Weighing): void => {
       const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
       const slackUs = streams.outlasting(call, cap, own);
-      // A call that nobody owns, or whose organization may use the whole platform, is held against the whole.
+      // A call without an organization, or whose organization may use the whole platform, is held against the total.
       const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
       const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) above.admitted(call, slackUs.all, got);
@@ -94,7 +100,7 @@ export const shedsAboveTheCap: Invariant = {
         return lost;
       }
       if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
-      // Full by the platform's own word, and not merely by calls that travel for longer than they are served.
+      // Quick sheds show that the platform is full, rather than that calls are slow on the way.
       if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
       const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
       if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
@@ -135,7 +141,8 @@ export const shedsAboveTheCap: Invariant = {
           const why = "little came out of the full platform; an edge that holds answers back would look the same";
           return inconclusive(why, collapsed.first);
         }
-        // Where calls were shed, a late end is the edge's; where none was, it may be all there is to see of a cap that is not there.
+        // If calls were shed, an edge explains a late end; if none was, a late end may be the only sign of a missing
+        // cap.
         const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
         const doubtful = seen.find((above) => above.isCertain());
         if (doubtful !== undefined) {

@@ -1,19 +1,16 @@
 /**
- * A shed below the cap refuses a customer for nothing, and one under the wrong name sends them the wrong way: wait for the
- * platform, or use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have
- * been in flight at some moment while the call was: the upper bound, so that nobody is accused by a slow clock. Our own calls
- * are such a bound only where nobody else calls: others' calls fill the caps unseen.
+ * A shed below the cap refuses a customer for nothing, and a wrong subcode misleads them: wait for the platform, or
+ * use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have been in
+ * flight at some moment of the call. That upper bound needs all calls, so it is judged only where nobody else calls.
  */
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { changesCaps } from "./evidence/capacity-changes.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { changesCaps, isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { isDefinite, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { MostInFlight } from "./evidence/most-in-flight.ts";
-import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
-/** Without a single shed, this many definite answers show that nobody was shed for nothing. */
+/** Without a shed, this many definite answers make a pass. */
 const ENOUGH = 20;
 
 export const shedsOnlyOverTheCap: Invariant = {
@@ -38,8 +35,8 @@ export const shedsOnlyOverTheCap: Invariant = {
     let others = 0;
     let capsUntilUs = Number.POSITIVE_INFINITY;
     /**
-     * Of each kind of shed: at how many the admitted calls alone can have filled the cap, and at how many not half of it; the
-     * most of them that were in flight at any.
+     * For each kind of shed: how many the admitted calls alone explain (`plain`), how many had less than half of the
+     * cap in flight (`far`), and the most calls in flight at any.
      */
     const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
     type Seen = { seen: number; cap: number; whose: string };

@@ -1,10 +1,9 @@
 /**
- * A slot that is not given back is capacity lost for good: some thousand clients that left midway, and a replica sheds
- * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more:
- * where others may still be calling, a slot that is held is no lost one.
+ * A slot that is not given back is lost capacity: after some thousand clients that left midway, an idle replica sheds
+ * everybody (item 180). Read from the replicas' own gauges once all calls have ended, so only where nobody else calls.
  */
+import { skippedWhenShared } from "./evidence/deployment.ts";
 import { isAdmitted } from "./evidence/moments.ts";
-import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
 export const slotsAreGivenBack: Invariant = {

@@ -1,11 +1,10 @@
 /**
- * The three chat streams speak three contracts, and a client must not reuse the control parser for the other two (items
- * 95, 104, 105; A10). Event names are not stated but for `error` and `quota`, so only the reference platform, whose names
- * are known, can be held to them.
+ * The three chat streams have separate vocabularies, and a client must not use the control parser for the other two
+ * (items 95, 104, 105; A10). Only `error` and `quota` are specified names, so only the reference platform is judged.
  */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
@@ -14,7 +13,7 @@ const namesOf = (stream: Stream): string[] => {
   return [...content, done, ...(quota ? ["quota"] : [])];
 };
 
-/** Names that a stream may not use. Names in no vocabulary are ignored by every client (item 172). */
+/** Event names of the other streams. Clients ignore names in no vocabulary (item 172). */
 const foreignTo = (stream: Stream): ReadonlySet<string> => {
   const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(namesOf);
   const own = new Set(namesOf(stream));

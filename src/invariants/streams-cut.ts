@@ -1,26 +1,25 @@
 /**
- * A stream that is cut leaves its reader with half of an answer. Balancers cut one now and then, so the share is judged
- * (`evidence/stray-share.ts`), outside our own faults: a stream that one of them overlaps is not judged at all. Neither is
- * one that its reader left, or took slowly on purpose, or one without any event that ended in order (`streams-end-once`).
+ * A cut stream leaves its reader with half an answer. Balancers cut one now and then, so the share is judged
+ * (`evidence/stray-share.ts`). Left out are streams that our own faults overlap, that the reader left or read slowly
+ * on purpose, and streams without an event that ended in order (`streams-end-once`).
  *
- * What counts as cut: the message broke off, or it ended in order without the event that the target file states as the last.
- * What may be one, and accuses nobody: a stream that outlasted our patience, and one that ended in order without the event
- * by which others of its kind ended. Where no last event is known at all, nobody can tell whether a stream that ended in order
- * was whole (item 173): that is skipped, which is no pass.
+ * Cut: the message broke off, or ended in order without the last event that the target file states. Doubtful: a stream
+ * that outlasted our timeout, or ended in order without the event that ends others of its kind. Where no last event is
+ * known, nobody can tell whether a stream was whole (item 173): skipped.
  */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
-import { isAdmitted, Settling } from "./evidence/moments.ts";
-import { OwnFaults } from "./evidence/own-faults.ts";
+import { OwnFaults } from "./evidence/fault-windows.ts";
+import { isAdmitted, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import { judgeStrays, percent, shareWords } from "./evidence/stray-share.ts";
 import { Evidence, type Found, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-/** What must not be exceeded where `limits.streams_cut_share` says nothing, and what should not be. */
+/** Limits where the target file has no `limits.streams_cut_share`. */
 const MUST_SHARE = 0.01;
 const SHOULD_SHARE = 0.001;
 
-/** Where streams were cut is told of the first of them. */
+/** Only the first cuts are kept, to report where they happened. */
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =
@@ -28,16 +27,15 @@ const NOT_KNOWN =
 
 const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
 
-/** The streams of one kind. */
 class Kind {
   readonly cuts: CallLine[] = [];
   cut = 0;
-  /** Ended by an event: their last one, or an error. */
+  /** Ended by their last event or an error. */
   byEvent = 0;
-  /** Ended in order, by no event that is known to end one. */
+  /** Ended in order, but not by an event that is known to be the last. */
   inOrder = 0;
   knowsLastEvent: boolean;
-  /** How many events a whole one had; more than one number where they differ. */
+  /** The numbers of events of whole streams, two at most. */
   readonly #lengths = new Set<number>();
 
   constructor(isStated: boolean) {
@@ -57,7 +55,7 @@ class Kind {
     if (this.cuts.length < CUTS_KEPT) this.cuts.push(call);
   }
 
-  /** That only the last event was missing is known where whole streams all have the same number of events. */
+  /** Where all whole streams have the same number of events, a cut just before the last one can be told. */
   placeOf({ events = 0 }: CallLine): number {
     const [length = 0] = this.#lengths.size === 1 ? this.#lengths : [];
     if (events === 0) return 0;
@@ -95,7 +93,7 @@ export const streamsCut: Invariant = {
     const bound =
       tolerated === undefined ? `, and should be below ${percent(SHOULD_SHARE)}` : " as the target file states";
     const expected = `${EXPECTED}: the share must be below ${percent(most)}${bound}`;
-    const faults = new OwnFaults();
+    const faults = new OwnFaults(MARK_MARGIN_US, MARK_MARGIN_US);
     const kinds = new Map<Stream, Kind>();
     const evidence = new Evidence();
     let excused = 0;
@@ -117,18 +115,19 @@ export const streamsCut: Invariant = {
         evidence.breach(call.id, `${call.route} ended in "${call.ended}"${why} after ${call.events ?? "some"} events`);
       } else kind.ended(call, alike);
     };
-    // A fault that is put in while a stream goes on has a line of its own later than the stream's.
+    // A fault injected during a stream is reported after the stream began.
     const settling = new Settling((call) => judge(call, 1));
 
     return {
       see(line, alike = 1) {
         if (facts.faults) settling.reach(line);
-        if (line.type === "fault" && facts.faults) faults.see(line);
+        // The operator's changes (link "service") break nothing, so they excuse nothing.
+        if (line.type === "fault" && line.link !== "service" && facts.faults) faults.see(line);
         if (line.type !== "call" || line.ended === undefined || streamOf(line) === undefined) return;
         if (!isAdmitted(line) || line.slow_reader === true) return;
         const result = streamResult(line);
         if (result === "left" || result === "empty") return;
-        // One that stands for many is whole, and stays so whatever was broken meanwhile.
+        // Folded streams are whole, whatever was broken meanwhile.
         if (facts.faults && alike === 1) settling.add(line);
         else judge(line, alike);
       },
@@ -156,7 +155,7 @@ export const streamsCut: Invariant = {
         const few = `${words}: too few streams to tell whether ${percent(most)} or more are`;
         return { ...inconclusive(few, evidence.first), evidence: evidence.ids };
       }
-      // Others of the kind ended by an event: these may be parts.
+      // Others of their kind end by an event, so these may be incomplete.
       const parts = sum((kind) => (kind.knowsLastEvent ? kind.inOrder : 0));
       if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
         const doubts = [

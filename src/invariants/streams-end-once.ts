@@ -1,25 +1,23 @@
 /**
- * A stream that stops without its last word looks complete to a person and is not; one that goes on after `error` makes a
- * client show both (section 6; items 168, 173). Each ends in exactly one way, nothing comes after it, and what ended in order
- * said something: a stream without one event is no answer, though its status is a success.
+ * A stream ends in exactly one way, with nothing after it, and has at least one event: without its last event it only
+ * looks complete, and events after `error` make a client show both (section 6; items 168, 173).
  *
- * The reference platform is held to each stream, outside faults. Elsewhere a line may spoil one now and then: what share is
- * cut is for `streams-cut`, and streams without an event are judged by the same rule here. That `error` ends a stream is
- * specified (item 168), and what else does is not (item 173): there an event may follow any other unless the target file states
- * which is the last.
+ * The reference platform is held to each stream, outside faults. Elsewhere `streams-cut` judges the share of cut
+ * streams, and the share of empty ones is judged here by the same rule. That `error` ends a stream is specified (item
+ * 168); other last events are known only where the target file states them.
  */
 import { isUnanswered } from "../contract/refusals.ts";
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { isAdmitted } from "./evidence/moments.ts";
 import { judgeStrays, shareWords } from "./evidence/stray-share.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
 const BROKEN = "a stream did not end exactly once, as it should";
 
-/** Streams without an event that anybody's may be, in between; more is for `streams-cut` to say of those that were cut. */
+/** The share of streams without an event that a foreign deployment may have. */
 const EMPTY_SHARE = 0.01;
 
 type End = NonNullable<CallLine["ended"]>;
@@ -38,7 +36,6 @@ export const streamsEndOnce: Invariant = {
     const cut = new Evidence();
     const empty = new Evidence();
     let judged = 0;
-    /** Elsewhere; what share of them is tolerated is for `streams-cut`. */
     let cutElsewhere = 0;
     let inOrder = 0;
     const hasEnded = (call: CallLine, stream: Stream): boolean =>
@@ -58,7 +55,7 @@ export const streamsEndOnce: Invariant = {
         if ((line.late ?? 0) > 0 && hasEnded(line, stream)) {
           late.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
         } else if (facts.faults || line.aborted === true) {
-          // A fault may cut any stream; what may not happen even then is that it talks on after its end.
+          // A fault may cut a stream, but events after its end are wrong even then.
         } else if (isUnanswered(line.outcome, line) && streamResult(line) === "empty") {
           const came = line.ended === "refused" ? "was answered without an event stream" : how;
           empty.breach(line.id, `${line.route} ${came}`);

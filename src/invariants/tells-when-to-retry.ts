@@ -1,14 +1,13 @@
 /**
- * A client that is told when to come back spreads its retries; one that is told nothing, or too early, makes the storm
- * (specification 7.2; items 208, 214, 217, 218). Too early is proved by a client that obeyed: alone on its key, it waited
- * as told and was refused again; so only where nobody else calls. What somebody else's deployment counts a rate by is left
- * open (item 230), so there it has to be alone altogether. A should, because the specification states the header for few
- * answers.
+ * Retry-After spreads retries; a missing or too short one makes a retry storm (specification 7.2; items 208, 214, 217,
+ * 218). It is too short if a client alone on its key waited as told and was refused again, which is judged only where
+ * nobody else calls. What a foreign deployment counts a rate by is not known (item 230), so there the client must be
+ * alone altogether. A should, because the specification states the header for few answers.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
-import { isReference } from "./evidence/is-reference.ts";
+import { isReference } from "./evidence/deployment.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
@@ -22,14 +21,14 @@ const ours: readonly RefusalName[] = [
 ];
 const OURS_AS_WELL = new Set(ours.map(outcomeOf));
 
-/** Whole seconds that it asks for; `null` for a date, and where it says nothing. */
+/** The whole seconds that a header states; `null` for a date or none. */
 const secondsOf = (header: string | undefined): number | null => {
   const stated = header === undefined ? null : readRetryAfter(header, 0);
   return stated !== null && "seconds" in stated ? stated.seconds : null;
 };
 
 const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
-  // Whether it can be read does not hang on the century of its year.
+  // Any reference time will do: whether a date can be read does not depend on it.
   if (header !== undefined && readRetryAfter(header, 0) === null) {
     return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
   }
@@ -41,13 +40,13 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
   return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
 };
 
-/** Stands for the key of every call, where it is not known what a rate is counted by. */
+/** One key for all calls, where it is not known what a rate is counted by. */
 const EVERYBODY = "*";
 
-/** The promise last made on one key: whoever comes after `fromUs` and finds nobody else there is admitted. */
+/** The last promise on a key: a call after `fromUs` that is alone there is admitted. */
 type Promised = { fromUs: number; seconds: number };
 
-/** A refused call takes no token; one that was admitted, or of which the limiter or we know nothing, may have. */
+/** Reports whether a call may have taken a token: admitted, or its fate unknown to the limiter or to us. */
 const mayTakeToken = (call: CallLine): boolean =>
   !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === outcomeOf("limiter_unavailable");
 
@@ -62,7 +61,7 @@ export const tellsWhenToRetry: Invariant = {
     const evidence = new Evidence();
     let judged = 0;
     const promises = new Map<string, Promised>();
-    /** Until when a token of the key may be taken by somebody seen already. */
+    /** Until when calls already seen may take a token of the key. */
     const busyUntilUs = new Map<string, number>();
     const obeyed = new Map<CallLine, string>();
     const suspects = new Settling((call) => {
@@ -70,7 +69,7 @@ export const tellsWhenToRetry: Invariant = {
       obeyed.delete(call);
       if (got !== undefined) evidence.breach(call.id, got);
     });
-    /** Somebody else may have taken the token: what was promised on this key proves nothing. */
+    /** Drops the promise of a key from which another call may have taken the token. */
     const forget = (bucket: string): void => {
       promises.delete(bucket);
       for (const call of obeyed.keys()) if (!strict || call.bucket === bucket) obeyed.delete(call);

@@ -11,7 +11,7 @@ import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import type { RecordedStage, StageOutcome } from "../history/stage-outcome.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
-import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
+import { looksWrong } from "../invariants/evidence/legal-answers.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { jsonLines, outcomeName } from "./read-lines.ts";

@@ -9,7 +9,7 @@ import { takeProtocols } from "../../client/fresh-connection.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
-import { looksWrong } from "../../invariants/evidence/looks-wrong.ts";
+import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Problem } from "../driver.ts";

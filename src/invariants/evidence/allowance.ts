@@ -1,28 +1,71 @@
 /**
- * What an organization may use in a month, and what its calls can have used of it: at least the admitted calls, at most
- * also those of which nobody knows (no answer, a balancer's answer, a limiter that could not be asked). Shared by the two
- * judges of the allowance, which differ only in whom they doubt.
+ * Bounds on what an organization used in a month: at least the admitted calls, at most also those of unknown outcome
+ * (no answer, a balancer's answer, a limiter that failed).
  */
 import type { CallLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { isReference } from "./is-reference.ts";
-import { meterOf } from "./metered.ts";
-import { isAdmitted, isDefinite, Settling } from "./moments.ts";
-import { Months } from "./months.ts";
-import { isUnnamed } from "./shared-deployment.ts";
+import { meterOf } from "./charges.ts";
+import { isReference, isUnnamed } from "./deployment.ts";
+import { earliestUs, isAdmitted, isDefinite, latestUs, MARK_MARGIN_US, Settling } from "./moments.ts";
+
+/** The clock error of a deployment. */
+const CLOCK_DOUBT_US = 5_000_000;
+/** A run is shorter than this many months. */
+const MONTHS_AHEAD = 3;
+
+type Edge = { fromUs: number; toUs: number };
+
+const calendarEdges = (startedAtMs: number): Edge[] => {
+  const started = new Date(startedAtMs);
+  const edges: Edge[] = [];
+  for (let ahead = 1; ahead <= MONTHS_AHEAD; ahead += 1) {
+    const atUs = (Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead, 1) - startedAtMs) * 1000;
+    edges.push({ fromUs: atUs - CLOCK_DOUBT_US, toUs: atUs + CLOCK_DOUBT_US });
+  }
+  return edges;
+};
+
+/**
+ * In which months a call can be charged, numbered from the stage's start. Edges come from the calendar (UTC, item 229), if
+ * the run's start is known, and from `new-month` marks, which report that a deployment's clock was moved.
+ */
+class Months {
+  readonly #edges: Edge[];
+
+  constructor({ started_at_ms }: StageFacts) {
+    this.#edges = started_at_ms === undefined ? [] : calendarEdges(started_at_ms);
+  }
+
+  see(line: Line): void {
+    if (line.type === "mark" && line.name === "new-month") {
+      this.#edges.push({ fromUs: line.at_us - MARK_MARGIN_US, toUs: line.at_us });
+    }
+  }
+
+  /** The first and the last month in which the call can be charged. */
+  of(call: CallLine): { first: number; last: number } {
+    let first = 0;
+    let last = 0;
+    for (const { fromUs, toUs } of this.#edges) {
+      if (earliestUs(call) > toUs) first += 1;
+      if (latestUs(call) >= fromUs) last += 1;
+    }
+    return { first, last };
+  }
+}
 
 /** Items 205, 225. */
 const HARD_STOP_FACTOR = 5;
 
 const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
-/** Certainly a map load, perhaps one, or none. */
+/** `undefined`: not known. */
 const isMapLoad = (call: CallLine): boolean | undefined => {
   const meter = meterOf(call);
   return meter === undefined ? undefined : meter === "map_loads";
 };
 
-/** A9: a tile session is one load to the reference platform; to others the loads may lie elsewhere. */
+/** A9: a tile session is one load on the reference platform; others may count loads elsewhere. */
 const isMint = (call: CallLine): boolean => call.route === "sdk.sessions";
 
 const certainlyCharged = (call: CallLine): boolean =>
@@ -33,25 +76,25 @@ const isUnsettled = (call: CallLine): boolean => !isDefinite(call) || call.outco
 const perhapsCharged = (call: CallLine): boolean =>
   isMapLoad(call) !== false && (isAdmitted(call) || isUnsettled(call));
 
-/** The caps of an organization: the smallest and the largest that may be meant. `null`: not known. */
+/** The smallest and the largest cap that an organization may have; `null`: not known. */
 export const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: number; most: number } | null => {
   const tenant = facts.tenants[org];
   if (tenant?.allowance === undefined || tenant.tier === null) return null;
   const { allowance, tier } = tenant;
-  // A8b: one load more or less at the hard stop is a reading of "over 5 times".
+  // A8b: at the hard stop, "over 5 times" may mean one load more or less.
   const doubt = isReference(facts) ? 0 : 1;
   const paid = { least: allowance * HARD_STOP_FACTOR - doubt, most: allowance * HARD_STOP_FACTOR + doubt };
   if (tierMoved) return { least: Math.min(allowance, paid.least), most: paid.most };
   return tier === "Pro" ? paid : { least: allowance, most: allowance };
 };
 
-/** `certain` counts admitted loads, `mints` those of them that were tile sessions. */
+/** `certain`: admitted loads; `mints`: those of them that were tile sessions. */
 type Month = { certain: number; mints: number; possible: number; refused: number };
 
-/** One organization's use, month by month, in the order in which calls were over. */
+/** The use of one organization by month, in the order in which calls ended. */
 export class Use {
   readonly months = new Map<number, Month>();
-  /** Calls that may be charged whenever they please. */
+  /** Calls that may be charged at any time. */
   unsettled = 0;
   tierMoved = false;
 
@@ -65,7 +108,7 @@ export class Use {
 /** Folds calls into uses, and reports each quota refusal with the most that can have been charged by then. */
 export class Allowances {
   readonly uses = new Map<string, Use>();
-  /** Calls of nobody known that may have been charged to any organization. */
+  /** Calls that may have been charged to any organization. */
   #anybodys = 0;
   readonly #months: Months;
   readonly #settling: Settling;
@@ -110,7 +153,7 @@ export class Allowances {
     this.#settling.finish();
   }
 
-  /** Charged by the time the refusal was over: what was over before it, and what was under way. */
+  /** The most that can have been charged when the refusal ended: calls that ended before it, and calls under way. */
   #possible(refusal: CallLine, use: Use, month: number): number {
     let possible = this.#anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0);
     const untilUs = refusal.done_us + refusal.clock_error_us;

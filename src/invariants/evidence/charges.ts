@@ -1,22 +1,20 @@
 /**
- * The ledger, folded: what each call was charged in the end, and what the history says of the calls by that id. Two calls
- * under one `X-Request-Id` are two charges, so an id stands for as many calls as carried it. Entries
- * whose id no call of the history carried are another caller's, or a charge for nobody: which, only an exclusive
- * deployment can say. Of a deployment that is not ours it is not known how much one call costs (nor, A9, whether a tile
- * session costs anything), so entries are counted there and not their amounts.
+ * Joins the ledger with the calls: what was charged under each request id, and which calls carried it (two calls with
+ * one `X-Request-Id` are two charges). Entries whose id no call carried belong to other callers, or on an exclusive
+ * deployment to nobody. What one call costs on a foreign deployment is not known (nor, A9, whether a tile session
+ * costs anything), so there entries are counted, not amounts.
  */
-import type { Meter } from "../../contract/routes.ts";
+import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { type Evidence, type Found, inconclusive } from "../invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { meterOf } from "./metered.ts";
+import { isReference } from "./deployment.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
 type Charged = {
   /** Charges less refunds, by meter. */
   net: Map<Meter, number>;
-  /** Calls seen under the id: charged for certain, by meter; perhaps charged; certainly not. */
+  /** Calls with this id that must be charged, by meter; that may be; and that must not be. */
   owed: Map<Meter, number>;
   open: number;
   refused: CallLine | null;
@@ -32,14 +30,14 @@ const add = (sums: Map<Meter, number>, meter: Meter, amount: number): void => {
 type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
 /**
- * Whether a call must, may or may not be charged, by the reference's reading. `settled`: refunds had the time to arrive. A refusal by an unreachable
- * limiter may be charged until its refund has arrived; a balancer's answer hides what the platform did.
+ * Whether a call must, may or must not be charged, by the reference's reading. `settled`: refunds had time to arrive;
+ * until then a call that the limiter failed may still be charged. A balancer's answer hides what the platform did.
  */
 const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
   if (!isDefinite(call)) return "open";
   if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
   const meter = meterOf(call);
-  // Item 123: whether a failure reported under 200 is metered is the deployment's choice.
+  // Item 123: whether a failure under 200 is metered is the deployment's choice.
   if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";
   return { owes: meter };
 };
@@ -62,7 +60,7 @@ export class Charges {
     }
   }
 
-  /** Gives the class of the call, and whether the ledger knows its id. */
+  /** Returns the class of the call, and whether the ledger knows its id. */
   see(call: CallLine): { is: ChargeClass; known: boolean } {
     const is = this.#classOf(call);
     const charged = this.byRequest.get(call.id);
@@ -74,12 +72,11 @@ export class Charges {
     return { is, known: true };
   }
 
-  /** Whether a call of the history, as far as it was seen, carried this id. */
   isOfCall(requestId: string): boolean {
     return (this.byRequest.get(requestId)?.seen ?? 0) > 0;
   }
 
-  /** Whether any entry carries the id of a call that was seen; a store that keeps ids of its own has none. */
+  /** Reports whether any entry has the id of a call; a store with ids of its own has none. */
   knowsOurIds(): boolean {
     for (const { seen } of this.byRequest.values()) if (seen > 0) return true;
     return false;
@@ -88,11 +85,25 @@ export class Charges {
   #classOf(call: CallLine): ChargeClass {
     const is = chargeClassOf(call, this.#settled);
     if (this.#ours || typeof is === "string" || is.owes === null) return is;
-    // Somebody else's store may keep one meter and not the other.
+    // A foreign store may keep one meter and not the other.
     return call.route === "sdk.sessions" || !this.#meters.has(is.owes) ? "open" : is;
   }
 }
 
-/** The ledger of somebody else's store, read while refunds and late entries may still have been on their way to it. */
+/** For the ledger of a foreign store, read while refunds and late entries may still be missing. */
 export const unsettled = ({ first }: Evidence): Found =>
   inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
+
+/**
+ * The meter of an admitted call (items 10, 11, 80; A9: one minted tile session is one map load), by the specification;
+ * the platform has its own table. `null`: none; `undefined`: not known.
+ */
+export const meterOf = (call: CallLine): Meter | null | undefined => {
+  if (call.meter !== undefined) return call.meter;
+  if (call.route === "-") return undefined;
+  const route = routeOf(call.route);
+  if (route.surface !== "exchange") return route.meter ?? null;
+  const product = call.facts?.product ?? call.product;
+  if (typeof product !== "string") return undefined;
+  return product === "tile" ? "map_loads" : null;
+};

@@ -1,6 +1,6 @@
 /**
- * A median of any number of times in bounded space: buckets 8 % apart, so a quantile is known within 4 %. Judges compare by
- * factors; that is exact enough for them.
+ * A histogram of times in bounded space: buckets 8 % apart, so a quantile is known within 4 %, which is enough for
+ * judges that compare by factors.
  */
 const STEP = Math.log(1.08);
 
@@ -15,7 +15,7 @@ export class Distribution {
     this.count += 1;
   }
 
-  /** The value that a share `q` of all lies at or below; 0 when nothing was added. */
+  /** The value that a share `q` of all lies at or below; 0 if empty. */
   quantile(q: number): number {
     let left = Math.ceil(q * this.count);
     for (const [bucket, count] of [...this.#buckets].sort(([a], [b]) => a - b)) {
@@ -25,7 +25,6 @@ export class Distribution {
     return 0;
   }
 
-  /** How many of all lie above a value. */
   above(us: number): number {
     const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
     let count = 0;

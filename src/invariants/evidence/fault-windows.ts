@@ -1,12 +1,10 @@
 /**
- * When a dependency was certainly broken, by the lines of the experiments: from `injected`, where the fault was seen
- * to bite, to `healing`, where somebody began to take it away. What lies between asking and confirming belongs to neither.
- * While another fault is put on the same link, or taken off it, the link is rebuilt, and what it held back may get through
- * (toxiproxy's latency hands on what it holds whenever the chain of toxics changes): such a change ends a window, and begins
- * another one when it is done.
+ * When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call
+ * (`OwnFaults`).
  */
-import type { CallLine, FaultLine } from "../../history/line.ts";
-import { decidedByUs, earliestUs } from "./moments.ts";
+import type { CallLine, FaultLine, Line } from "../../history/line.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
+import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
 
 type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
 
@@ -17,8 +15,8 @@ export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
 };
 
 /**
- * Faults that let no answer of the dependency through while they last. The others (slow within the budget, flapping,
- * trickling, truncation that a short reply slips under) let some through, so a call may well be admitted.
+ * Faults that let no answer of the dependency through. The others (slow within the budget, flapping, trickling,
+ * truncation beyond a short reply) let some through, so a call may be admitted.
  */
 export const LETS_NOTHING_THROUGH: ReadonlySet<string> = new Set([
   ...["refused", "accepted-then-closed", "request-lost", "reply-lost", "reset", "slow-beyond-budget"],
@@ -28,10 +26,14 @@ export const LETS_NOTHING_THROUGH: ReadonlySet<string> = new Set([
 export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean =>
   tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
+/**
+ * Spans from `injected`, where the fault was seen to take effect, to `healing`. A change of another fault on the same link
+ * rebuilds the link and may let through what it held (toxiproxy's latency does), so it ends a window and begins another.
+ */
 export class FaultWindows {
   readonly all: FaultWindow[] = [];
   #inForce: Omit<FaultWindow, "fromUs" | "toUs">[] = [];
-  /** How many changes of a link are under way. */
+  /** Changes of each link that are under way. */
   readonly #changes = new Map<string, number>();
 
   see({ link, fault, phase, at_us: atUs, took_effect }: FaultLine): void {
@@ -47,10 +49,56 @@ export class FaultWindows {
     }
   }
 
-  /** The windows of a link inside which the call was sent and decided. */
+  /** The windows of a link in which the call was sent and decided. */
   around(call: CallLine, link: string): FaultWindow[] {
     return this.all.filter(
       (window) => window.link === link && earliestUs(call) >= window.fromUs && decidedByUs(call) <= window.toUs,
     );
   }
 }
+
+type Span = { fromUs: number; toUs: number };
+
+/**
+ * Spans in which something of ours was or may have been broken or changed, widened by a margin on either side. Wider than
+ * `FaultWindows`: what excuses a call has to cover everything that may have happened to it.
+ */
+export class OwnFaults {
+  readonly #beforeUs: number;
+  readonly #afterUs: number;
+  readonly #spans: Span[] = [];
+  /** How often each fault or change is being made or is in force. */
+  readonly #inForce = new Map<string, number>();
+
+  constructor(beforeUs: number, afterUs: number) {
+    this.#beforeUs = beforeUs;
+    this.#afterUs = afterUs;
+  }
+
+  see(line: Line): void {
+    if (line.type === "fault") this.#change(`${line.link} ${line.fault}`, line.phase, line.at_us);
+    if (line.type !== "mark") return;
+    if (line.name === "operator-changed") this.#change("operator", "injected", line.at_us);
+    if (line.name === "operator-restored") this.#change("operator", "healed", line.at_us);
+  }
+
+  overlaps(call: CallLine): boolean {
+    return this.#spans.some(({ fromUs, toUs }) => latestUs(call) >= fromUs && earliestUs(call) <= toUs);
+  }
+
+  #change(name: string, phase: FaultLine["phase"], atUs: number): void {
+    const times = this.#inForce.get(name) ?? 0;
+    const now = phase === "injecting" ? times + 1 : phase === "healed" ? times - 1 : Math.max(1, times);
+    if (now > 0) this.#inForce.set(name, now);
+    else this.#inForce.delete(name);
+    const toUs = this.#inForce.size === 0 ? atUs + this.#afterUs : Number.POSITIVE_INFINITY;
+    const last = this.#spans.at(-1);
+    if (last !== undefined && atUs - this.#beforeUs <= last.toUs) last.toUs = toUs;
+    else this.#spans.push({ fromUs: atUs - this.#beforeUs, toUs });
+  }
+}
+
+const DEFAULT_RECOVERY_MS = 5_000;
+
+/** How long after its heal a fault still excuses a call. */
+export const recoveryUs = ({ recovery_deadline_ms: ms = DEFAULT_RECOVERY_MS }: StageFacts): number => ms * 1000;

@@ -1,22 +1,22 @@
 /**
- * How many calls the platform certainly had in flight while it admitted one call, as callers saw it:
+ * A lower bound on the streams that the platform held while it admitted a call, from callers' times:
  *
  *     stream       sent ----- first byte ================== last byte
  *     admitted                          sent ---- first byte + margin
  *
- * A stream whose first byte had come before the call was sent was certainly in; one whose last byte came after the call's
- * own first byte still was when the call was admitted, if bytes that were written in an order are read in it. All delays that
- * streams share (a busy client, a long line) drop out; by how much that order held is given along, for the judge to weigh.
- * The last event is the server's own on a direct line alone; an edge may delay it, so elsewhere the last but one stands for it,
- * and what is certain there is for `SureSpans` to say.
+ * A stream was held if its first byte came before the call was sent and its last byte after the call's own first byte,
+ * provided bytes are read in the order in which they are written. Delays that all streams share cancel out; the slack
+ * of that order is returned for the judge to weigh. An edge may delay a last event, so behind one the last but one
+ * counts, or what `SureSpans` says.
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
+import { Distribution } from "./distribution.ts";
+import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 
-/** Ends that the platform or the caller made; a torn connection may have been torn long before it was seen. */
+/** Ends made by the platform or the caller. A broken connection may have broken long before it was noticed. */
 const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"]);
 
 const isHeld = (call: CallLine): boolean =>
@@ -25,7 +25,7 @@ const isHeld = (call: CallLine): boolean =>
 const STEP_US = 5_000;
 const STEPS = 200;
 
-/** The highest step that at least `wanted` reached, in microseconds; below zero when fewer were there. */
+/** The highest step that at least `wanted` reached, in microseconds; -1 if fewer are counted. */
 const highestWith = (steps: Uint32Array, wanted: number): number => {
   let reached = 0;
   for (let step = STEPS - 1; step >= 0; step -= 1) {
@@ -35,11 +35,11 @@ const highestWith = (steps: Uint32Array, wanted: number): number => {
   return -1;
 };
 
-/** How the times of a call at its caller bound those at the server. */
+/** How the caller's times of a call bound those at the server. */
 export type TimesAtServer = {
   /** By when the call was admitted. */
   admittedByUs(call: CallLine): number;
-  /** Until when the server had the stream, at the least. */
+  /** Until when, at least, the server held the stream. */
   heldUntilUs(call: CallLine): number;
 };
 
@@ -48,13 +48,13 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
-/** Between the events before the last one. Of a very long stream the first gaps alone are kept, and the last is not among them. */
+/** Gaps between the events before the last one. Of a very long stream only the first gaps are kept. */
 export const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
 export const sumOf = (valuesUs: readonly number[]): number => valuesUs.reduce((sum, value) => sum + value, 0);
 
-/** An edge in front that passes the end on late: a moderation does. */
+/** For an edge that delays the end, as a moderation does. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
   heldUntilUs: (call) =>
@@ -76,7 +76,7 @@ export class HeldStreams {
     this.#times = times;
   }
 
-  /** To hear of every call in the order of sending. */
+  /** Takes every call in the order of sending. */
   see(call: CallLine): void {
     if (!isHeld(call)) return;
     this.#held.push({
@@ -90,8 +90,8 @@ export class HeldStreams {
   }
 
   /**
-   * By how many microseconds at least `cap` other streams (and `ownCap` of its organization) outlasted the moment that admitted
-   * this call, in steps of 5 ms, one second at most. Below zero: fewer than that were certainly in flight.
+   * By how many microseconds at least `cap` streams (and `ownCap` of its organization) outlasted the moment that
+   * admitted this call, in steps of 5 ms up to one second; -1 if fewer were certainly held.
    */
   outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
     const fromUs = earliestUs(call);
@@ -109,8 +109,76 @@ export class HeldStreams {
     return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
   }
 
-  /** Streams that were sent before the call, not over when it was sent, and all admitted sooner or later. */
+  /** Streams sent before the call, admitted sooner or later, and not over when it was sent. */
   aheadOf(call: CallLine): number {
     return this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us).length;
+  }
+}
+
+/**
+ * For how long the server certainly held a stream, with an edge in between. An edge can delay requests, events and the
+ * end as long as it likes; it cannot pass on an event that was not written. So the events before the last one count,
+ * at the typical gap between them, from the moment of sending:
+ *
+ *     caller     sent ......... event  event  event  event ............. done
+ *     server     |==================|   at least (events - 1) typical gaps, begun when it was sent or later
+ *
+ * A slow line stretches the gaps themselves: refusals show by how much, and twice that is taken off. If streams take
+ * longer on average than `limits.service_ms`, that limit is the bound, so that by Little's law calls that fill the
+ * caps never seem to be more. Without the limit nothing is certain.
+ */
+/** With fewer answers that are not streams the line is not known. */
+const ENOUGH_PLAIN = 20;
+const TRICKLE_QUANTILE = 0.75;
+const TRICKLE_TIMES = 2;
+/** The quantile is computed again after this many answers. */
+const REFRESH = 32;
+
+/** The lower median of the gaps; 0 where events usually come together. */
+const typicalGapUs = (gapsUs: readonly number[]): number => {
+  const sorted = [...gapsUs].sort((one, other) => one - other);
+  return sorted[(sorted.length - 1) >> 1] ?? 0;
+};
+
+export class SureSpans implements TimesAtServer {
+  readonly #serviceUs: number | null;
+  /** Answers that are not streams, from their first byte to their last. */
+  readonly #plain = new Distribution();
+  #trickleUs = 0;
+  #streams = 0;
+  #streamsUs = 0;
+
+  constructor(serviceMs: number | undefined) {
+    this.#serviceUs = serviceMs === undefined ? null : serviceMs * 1000;
+  }
+
+  /** Takes every call, before it is asked about. */
+  see(call: CallLine): void {
+    if (!isDefinite(call) || call.first_us === null) return;
+    if (isStream(call) && isAdmitted(call)) {
+      this.#streams += 1;
+      this.#streamsUs += sumOf(contentGaps(call));
+      return;
+    }
+    this.#plain.add(call.done_us - call.first_us);
+    if (this.#plain.count % REFRESH === ENOUGH_PLAIN) this.#trickleUs = this.#plain.quantile(TRICKLE_QUANTILE);
+  }
+
+  /** An edge may send the response head before the server has decided. */
+  admittedByUs({ first_event_us, done_us, clock_error_us }: CallLine): number {
+    return (first_event_us ?? done_us) + clock_error_us;
+  }
+
+  heldUntilUs(call: CallLine): number {
+    return earliestUs(call) + this.#spanUs(call);
+  }
+
+  #spanUs(call: CallLine): number {
+    if (this.#serviceUs === null) return 0;
+    const gaps = contentGaps(call);
+    const paceUs = Math.max(0, typicalGapUs(gaps) - TRICKLE_TIMES * this.#trickleUs);
+    const isStretched = this.#streamsUs > this.#streams * this.#serviceUs;
+    const mostUs = isStretched ? this.#serviceUs : Number.POSITIVE_INFINITY;
+    return Math.min(gaps.length * paceUs, sumOf(gaps), mostUs);
   }
 }

@@ -1,14 +1,39 @@
 /**
- * The order of checks, written a second time: from a caller's own facts, every answer that the specification allows this
- * call to get (requirements.md, part B). Independent of the platform on purpose. `ours` holds a deployment to the one
- * reading that the reference platform implements; otherwise every reading of part C is allowed.
+ * The judges' own order of checks, independent of the platform: every answer that the specification allows a call,
+ * given its caller's facts (requirements.md, part B). `ours`: only the reference platform's reading is allowed;
+ * otherwise every reading of part C.
  */
 import type { CallFacts } from "../../contract/call-facts.ts";
-import { type AnyRefusalName, outcomeOf } from "../../contract/refusals.ts";
+import { type AnyRefusalName, admissionOf, isUnanswered, outcomeOf } from "../../contract/refusals.ts";
 import { type Route, routeOf } from "../../contract/routes.ts";
+import { streamResult } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
-import { lacksOf } from "./admitted-by.ts";
-import { either, not, Walk } from "./walk.ts";
+import { either, lacksOf, not } from "./admitted-by.ts";
+import { isAdmitted, isDefinite } from "./moments.ts";
+
+export class Walk {
+  readonly legal = new Set<string>();
+  #decided = false;
+
+  /** Allows outcomes that depend on load, faults or settings. */
+  may(...outcomes: string[]): this {
+    if (!this.#decided) for (const outcome of outcomes) this.legal.add(outcome);
+    return this;
+  }
+
+  /** `true`: the call certainly fails here, and no later check decides. `undefined`: not known. */
+  check(fails: boolean | undefined, ...outcomes: string[]): this {
+    if (this.#decided || fails === false) return this;
+    this.may(...outcomes);
+    this.#decided = fails === true;
+    return this;
+  }
+
+  answers(...outcomes: string[]): ReadonlySet<string> {
+    this.may(...outcomes);
+    return this.legal;
+  }
+}
 
 const O = (name: AnyRefusalName): string => outcomeOf(name);
 
@@ -20,11 +45,10 @@ const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop"
 
 type Reading = {
   ours: boolean;
-  /** A change of the credential's state may not have reached every replica yet. */
   stateUnsettled: boolean;
 };
 
-/** Credentials that are refused by their look alone; no key record is asked for. */
+/** Credentials refused by their form, before any look-up. */
 const isForeign = (facts: CallFacts): boolean =>
   facts.credential === "none" || facts.credential === "garbage" || facts.credential === "admin";
 
@@ -33,15 +57,15 @@ const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign
 /** B1, steps 1 to 4. */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // A2: the specification does not place overload and limiter among the checks; and whether what only looks like a
-  // credential is looked up is the deployment's own affair (item 58), as is a 503 with an empty body by what stands before it.
+  // A2: the place of overload and limiter among the checks is open; so is whether a malformed credential is looked up
+  // (item 58), and a server in front may answer 503 with an empty body.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(isForeign(facts), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));
   if (!ours) walk.may(O("org_overloaded"));
   walk.check(facts.credential === "unknown", UNAUTHENTICATED);
   const { state } = facts;
-  // Sessions of a revoked key may run on until they expire (A14); records may be a revocation budget old (item 142).
+  // A14: sessions of a revoked key may run until they expire. Item 142: records may be one revocation budget old.
   const stillServed = state === "revoked" && (stateUnsettled || (!ours && facts.credential === "session"));
   walk.check(state === undefined || stillServed ? undefined : state !== "valid", UNAUTHENTICATED);
 };
@@ -55,8 +79,8 @@ const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean)
     walk.check(tier, O("tier_capability_not_allowed"));
     return;
   }
-  // A5, A16, A17: any of the three where one is earned. A7 and item 158 leave the viewer and a missing plan open; whether
-  // a session's authorisation is frozen at its mint (A14) and what becomes of a server key on Free (A15) is open too.
+  // A5, A16, A17: any of the three where one is earned. Open are the viewer and a missing plan (A7, item 158), whether
+  // a mint freezes a session's authorisation (A14), and server keys on Free (A15).
   const open =
     facts.tier === null ||
     facts.product === "viewer" ||
@@ -67,13 +91,12 @@ const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean)
   walk.check(fails, ...CAPABILITY);
 };
 
-/** The one limiter call: rate, then the meter of a metered call. */
 const limiter = (walk: Walk, facts: CallFacts, metered: boolean | undefined, ours: boolean): void => {
   walk.may(O("limiter_unavailable"), O("rate_limited"));
   if (metered === false) return;
   if (facts.tier !== "Pro") walk.may(QUOTA.free);
   if (facts.tier !== "Free") walk.may(QUOTA.paid);
-  // A8, the other reading: the exchange refuses everybody at the allowance.
+  // A8: the exchange may refuse every tier at the allowance.
   if (!ours) walk.may(QUOTA.free);
 };
 
@@ -82,7 +105,7 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   const walk = new Walk();
   const { product } = facts;
   if (!ours) {
-    // A2: a deployment may read the body, or its own settings, before anything else. A7: an anonymous viewer.
+    // A2: a deployment may check the body or its settings first. A7: anonymous viewers may be admitted.
     if (facts.body !== "ok") walk.may(MALFORMED);
     walk.may(...SESSIONS_OFF);
     if (product === "viewer") walk.may("200", "201", ...CAPABILITY);
@@ -103,7 +126,7 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", ...(ours ? [] : ["201"]));
 };
 
-/** Whether a body like this is malformed on this route; catalogs and tiles have none to be wrong. */
+/** Whether this body is malformed on this route; catalogs and tiles take none. */
 const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts): boolean | undefined => {
   if (call.route === "poi.enrich") return facts.body === "none" ? undefined : facts.body === "malformed";
   if (route.method === "GET") return facts.body === "malformed" ? undefined : false;
@@ -119,10 +142,10 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
   if (!ours) {
     if (wrongBody !== false) walk.may(MALFORMED);
-    // A11: route failures under 200 may swallow every status. Extensions need not exist at all.
+    // A11: failures of routes under 200 may replace every status. Extensions may be missing.
     if (call.route === "chat.route") walk.may("200 error");
     if (route.extension === true) walk.may(O("not_found"), O("method_not_allowed"));
-    // The kind is known from the prefix, before the record is known.
+    // The prefix shows the kind before the record is read.
     if (facts.credential === "publishable") walk.may(O("publishable_requires_session"));
   }
   front(walk, facts, reading);
@@ -146,13 +169,13 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };
 
-/** Refusals that are no outcome of the catalogue, on a deployment that is not ours. */
+/** Refusals outside the catalogue, on a foreign deployment. */
 const BETWEEN = /^(5(?!03$)\d\d|408|413|431)/;
 const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 
 /**
- * Whether a refusal is somebody else's affair: of a server in between that happens to speak JSON, or of key management,
- * where the answer to a wrong administrator is not specified (item 127). That a call is admitted is judged all the same.
+ * A refusal by a server in between that speaks JSON, or by key management, whose answer to a wrong administrator is
+ * open (item 127).
  */
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
@@ -163,14 +186,11 @@ export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
 const isOver = (facts: CallFacts | undefined): boolean =>
   facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
-/**
- * A11: on this route a deployment of somebody else's may report any refusal under 200, so such an answer admits
- * nobody, and does not say what was refused.
- */
+/** A11: a foreign deployment may report any refusal under 200 on this route. */
 export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
   route === "chat.route" && outcome === "200 error";
 
-/** B5. What the body asked for is not among the facts, so most of this surface may answer either way. */
+/** B5. The facts do not say what the body asked for, so most of this surface may answer either way. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
   const unlessDeletion = (fails: boolean): boolean | undefined =>
     fails && route.method !== "DELETE" ? true : undefined;
@@ -188,7 +208,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** Every outcome that this call may have, or `null` where the line does not say enough. */
+/** Every outcome that this call may have; `null`: not known. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;
@@ -196,4 +216,15 @@ export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<stri
   if (route.surface === "exchange") return exchange(call, facts, reading);
   if (route.surface === "management") return management(route, facts, reading);
   return runtime(call, route, facts, reading);
+};
+
+/**
+ * Reports whether this call alone violates an invariant; a folded history keeps such calls whole, with those around
+ * them. `ours`: the deployment is the reference.
+ */
+export const looksWrong = (call: CallLine, ours: boolean): boolean => {
+  if (!isDefinite(call) || (!ours && isOthersRefusal(call))) return false;
+  if (isAdmitted(call) && (isUnanswered(call.outcome, call) || streamResult(call) === "cut")) return true;
+  const legal = legalAnswers(call, { ours, stateUnsettled: false });
+  return legal !== null && !legal.has(admissionOf(call.outcome));
 };

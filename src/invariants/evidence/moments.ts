@@ -1,7 +1,6 @@
 /**
- * When something can have happened at the server, by the caller's clock: everything about a call lies between
- * its sending and its end, each widened by how far that clock may be off. A judge accuses only by what holds for every
- * moment in between.
+ * When the server can have handled a call, by the caller's clock: between its sending and its end, each widened by the
+ * clock's error. A judge accuses only by what holds for every moment in between.
  */
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, Line } from "../../history/line.ts";
@@ -10,22 +9,20 @@ import { lineTimeUs } from "../../history/line.ts";
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;
 
-/** Until when the decision to admit the call must have fallen: its first byte came after it. */
+/** By when the call was admitted or refused: its first byte came later. */
 export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.done_us) + call.clock_error_us;
 
-/** Whether the platform gave an answer of its own, as opposed to none, or one by a balancer in between. */
+/** The platform itself answered, rather than nobody or a balancer in between. */
 export const isDefinite = (call: CallLine): boolean =>
   call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
 
-/** Any 2xx, also one that reports a failure inside it. */
+/** Any 2xx, including one that reports a failure in its body. */
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
 
-/** A mark or a fault line is written this much around what it reports, at most. */
+/** The most by which a mark or fault line is off from what it reports. */
 export const MARK_MARGIN_US = 1_000_000;
 
-/**
- * Hands calls over in the order in which they were over, and only once every mark that can touch them has been seen.
- */
+/** Delivers calls in the order of their completion, each only after all marks that could overlap it have been read. */
 export class Settling {
   readonly #waiting = new Heap<CallLine>();
   readonly #settle: (call: CallLine) => void;
@@ -38,7 +35,7 @@ export class Settling {
     this.#waiting.push(latestUs(call), call);
   }
 
-  /** To hear of every line, before the judge looks at it. */
+  /** Takes every line, before the judge does. */
   reach(line: Line): void {
     this.#settleBefore(lineTimeUs(line) - MARK_MARGIN_US);
   }
@@ -47,7 +44,7 @@ export class Settling {
     this.#settleBefore(Number.POSITIVE_INFINITY);
   }
 
-  /** Calls that are not over yet, or not long enough. */
+  /** Calls not delivered yet. */
   waiting(): Iterable<CallLine> {
     return this.#waiting.items();
   }

@@ -1,43 +1,43 @@
 /**
- * How many calls a replica can have had in flight at most while it decided about one call, as callers saw it:
+ * An upper bound on the calls that a replica had in flight while it decided about one call, from callers' times:
  *
- *     counted     |----------------|              [sent - e, done + e], e = what the clock may be off
- *     counted            |------------ ~ ~ ~      no answer: it may be in there still
+ *     counted     |----------------|              [sent - e, done + e], e = the clock's error
+ *     counted            |------------ ~ ~ ~      no answer: it may be in flight still
  *     judged               [======]               the most that overlap at any one moment in here
  *
- * The reference platform has a call between its sending and its end, never before and never after, unless the caller left:
- * then it may learn of it late. Calls that it shed have held nothing. Of others neither is known: there a slot may be given
- * back a moment after the last byte, one of a caller who left whenever it is noticed, and a call that is shed may itself
- * count while it is, and hardly longer: among many sheds that would explain any cap, and slots that never come back. Other people's traffic is not in it, so it bounds anything only where nobody else calls.
+ * The reference platform holds a call between its sending and its end, or longer if the caller left, which it may
+ * notice late; a call that it sheds holds nothing. A foreign one may release a slot a moment after the last byte,
+ * notice a caller who left at any time, and count a call while it sheds it. The bound holds only where nobody else
+ * calls.
  */
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
+import { isUnnamed } from "./deployment.ts";
 import { earliestUs, isDefinite, latestUs } from "./moments.ts";
-import { isUnnamed } from "./shared-deployment.ts";
 
-/** A server that cannot reach its client any more gives up writing after 10 s. */
+/** A server stops writing to an unreachable client after 10 s. */
 const LINGER_US = 10_000_000;
-/** By how much a deployment that is not ours may give a slot back later than the last byte was read. */
+/** How long after the last byte a foreign deployment may hold a slot. */
 const LATE_RELEASE_US = 250_000;
-/** And by how much it may count a call that it shed for longer: it gave it no slot, and one step back to its store is enough. */
+/** How long after its answer a foreign deployment may count a shed call, which has no slot: one step to its store. */
 const LATE_AFTER_SHED_US = 50_000;
-/** Clocks are off by less than this; starts within it may still come. */
+/** The largest clock error: calls that began this much earlier may still be read. */
 const LAG_US = 1_000_000;
 
 const GLOBAL_SHED = "429 b2b_overloaded";
 const ORG_SHED = "429 org_overloaded";
 
-/** At one moment what starts is counted before what is asked, and that before what ends. */
+/** At one moment starts come first, then watched spans, then ends. */
 const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
 
-/** Shed calls never came to hold their organization's slot, nor did those that belong to no organization. */
+/** On the reference platform shed calls and calls without an organization hold no slot of an organization. */
 const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
   !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
 
 type Watch = { call: CallLine; most: number; mostOfOrg: number };
 type Event = { kind: keyof typeof ORDER; call: CallLine; watch?: Watch };
 
-/** Until when the server may have had the call; `null` when it certainly never had it. */
+/** Until when the server may have held the call; `null`: it never did. */
 const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
   if (call.error === "connection_refused") return null;
   if (ours && call.outcome === GLOBAL_SHED) return null;
@@ -55,11 +55,11 @@ export class MostInFlight {
   readonly #tell: (call: CallLine, most: number, mostOfOrg: number) => void;
   readonly #ours: boolean;
   #total = 0;
-  /** Of calls that hold a slot of an organization: all, and those of which it is not known whose. */
+  /** Calls that hold a slot of an organization: all, and those whose organization is not known. */
   #holding = 0;
   #unnamed = 0;
   #doneUntilUs = Number.NEGATIVE_INFINITY;
-  /** Set when a clock was further off than could be waited for: nothing can be said then. */
+  /** A clock error exceeded `LAG_US`, so nothing can be said. */
   lost = false;
 
   constructor(tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) {
@@ -67,7 +67,7 @@ export class MostInFlight {
     this.#ours = ours;
   }
 
-  /** To hear of every line. `watched` calls are reported once nothing can change their count any more. */
+  /** Takes every line. `watched` calls are reported once nothing can change their count. */
   see(line: Line, watched = false): void {
     this.#runUntil(lineTimeUs(line) - LAG_US);
     if (line.type !== "call") return;
@@ -112,7 +112,7 @@ export class MostInFlight {
     } else {
       this.#open.delete(watch as Watch);
       const { most, mostOfOrg } = watch as Watch;
-      // A call that was shed is no reason for its own shed.
+      // A shed call does not justify its own shed.
       const itself = this.#ours ? 0 : 1;
       this.#tell(call, most - itself, mostOfOrg - itself);
     }
@@ -120,7 +120,7 @@ export class MostInFlight {
 
   #count(watch: Watch): void {
     watch.most = Math.max(watch.most, this.#total);
-    // Calls of nobody known may be this organization's, and a shed call of nobody known may be anybody's.
+    // A call of an unknown organization may belong to any.
     const { org } = watch.call;
     const ofOrg = isUnnamed(org) ? this.#holding : (this.#byOrg.get(org) ?? 0) + this.#unnamed;
     watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);

@@ -1,15 +1,15 @@
 /**
- * How far a key's admitted calls overshoot what a rate limit allows, over every window of time at once:
+ * By how much a key's admitted calls exceed a rate limit, over every window of time at once:
  *
  *     calls admitted wholly inside [a, b]  <=  burst + rate x (b - a) + 1
  *
- * A call is inside only if all of the time in which it can have been decided is (its sending to its first byte, widened by
- * the clock), so slow answers acquit. For each possible left edge `a` one number is kept, count + rate x a; edges before
- * everything that is still undecided grow alike from there on, and only the best of them can ever matter.
+ * A call counts as inside only if its whole span of decision is (from its sending to its first byte, widened by the
+ * clock's error). For each left edge `a` one number is kept, count + rate x a. Edges before all undecided calls grow
+ * alike, so only the best of them is kept.
  */
 import { Heap } from "../../history/heap.ts";
 
-/** Starts may come later than their order by as much as clocks are off; edges younger than this are kept apart. */
+/** Calls may arrive this much out of order, by clock errors; younger edges are kept apart. */
 const LAG_US = 2_000_000;
 
 type Edge = { fromUs: number; level: number };
@@ -23,7 +23,6 @@ export class RateBound {
   #mergeAt = 64;
   #resetUs = Number.NEGATIVE_INFINITY;
 
-  /** Calls a second, and calls at once. */
   constructor(ratePerS: number, burst: number) {
     this.#perUs = ratePerS / 1_000_000;
     this.#allowed = burst + 1;
@@ -33,13 +32,13 @@ export class RateBound {
     this.#undecided.push(span.toUs, span);
   }
 
-  /** The bucket may have been emptied or lost here: windows across this moment prove nothing. */
+  /** The limiter may have lost the bucket: windows across this moment prove nothing. */
   reset(us: number): void {
     this.#edges = [];
     this.#resetUs = us;
   }
 
-  /** Time has reached this moment. Gives the calls that overshoot, with by how many. */
+  /** Advances the time. Returns the calls that exceed the limit, with by how many. */
   reach(us: number): { id: string; over: number }[] {
     const found: { id: string; over: number }[] = [];
     while (this.#undecided.size > 0 && this.#undecided.least <= us) {
@@ -52,11 +51,11 @@ export class RateBound {
     return found;
   }
 
-  /** The most calls beyond the steady rate in any window that ends with this call. */
+  /** The most calls beyond the rate in any window that ends with this call. */
   #insert({ fromUs, toUs }: Span): number {
     const edges = this.#edges;
     if (!edges.some((edge) => edge.fromUs === fromUs)) {
-      // Calls counted before were decided earlier; those that also began later belong to the new edge's window.
+      // Calls counted before were decided earlier; those that also began later belong to the new edge.
       const inside = edges.find((edge) => edge.fromUs > fromUs);
       const count = inside === undefined ? 0 : Math.round(inside.level - this.#perUs * inside.fromUs);
       const at = inside === undefined ? edges.length : edges.indexOf(inside);
@@ -71,7 +70,7 @@ export class RateBound {
     return most - this.#perUs * toUs;
   }
 
-  /** Nothing undecided began before the horizon: of the edges before it the best one stands for all. */
+  /** All undecided calls began after the horizon: the best edge before it stands for all. */
   #merge(nowUs: number): void {
     let horizonUs = nowUs - LAG_US;
     for (const { fromUs } of this.#undecided.items()) horizonUs = Math.min(horizonUs, fromUs);

@@ -1,11 +1,11 @@
 /**
- * Key and organization records may be as old as the revocation budget (item 142), and a change takes effect somewhere
- * between being asked for and being confirmed. While one is on its way, a call may be answered by either state.
+ * Records of keys and organizations may be as old as the revocation budget (item 142), and a change takes effect
+ * between its request and its confirmation. Meanwhile a call may be answered by either state.
  */
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
+import { isUnnamed } from "./deployment.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
-import { isUnnamed } from "./shared-deployment.ts";
 
 /** For a deployment that does not say how old its records may be. */
 const UNKNOWN_BUDGET_MS = 60_000;
@@ -25,11 +25,11 @@ export class RecordChanges {
   constructor(facts: StageFacts) {
     const budgetMs = facts.limits.revocation_budget_ms;
     this.#budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
-    // Credentials of somebody else's deployment were made ready long before a run.
+    // Credentials of a foreign deployment were made long before a run.
     this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
   }
 
-  /** To hear of every line. Marks of an organization and changes of its keys count. */
+  /** Takes every line; marks of an organization and changes of its keys count. */
   see(line: Line): void {
     if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
     if (line.type === "mark" && line.org !== undefined) {
@@ -41,8 +41,7 @@ export class RecordChanges {
   }
 
   /**
-   * Whether a change known so far may reach into this call. A caller whose credential is over belongs to no organization any
-   * more, and that of a role may not be stated: either may be any one's.
+   * Reports whether a known change may affect this call. Calls and marks of an unknown organization may belong to any.
    */
   touches(call: CallLine): boolean {
     for (const [org, spans] of this.#spans) {
@@ -52,7 +51,7 @@ export class RecordChanges {
     return false;
   }
 
-  /** Whether the stage is so young that a change made just before it may not have arrived. */
+  /** The stage is so young that a change made just before it may not have arrived. */
   isYoung(call: CallLine): boolean {
     return earliestUs(call) < this.#startUs + this.#youthUs;
   }
@@ -65,7 +64,7 @@ export class RecordChanges {
     const spans = this.#spans.get(org) ?? [];
     this.#spans.set(org, spans);
     const last = spans.at(-1);
-    // Changes that run into each other are one, so that their number stays small.
+    // Overlapping changes are merged, which bounds the state.
     if (last !== undefined && span.fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, span.untilUs);
     else spans.push(span);
   }

@@ -1,12 +1,11 @@
 /**
- * Whether a share of streams that went wrong is more than a line now and then makes. One rule for all that is counted so:
+ * Whether a share of bad streams is more than strays:
  *
- * - none: kept, however few streams there were
- * - kept: the share would be within the limit with one more, so that a single one of too few streams to know is no pass (at
- *   1 %: one of 200 is kept, one of 100 and nine of 900 are not), and a gateway that is deployed ends no night
- * - broken: the whole exact 95 % interval lies above the limit, and there were three at least, since a line that is bad for a
- *   moment makes one or two of any number
- * - open: anything else, the streams are too few to tell
+ * - kept: there is none, or one more would still be within the limit, so one bad stream of too few is no pass (at 1 %:
+ *   one of 200 is kept, one of 100 and nine of 900 are not)
+ * - broken: at least three, and the exact 95 % interval lies above the limit; a line that is bad for a moment makes
+ *   one or two of any number
+ * - open: anything else
  */
 import { exactInterval } from "../../history/statistics/statistics.ts";
 
@@ -21,7 +20,6 @@ export const judgeStrays = (strays: number, n: number, limit: number): StrayShar
   return { verdict: isKept ? "kept" : isBroken ? "broken" : "open", share: n === 0 ? 0 : strays / n, low, high };
 };
 
-/** As `1.2 %`; two digits that count. */
 export const percent = (share: number): string => `${Number((share * 100).toPrecision(2))} %`;
 
 export const shareWords = ({ share, low, high }: StrayShare): string =>

@@ -1,0 +1,148 @@
+/** Two signs that a cap does not hold: calls admitted above it, and a full platform that stops working. */
+import { outcomeOf, SHEDS } from "../../contract/refusals.ts";
+import { Heap } from "../../history/heap.ts";
+import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
+import { Evidence } from "../invariant.ts";
+import { Distribution } from "./distribution.ts";
+import { isStream } from "./held-streams.ts";
+import { isAdmitted, isDefinite } from "./moments.ts";
+
+/** One turn of a busy reader's event loop. */
+const LEAST_MARGIN_US = 20_000;
+const ENOUGH_QUICK = 20;
+const ENOUGH_STANDING_OUT = 3;
+const RULE_COUNT = 10;
+const RULE_SHARE = 0.2;
+/**
+ * A stalled reader sees bytes out of order once in a while; a cap that is too high shows in every call that fills it.
+ */
+const RARE_SHARE = 0.01;
+
+export class AdmittedAbove {
+  readonly evidence = new Evidence();
+  readonly #slacks = new Distribution();
+  readonly #quick = new Distribution();
+  #admitted = 0;
+
+  /** Takes every call; all that are not admitted streams show how much delays of connections differ. */
+  see(call: CallLine): void {
+    if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
+  }
+
+  /** `slackUs`: by how much the streams of a whole cap outlasted the moment at which this call was admitted. */
+  admitted(call: CallLine, slackUs: number, got: string): void {
+    this.#admitted += 1;
+    if (slackUs < LEAST_MARGIN_US) return;
+    this.#slacks.add(slackUs);
+    this.evidence.breach(call.id, got);
+  }
+
+  isCertain(): boolean {
+    return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
+  }
+
+  /** So many calls are above that it cannot be chance. */
+  isTheRule(): boolean {
+    const { count } = this.#slacks;
+    return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
+  }
+
+  /** A few calls are above by no more than the order of reading explains. */
+  isExplained(): boolean {
+    const { count } = this.#slacks;
+    return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
+  }
+
+  /** Calls above by more than the delays of two connections differ; 0 where too few quick answers show those. */
+  #standingOut(): number {
+    if (this.#quick.count < ENOUGH_QUICK) return 0;
+    const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);
+    return this.#slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
+  }
+}
+
+/**
+ * Measures whether a full platform goes on working: how long callers saw it full, what was served meanwhile, and what
+ * got no answer.
+ */
+const SHED = new Set(SHEDS.map(outcomeOf));
+
+export class OverloadProgress {
+  readonly #full: number;
+  /** Answered calls until their answer, and all calls, until their end. */
+  readonly #served = new Heap<CallLine>();
+  readonly #waiting = new Heap<CallLine>();
+  #nowUs = Number.NEGATIVE_INFINITY;
+  #fullAtUs = Number.NEGATIVE_INFINITY;
+  /** How long as many calls as the caps hold were waiting or being served, and were answered, in microseconds. */
+  fullUs = 0;
+  /**
+   * Definite answers, other than sheds, of calls during which it was full at any moment. Where all calls take equally
+   * long, a full platform empties and fills in one stroke, so that only the first would end while it is full.
+   */
+  came = 0;
+  /** Calls sent while it was full, and those of them that got no answer though nobody cut them off. */
+  sent = 0;
+  readonly lost = new Evidence();
+  #sentBelow = 0;
+  #lostBelow = 0;
+  /** The time of sheds. */
+  readonly sheds = new Distribution();
+  /** Callers read slowly, so the goodput is not the platform's alone. */
+  disturbed = false;
+
+  /** `full`: the caps of all replicas together. */
+  constructor(full: number) {
+    this.#full = full;
+  }
+
+  see(line: Line): void {
+    this.#runUntil(lineTimeUs(line));
+    if (line.type !== "call") return;
+    if (line.slow_reader === true) this.disturbed = true;
+    const cutOff = line.aborted === true || line.error === "connection_refused";
+    const lost = line.outcome === "indeterminate" && !cutOff;
+    if (this.#waiting.size < this.#full) {
+      this.#sentBelow += 1;
+      if (lost) this.#lostBelow += 1;
+    } else {
+      this.sent += 1;
+      if (lost) this.lost.breach(line.id, "no answer");
+    }
+    if (SHED.has(line.outcome)) {
+      this.sheds.add(line.done_us - line.sent_us);
+      return;
+    }
+    this.#waiting.push(line.done_us, line);
+    if (isDefinite(line)) this.#served.push(line.done_us, line);
+  }
+
+  /** The share of calls without an answer below the caps, which the network causes. */
+  get usuallyLost(): number {
+    return (this.#lostBelow + 1) / (this.#sentBelow + 2);
+  }
+
+  finish(): void {
+    this.#runUntil(Number.POSITIVE_INFINITY);
+  }
+
+  #runUntil(us: number): void {
+    while (this.#waiting.least < us) this.#waiting.pop();
+    while (this.#served.least < us) {
+      this.#advance(this.#served.least);
+      const call = this.#served.pop() as CallLine;
+      // A call whose caller left was not served.
+      if (call.aborted !== true && call.sent_us <= this.#fullAtUs) this.came += 1;
+    }
+    if (us !== Number.POSITIVE_INFINITY) this.#advance(us);
+  }
+
+  #advance(us: number): void {
+    const began = this.#nowUs !== Number.NEGATIVE_INFINITY;
+    if (began && this.#served.size >= this.#full) {
+      this.fullUs += us - this.#nowUs;
+      this.#fullAtUs = us;
+    }
+    this.#nowUs = us;
+  }
+}
