@@ -13,9 +13,9 @@ import {
   nobodysCredential,
   urlOf,
 } from "../../src/workload/request.ts";
+import { triesOf } from "../../src/workload/retry.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
-import { triesOf } from "../../src/workload/tries.ts";
 import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
 import { spentSoFar } from "./budget.ts";
 import { beginByExtension, hasAdditions, sendByExtension } from "./extension.ts";

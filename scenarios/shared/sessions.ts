@@ -2,15 +2,16 @@
  * Sessions of a scenario: minted beforehand by the runner or in setup(), and again before they end, however long the test is.
  * Our k6 lets one VU do that for all of them; on a k6 that shares nothing between VUs each does it for itself.
  */
+
 import { sleep } from "k6";
 import exec from "k6/execution";
 import sse from "k6/x/sse";
 import { isObject, parseJson } from "../../src/contract/envelopes.ts";
 import type { HandOver, HeldSession } from "../../src/workload/handover.ts";
 import { credentialName } from "../../src/workload/request.ts";
-import { renewAtMs } from "../../src/workload/session-renewal.ts";
 import { exchangeStep, type Step } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
+import { renewAtMs } from "../../src/workload/timeouts.ts";
 import type { Answer } from "./answer.ts";
 import { settled } from "./budget.ts";
 import { outcomeOf, sendStep } from "./calls.ts";

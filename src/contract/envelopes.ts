@@ -3,15 +3,7 @@
  * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
  */
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
-import {
-  type AnyRefusalName,
-  ERROR_IN_BODY,
-  GAP_REFUSALS,
-  LEGACY_SUBCODES,
-  REFUSALS,
-  type Refusal,
-  refusalOf,
-} from "./refusals.ts";
+import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
 
 /** What `map_load_quota_exceeded` adds to its flat body (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };
@@ -38,11 +30,6 @@ type AnswerRead = {
   body: unknown;
   quota?: { meter: unknown; limit: unknown; used: unknown };
 };
-
-const KNOWN = new Map<string, Refusal>();
-for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)] as Refusal[]) {
-  KNOWN.set(`${refusal.status} ${refusal.subcode ?? ""}`, refusal);
-}
 
 // A map and not the object itself, which would also know `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
@@ -135,11 +122,11 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
   }
   if (said !== null) {
     const subcode = SUBCODE_OF_OLDER_NAME.get(said) ?? said;
-    if (KNOWN.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
+    if (REFUSAL_BY_OUTCOME.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");
     // 401 and 503 without `detail` may have any body (item 189): what stands in it is no subcode.
-    if (KNOWN.has(`${status} `) && !("detail" in fields)) {
+    if (REFUSAL_BY_OUTCOME.has(`${status}`) && !("detail" in fields)) {
       return { outcome: `${status}`, subcode: null, envelope: "none", body };
     }
     if (isGateways(status, subcode, "detail" in fields)) return read(`edge ${status}`, null);
@@ -147,7 +134,7 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
     return read(`${status} ${name}`, name);
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
-  if (KNOWN.has(`${status} `) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
+  if (REFUSAL_BY_OUTCOME.has(`${status}`) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
   // Item 189 gives it any body; a page for people is a gateway's all the same.
   if (status === 401 && !/^\s*</.test(text)) return read("401", null);
   return read(`edge ${status}`, null);

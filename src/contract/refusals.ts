@@ -73,24 +73,29 @@ export const GAP_REFUSALS = {
 export type GapRefusalName = keyof typeof GAP_REFUSALS;
 export type AnyRefusalName = RefusalName | GapRefusalName;
 
-export const refusalOf = (name: AnyRefusalName): Refusal =>
-  name in REFUSALS ? REFUSALS[name as RefusalName] : GAP_REFUSALS[name as GapRefusalName];
-
 /** Refusals that count as load shedding (section 7.2; item 220). Nothing else is ever called shedding. */
 export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"];
 
 /** Older spellings that a deployment may still use (item 73): accepted when read, never written. */
 export const LEGACY_SUBCODES: Readonly<Record<string, RefusalName>> = { origin_not_allowed: "session_origin_mismatch" };
 
+const ALL: Readonly<Record<AnyRefusalName, Refusal>> = { ...REFUSALS, ...GAP_REFUSALS };
+export const refusalOf = (name: AnyRefusalName): Refusal => ALL[name];
+
 /** The key under which a call is counted in `by_outcome` and in `/counts`: the status, a space and the subcode where there is one. */
 export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
 
 const OUTCOME_OF = Object.fromEntries(
-  Object.entries({ ...REFUSALS, ...GAP_REFUSALS }).map(([name, { status, subcode }]) => [
+  Object.entries(ALL).map(([name, { status, subcode }]) => [
     name,
     subcode === null ? `${status}` : `${status} ${subcode}`,
   ]),
 ) as Readonly<Record<AnyRefusalName, string>>;
+
+/** Every refusal by its outcome. */
+export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
+  (Object.keys(ALL) as AnyRefusalName[]).map((name) => [OUTCOME_OF[name], ALL[name]]),
+);
 
 /** The two failures that travel under status 200: an `error` key in the body, and an `error` event in a stream. */
 export const ERROR_IN_BODY = "200 error";
@@ -136,7 +141,6 @@ export const OUTCOMES: readonly string[] = [
   ERROR_IN_STREAM,
 ];
 
-const LISTED = new Set<string>([...OUTCOMES, ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeOf)]);
-
-/** Whether an outcome stands in the specification, or is one that the reference chose for a gap. */
-export const isListed = (outcome: string): boolean => LISTED.has(outcome);
+/** Reports whether an outcome is in the specification, or was chosen by the reference platform for a gap. */
+export const isListed = (outcome: string): boolean =>
+  REFUSAL_BY_OUTCOME.has(outcome) || outcome === ERROR_IN_BODY || outcome === ERROR_IN_STREAM;

@@ -1,33 +1,34 @@
 /**
- * Adaptive load shedding: the limit on calls in flight is found, not set, from how long calls wait for the inference.
- *
- * The update is Envoy's adaptive concurrency gradient (envoyproxy.io, adaptive_concurrency_filter) over windows of 100 ms:
+ * Adaptive load shedding: the limit on calls in flight follows from how long calls wait for the inference, by Envoy's
+ * adaptive concurrency gradient (envoyproxy.io, adaptive_concurrency_filter) over windows of 100 ms:
  *
  *     gradient = clamp(2 T / (T + wait_p90), 0.5, 1)        limit' = limit + s ((gradient - 1) x limit + sqrt(limit))
  *
- * where T is the queue wait that is tolerated and s smooths as in Netflix's Gradient2, because a wait is seen only once it
- * is over. Queue wait is used in place of the whole round trip, because a stream's
- * length is the workload's and not the queue's. The limit grows only while it is used (Netflix concurrency-limits does the
- * same), so that an idle night does not open the gates.
+ * T is the tolerated queue wait; s smooths as in Netflix's Gradient2, because a wait is seen only once it is over.
+ * Queue wait replaces the round trip, because a stream's length is due to the workload. The limit grows only while it
+ * is used, as in Netflix concurrency-limits.
  *
- * Organizations share by the partition rule of Netflix concurrency-limits with dynamic shares: below the limit anybody is
- * admitted (the sharing is work-conserving); at the limit only who holds less than limit / active organizations.
+ * Organizations share by that library's partition rule with dynamic shares: below the limit anybody is admitted (work-
+ * conserving), at the limit only organizations that hold less than limit / active organizations.
  */
 import { type Caps, InFlight, type Shedder } from "./shedding.ts";
 
 type AdaptiveOptions = Caps & {
-  /** T: the p90 queue wait, in milliseconds, at which the limit neither grows nor shrinks but for the headroom. */
+  /** T: the p90 queue wait, in milliseconds, at which the limit stays as it is, but for the headroom. */
   toleratedWaitMs: number;
   windowMs?: number;
   minLimit?: number;
 };
 
-/** s: reacts in a few windows without swinging (without it the limit's variation in steady load was 18 %, with it 2 %; 40 slots in virtual time). */
+/**
+ * s: reacts within a few windows and does not swing (variation of the limit in steady load: 2 %, and 18 % without it;
+ * 40 slots in virtual time).
+ */
 const SMOOTHING = 0.3;
 
-/** Above the limit there is this much room for organizations under their share; beyond it the replica is full for all. */
+/** Room above the limit for organizations below their share; beyond it the replica is full for all. */
 const RESERVE = 0.25;
-/** Of a small limit a quarter is no room: the first calls of a few busy organizations would keep a quiet one out. */
+/** The least room: with a quarter of a small limit a few busy organizations would keep a quiet one out. */
 const RESERVE_LEAST = 8;
 
 const p90 = (samples: number[]): number => {
@@ -65,7 +66,7 @@ export const adaptiveShedder = (options: AdaptiveOptions): Shedder & { limit(): 
       const held = flight.of(org);
       if (held >= (cap ?? caps.orgInFlight)) return false;
       const active = flight.byOrg.size + (held === 0 ? 1 : 0);
-      // The call itself is already counted in the total.
+      // The total includes the call itself.
       if (flight.total > limit && held >= Math.max(1, Math.floor(limit / active))) return false;
       flight.enterOrganization(org);
       return true;

@@ -1,6 +1,6 @@
 /**
- * Stored capability ∩ current tier (items 46, 74-78, 156, 158; B6, A5, A15-A17): which products a key can mint and which
- * scopes it can use now. The answer depends on nothing but the two records, so a downgrade can only take away.
+ * Stored capability ∩ current tier (items 46, 74-78, 156, 158; B6, A5, A15-A17): the products that a key can mint and
+ * the scopes that it can use now.
  */
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
@@ -24,8 +24,8 @@ export const productRefusal = ({ key, org }: KeySnapshot, product: Product): Adm
 };
 
 /**
- * What a runtime call needs: the route's scope stored in the key, for a session also given by its product and that
- * product still admitted, and all of it inside the current tier, the kind of key included. `null`: admitted.
+ * A runtime call needs the route's scope in the key, for a session also from its product, and the product still
+ * admitted; and all of it, the kind of key included, inside the current tier. `null`: admitted.
  */
 export const scopeRefusal = (
   { key, org }: KeySnapshot,

@@ -1,7 +1,6 @@
 /**
- * One call as the core sees it, and what the core may ask the world for. The core never waits: it hands out an `Ask`, and
- * whoever runs it (the platform over sockets, the simulation in virtual time, a property from a table) puts the answer
- * into the call and goes on.
+ * One call in the core. The core never waits: it returns an `Ask`, and its runner (the platform over sockets, the
+ * simulation in virtual time, a property from a table) puts the answer into the call and continues.
  */
 import { type CredentialKind, credentialKind } from "../contract/credentials.ts";
 import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
@@ -11,7 +10,7 @@ import type { Rate } from "./rate-limit.ts";
 import type { KeySnapshot } from "./records.ts";
 import type { Shedder } from "./shedding.ts";
 
-/** What a session token says once its signature and its time have been found good (items 20-29). */
+/** A session token whose signature and time are valid (items 20-29). */
 export type Session = { keyId: string; orgId: string; product: Product; expiresAtS: number; id: string };
 
 export type MeterTake = { name: Meter; amount: number; cap: number | null };
@@ -38,7 +37,7 @@ export type Refuse = {
   refuse: AnyRefusalName;
   quota?: QuotaFields;
   errors?: BodyError[];
-  /** For `Retry-After`, where the call knows better than the catalogue. */
+  /** For `Retry-After`, where it differs from the catalogue. */
   retryAfterS?: number;
 };
 
@@ -50,7 +49,7 @@ export type Deployment = {
   designCap: number | null;
 };
 
-/** Who calls, as the head of the request says it. */
+/** The caller, by the head of the request. */
 export type Caller = {
   readonly credential: string | null;
   /** The `Origin` header, `null` when absent. */
@@ -58,7 +57,7 @@ export type Caller = {
   readonly address: string;
 };
 
-/** Each is asked once, when the first check looks at it: a call that is shed before has paid for neither. */
+/** Read once, when the first check needs it: a shed call costs neither. */
 export type Head = {
   readCaller(): Caller;
   /** Milliseconds since 1970, by the deployment's clock. */
@@ -79,7 +78,7 @@ export class Call {
   body: BodyRead | undefined = undefined;
   taken: TakeOutcome | typeof UNAVAILABLE | undefined = undefined;
 
-  /** Slots held, to be given back by whoever runs the call. */
+  /** Slots held, until the runner calls `leave`. */
   holdsSlot = false;
   holdsOrganizationSlot = false;
   /** The next check of the order. */
@@ -120,7 +119,7 @@ export class Call {
     return this.caller.address;
   }
 
-  /** Key and organization; only to be read by checks that stand after `keyIsKnown`. */
+  /** Key and organization; only for checks after `keyIsGood`. */
   get snapshot(): KeySnapshot {
     return this.lookup as KeySnapshot;
   }
@@ -133,7 +132,7 @@ export class Call {
     return this.session?.product ?? null;
   }
 
-  /** Gives the call's slots back; safe to do twice. */
+  /** Releases the call's slots; idempotent. */
   leave(): void {
     if (this.holdsOrganizationSlot) {
       this.holdsOrganizationSlot = false;

@@ -1,7 +1,6 @@
 /**
- * Key management (specification 4.4, 7.3; items 124-141, B5): what a creation, a change and a revocation are decided by.
- * Pure functions over the organization and its keys; the key service runs them where the records are, in one transaction,
- * because the key limit is a matter of state.
+ * Decides creations, changes and revocations of keys (specification 4.4, 7.3; items 124-141, B5). Pure functions over
+ * the organization and its keys; the key service runs them in one transaction, because the key limit depends on state.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
@@ -17,7 +16,7 @@ export type KeyCreation = {
   allowed_origins?: string[];
   allowed_ips?: string[];
   acknowledge_vendor?: boolean;
-  /** The record's own word for the same, so that a record that was read can be sent back. */
+  /** The same under the record's name, so that a record that was read can be sent back. */
   vendor_acknowledged?: boolean;
   expires_at?: number | null;
 };
@@ -26,10 +25,10 @@ export type KeyUpdate = Omit<Partial<KeyCreation>, "kind" | "env">;
 
 export type ManagementRefusal = { refuse: AnyRefusalName };
 
-/** What both requests are judged as: the key as it would be afterwards, and as it was (`null` for a creation). */
+/** What both requests are judged as: the key before (`null` for a creation) and after. */
 type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
 
-/** A key as asked for, before it is known that its words are of the specification. */
+/** A key as requested, with unchecked scopes and products. */
 type KeyDraft = {
   kind: KeyKind;
   env: "live" | "test";
@@ -49,7 +48,7 @@ const scopesAreKnown: ManagementCheck = ({ after }) =>
 const productsAreKnown: ManagementCheck = ({ after }) =>
   after.products.every((product) => (PRODUCTS as readonly string[]).includes(product)) ? null : "unknown_product";
 
-/** Also when a change would take the last origin away (item 139); one that had none is not worse than before. */
+/** Also refuses a change that removes the last origin (item 139), unless there was none. */
 const livePublishableHasOrigins: ManagementCheck = ({ before, after }) => {
   const hadOrigins = before === null || before.allowed_origins.length > 0;
   return after.kind === "publishable" && after.env === "live" && hadOrigins && after.allowed_origins.length === 0
@@ -67,8 +66,8 @@ const vendorIsAcknowledged: ManagementCheck = ({ before, after }) => {
 };
 
 /**
- * Only what is added is held against the tier (items 131, 136, 137): a narrowing passes on any tier. A creation adds what
- * it names; a change adds what the key could not do before, lifting the restriction to some products included.
+ * Only additions are held against the tier (items 131, 136, 137). A creation adds what it names; a change adds what
+ * the key could not do before, including by lifting a restriction.
  */
 const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
   if (org.tier === null) return null;
@@ -86,11 +85,11 @@ const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
   return named.some((product) => !admits.products.includes(product)) ? "tier_capability_not_allowed" : null;
 };
 
-/** Revoked and expired keys do not count (item 140); a change adds no key. */
+/** Revoked and expired keys do not count (item 140). */
 const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
   before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
 
-/** B5, after 401, role and a well-formed body, which are the API's. */
+/** B5, after the checks of the API: 401, role, well-formed body. */
 const MANAGEMENT_ORDER: readonly ManagementCheck[] = [
   ...[planIsRecognized, scopesAreKnown, productsAreKnown, livePublishableHasOrigins],
   ...[kindIsInPlan, vendorIsAcknowledged, widensWithinTier, keyLimitHasRoom],
@@ -107,7 +106,7 @@ const decide = (change: Change): ManagementRefusal | null => {
 const isAcknowledged = ({ acknowledge_vendor, vendor_acknowledged }: KeyUpdate): boolean =>
   acknowledge_vendor === true || vendor_acknowledged === true;
 
-/** The record to be stored but for id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
+/** The record without id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
 export const decideCreation = (
   org: Organization,
   liveKeys: number,
@@ -163,7 +162,7 @@ export const decideUpdate = (
   };
 };
 
-/** The revoked record, or `not_found`. Revoking is allowed on any tier, with any plan, and is for good (item 63). */
+/** The revoked record, or `not_found`. Allowed on any tier; final (item 63). */
 export const decideRevocation = (org: Organization, key: KeyRecord | null): KeyRecord | ManagementRefusal =>
   key === null || key.org_id !== org.id || key.status !== "valid"
     ? { refuse: "not_found" }

@@ -1,17 +1,17 @@
 /**
- * Monthly meters: what an organization may use, and in which month a charge falls (items 10, 79, 204-207, 225-234; A8,
- * A8b). A charge is admitted if and only if `used + amount <= cap`, so `used` never exceeds the cap.
+ * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b). A charge is admitted if and only if `used + amount <=
+ * cap`.
  */
 import type { Organization } from "./records.ts";
 
-/** Paid organizations work on above their allowance, up to this many times it (items 205, 225). */
+/** Paid organizations may use up to this many times their allowance (items 205, 225). */
 export const HARD_STOP_FACTOR = 5;
 
-/** Map loads that an organization may record in a month before service stops. */
+/** The most map loads of an organization in a month. */
 export const mapLoadCap = (org: Organization): number =>
   org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;
 
-/** Which refusal says that the cap is reached: a paid organization meets the hard stop, any other its allowance. */
+/** The refusal at the cap: the hard stop for paid organizations, the quota for others. */
 export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_load_quota_exceeded" =>
   org.tier === "Pro" ? "map_load_hard_stop" : "map_load_quota_exceeded";
 
@@ -19,8 +19,8 @@ export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_l
 export const fits = (used: number, amount: number, cap: number | null): boolean => cap === null || used + amount <= cap;
 
 /**
- * The calendar month of a moment, in UTC, as `YYYY-MM` (item 229). Days since 1970 are turned into a civil date with
- * Howard Hinnant's `civil_from_days`, because the core has no clock and no `Date`.
+ * The calendar month of a moment, in UTC, as `YYYY-MM` (item 229), by Howard Hinnant's `civil_from_days`, because the
+ * core does not use `Date`.
  */
 export const windowOf = (nowMs: number): string => {
   const z = Math.floor(nowMs / 86_400_000) + 719_468;

@@ -1,6 +1,6 @@
 /**
- * The two orders of checks that platform keys and session tokens meet (requirements.md B1-B4): each is one list, read
- * from top to bottom; the first check that fails decides. Key management has its own list in `management.ts`.
+ * The orders of checks for platform keys and session tokens (requirements.md B1-B4): one list each, of which the first
+ * check that fails decides. Key management has its own list in `management.ts`.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { productRefusal, scopeRefusal } from "./admission.ts";
@@ -8,11 +8,11 @@ import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from ".
 import { mapLoadCap, overCapRefusal } from "./meters.ts";
 import { addressListed, originListed } from "./origin.ts";
 
-/** A check passes (`null`), refuses, or needs to know something first; then it is not asked again. */
+/** A check passes (`null`), refuses, or asks for a fact and is not run again. */
 export type Check = (call: Call) => Ask | Refuse | null;
 
 const REFUSE = new Map<AnyRefusalName, Refuse>();
-/** Refusals without fields of their own are made once: a shed call must cost next to nothing. */
+/** Refusals without extra fields are made once, which keeps a shed call cheap. */
 const refuse = (name: AnyRefusalName): Refuse => {
   const known = REFUSE.get(name);
   if (known !== undefined) return known;
@@ -80,7 +80,7 @@ const serverKeyIsNotInBrowser: Check = (call) =>
 const addressIsListed: Check = (call) =>
   call.kind === "server" && !addressListed(call.snapshot.key, call.address) ? refuse("ip_not_allowed") : null;
 
-/** A session without an origin is admitted (item 152); tile routes have a refusal of their own (A12). */
+/** A session without an origin is admitted (item 152); tile routes have their own refusal (A12). */
 const sessionOriginIsListed: Check = (call) => {
   if (call.kind !== "session" || call.origin === null || originListed(call.snapshot.key, call.origin)) return null;
   return refuse(call.route.tile === true ? "tile_access_restricted" : "session_origin_mismatch");
@@ -113,7 +113,7 @@ const meterOf = (call: Call): MeterTake | null => {
   return { name, amount: 1, cap };
 };
 
-/** One atomic question: rate first, then meter; the first that fails decides and takes nothing. */
+/** One atomic question: rate, then meter. The first that fails decides, and nothing is taken. */
 const askLimiter: Check = (call) => ({ ask: "take", rate: call.deployment.rate, meter: meterOf(call) });
 
 const limiterAnswered: Check = (call) => (call.taken === UNAVAILABLE ? refuse("limiter_unavailable") : null);
@@ -133,7 +133,7 @@ const limiterAllows: Check = (call) => {
 
 const FRONT = { replicaHasRoom, credentialIsGiven, askSession, sessionIsGood, askKey, keyServiceAnswered, keyIsGood };
 
-/** Named, so that a mutant, a test and a reader mean the same check. The order of the properties is the order of checks. */
+/** Named, so that mutants and tests can refer to a check. The order of the properties is the order of checks. */
 export const EXCHANGE_ORDER: Readonly<Record<string, Check>> = {
   ...FRONT,
   sessionsAreConfigured,
@@ -173,8 +173,8 @@ export const HEALTHY_ORDERS: Orders = {
 };
 
 /**
- * Runs the checks from where the call stands: gives back the next question, a refusal, or `null` when every check has
- * passed and the call is admitted. Whoever calls it gives the slots back (`call.leave`) once the call is over.
+ * Runs the checks from where the call stands. Returns the next question, a refusal, or `null` when the call is
+ * admitted. The caller releases the slots (`call.leave`) when the call is over.
  */
 export const advance = (call: Call, orders: Orders): Ask | Refuse | null => {
   const order = call.route.surface === "exchange" ? orders.exchange : orders.runtime;

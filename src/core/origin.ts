@@ -1,6 +1,6 @@
 /**
- * Where a call comes from: the browser's `Origin` against a key's allowlist, the caller's address against a server key's
- * (items 43-44, 52-56, 71-73, 145-152; A6). A browser is whoever sends an `Origin`, whatever its value.
+ * Checks the `Origin` against a key's allowlist and the address against a server key's (items 43-44, 52-56, 71-73,
+ * 145-152; A6). Any `Origin` header means a browser.
  */
 import { parseAddress } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -9,8 +9,8 @@ import type { KeyRecord } from "./records.ts";
 const DEFAULT_PORT: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
 /**
- * `scheme://host[:port]` with lower-case scheme and host and without a default port; `null` for anything else, also for
- * the opaque origin `null` (item 53).
+ * `scheme://host[:port]` in lower case without a default port; `null` for anything else, including the opaque origin
+ * `null` (item 53).
  */
 export const normalizeOrigin = (origin: string): string | null => {
   const match = /^([a-z][a-z0-9+.-]*:)\/\/(\[[0-9a-f:.]+\]|[^/?#@:[\]\s]+)(?::(\d{1,5}))?\/?$/i.exec(origin);
@@ -26,9 +26,12 @@ const isLoopback = (normalized: string): boolean => {
   return host !== undefined && isLoopbackHost(host);
 };
 
-/** Whether a key's allowlist names this origin. A test publishable key without a list admits loopback only (item 54). */
+/**
+ * Reports whether a key's allowlist contains this origin. A test publishable key without a list admits only loopback
+ * (item 54).
+ */
 export const originListed = (key: KeyRecord, origin: string): boolean => {
-  // The common case is an exact spelling, and this runs on every call of a session.
+  // Fast path: this runs on every call of a session.
   if (key.allowed_origins.includes(origin) && origin !== "null") return true;
   const normalized = normalizeOrigin(origin);
   if (normalized === null) return false;
@@ -38,14 +41,14 @@ export const originListed = (key: KeyRecord, origin: string): boolean => {
   return false;
 };
 
-/** Whether `address` lies in `block`, an address or a CIDR block of either family (item 55). */
+/** Reports whether `address` is in `block`, an address or a CIDR block of either family (item 55). */
 export const inBlock = (address: string, block: string): boolean => {
   const [network, bitsText, more] = block.split("/");
   if (more !== undefined) return false;
   const a = parseAddress(address);
   const b = parseAddress(network as string);
   if (a === null || b === null || a.length !== b.length) return false;
-  // Not `Number`, to which an empty text is 0: a slip of the pen must not list the whole internet.
+  // `Number("")` is 0, so `a.b.c.d/` would list the whole internet.
   if (bitsText !== undefined && !/^\d{1,3}$/.test(bitsText)) return false;
   const bits = bitsText === undefined ? a.length * 8 : Number(bitsText);
   if (bits > a.length * 8) return false;
@@ -57,7 +60,6 @@ export const inBlock = (address: string, block: string): boolean => {
   return true;
 };
 
-/** Whether the text is an address or a CIDR block at all. */
 export const isBlock = (block: string): boolean => inBlock(block.split("/", 1)[0] as string, block);
 
 export const addressListed = (key: KeyRecord, address: string): boolean =>

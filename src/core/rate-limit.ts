@@ -1,7 +1,7 @@
 /**
- * The request rate of a key, by the generic cell rate algorithm (GCRA; ITU-T I.371, item 230). One number is the whole
- * state: the theoretical arrival time of the next call that would conform. In any window of w seconds it admits at most
- * burst + rate x w calls, and there is no window's edge to double at.
+ * The request rate of a key, by the generic cell rate algorithm (GCRA; ITU-T I.371, item 230). Its state is one
+ * number: the theoretical arrival time of the next conforming call. Any window of w seconds admits at most burst +
+ * rate x w calls.
  */
 
 export type Rate = {
@@ -15,14 +15,14 @@ export type RateTake = {
   allowed: boolean;
   /** The new state, in milliseconds; unchanged when refused. */
   tatMs: number;
-  /** When refused: how long until a call would conform, in milliseconds. */
+  /** When refused: milliseconds until a call conforms. */
   waitMs: number;
 };
 
-/** Sums of fractions are a hair off; without this the last call of a burst at one moment would be refused. */
+/** Tolerance for rounding, without which the last call of a burst may be refused. */
 const ROUNDING_MS = 0.001;
 
-/** `tatMs` is the stored state, `undefined` for a bucket never used. Refusing costs nothing. */
+/** `tatMs`: the stored state, `undefined` for a new bucket. A refusal costs nothing. */
 export const takeRate = (tatMs: number | undefined, nowMs: number, rate: Rate): RateTake => {
   const intervalMs = 1000 / rate.perS;
   const toleranceMs = intervalMs * (rate.burst - 1);

@@ -1,6 +1,6 @@
 /**
- * The records that a decision is made from: a key, its organization, and what a tier admits (specification 2.3, 3;
- * items 40-63, 75). Key and organization travel together, as one snapshot of one moment.
+ * The records behind a decision: a key, its organization, and what a tier admits (specification 2.3, 3; items 40-63,
+ * 75).
  */
 import type { Product, Scope } from "../contract/routes.ts";
 
@@ -15,7 +15,7 @@ export type Organization = {
   /** Live keys that the plan allows (item 140). */
   key_limit: number;
   basemap_style_id: string | null;
-  /** Calls in flight that this organization may have; `null`: the deployment's default. */
+  /** Cap on calls in flight; `null`: the deployment's default. */
   in_flight_cap: number | null;
 };
 
@@ -26,7 +26,7 @@ export type KeyRecord = {
   id: string;
   org_id: string;
   kind: KeyKind;
-  /** Environment word in the key: `live` or `test` (item 51). */
+  /** Environment in the key's text (item 51). */
   env: "live" | "test";
   name: string;
   scopes: Scope[];
@@ -41,7 +41,7 @@ export type KeyRecord = {
   /** Milliseconds since 1970. */
   created_at: number;
   expires_at: number | null;
-  /** The last four characters, for people to recognise it by. */
+  /** The last four characters, to recognise it by. */
   last4: string;
 };
 

@@ -1,27 +1,25 @@
 /**
- * Load shedding by calls in flight (items 210-211, 220-221): a replica's cap over all, asked before anything is parsed,
- * and a cap for each organization, asked once the caller is known. A shed call spends nothing. A slot is held until the
- * answer or the stream ends.
+ * Load shedding by calls in flight (items 210-211, 220-221): a cap of the replica, checked before anything is parsed,
+ * and one for each organization, checked once the caller is known. A slot is held until the answer or the stream ends.
  */
 
-/** The port that fixed and adaptive shedding share. `true` means the slot is taken and must be given back. */
+/** Implemented by fixed and adaptive shedding. `true`: a slot was taken and must be released. */
 export type Shedder = {
   enter(): boolean;
   enterOrganization(org: string, cap: number | null): boolean;
   leave(): void;
   leaveOrganization(org: string): void;
-  /** How long a call waited for the inference, in milliseconds: what an adaptive shedder learns from. */
+  /** A call's wait for the inference, in milliseconds: the input of an adaptive shedder. */
   sample(queueWaitMs: number, nowMs: number): void;
   inFlight(): number;
   inFlightByOrganization(): Record<string, number>;
   setCaps(caps: Partial<Caps>): void;
-  /** As they are now. */
   caps(): Caps;
 };
 
 export type Caps = { globalInFlight: number; orgInFlight: number };
 
-/** Counts what is in flight; shared by every way to shed, so that gauges mean the same everywhere. */
+/** Counts calls in flight, in the same way for every shedder. */
 export class InFlight {
   total = 0;
   readonly byOrg = new Map<string, number>();

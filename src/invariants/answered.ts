@@ -14,16 +14,7 @@ import { exactInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { OwnFaults, recoveryUs } from "./evidence/fault-windows.ts";
 import { isDefinite, Settling } from "./evidence/moments.ts";
-import {
-  Evidence,
-  type Finding,
-  type Found,
-  failed,
-  type Invariant,
-  inconclusive,
-  passed,
-  unseen,
-} from "./invariant.ts";
+import { Evidence, type Found, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
 const EXPECTED = "what no fault of ours explains is answered by the API itself, and not by a gateway or by nobody";
 
@@ -38,7 +29,7 @@ const TIMEOUT = /timeout/i;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
-export type AnsweredCount = {
+type AnsweredCount = {
   judged: number;
   /** What came in place of an answer: `edge 502`, `no answer (connection_reset)`. */
   unanswered: ReadonlyMap<string, number>;
@@ -53,12 +44,6 @@ const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
   const named = most.slice(0, NAMED_MAX).map(([what, n]) => `${n} x ${what}`);
   return [...named, ...(rest === 0 ? [] : [`${rest} others`])].join(", ");
 };
-
-/** The verdict from counts alone, for drivers that keep no line for each call. */
-export const findingOfAnswered = (counted: AnsweredCount, limit = UNANSWERED_SHARE): Finding => ({
-  ...foundBy(counted, limit),
-  expected: `${EXPECTED}: at most ${percent(limit)} of the calls are not (limits.unanswered_share)`,
-});
 
 const foundBy = (counted: AnsweredCount, limit: number): Found => {
   const { judged, unanswered, leftOut } = counted;
@@ -140,13 +125,14 @@ export const answered: Invariant = {
           ...(left === 0 ? [] : [`${left} we gave up ourselves`]),
           ...(waited === 0 ? [] : [`${waited} timed out while this machine stood still`]),
         ];
-        const finding = findingOfAnswered({ judged, unanswered, leftOut, evidence }, facts.limits.unanswered_share);
         const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
+        const expected = `${EXPECTED}: at most ${percent(limit)} of the calls are not (limits.unanswered_share)`;
+        const found = foundBy({ judged, unanswered, leftOut, evidence }, limit);
         const doubted = unsent + waited;
-        if (finding.verdict !== "pass" || doubted <= limit * (judged + doubted)) return finding;
+        if (found.verdict !== "pass" || doubted <= limit * (judged + doubted)) return { ...found, expected };
         const why = [...(waited === 0 ? [] : starved), ...leftOut].join("; ");
         const what = `what the API would have answered is not known of ${doubted} calls`;
-        return { ...inconclusive(`${what}: ${why}`), expected: finding.expected };
+        return { ...inconclusive(`${what}: ${why}`), expected };
       },
     };
   },

@@ -3,17 +3,13 @@
  * 401 and 503 (specification 7.1). A wrong wrapper or an unknown subcode leaves it with a bare status, by which it
  * must not decide (item 188).
  */
-import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
+import { REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { isReference } from "./evidence/deployment.ts";
 import { isOthersRefusal } from "./evidence/legal-answers.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const KNOWN = new Map<string, Refusal>();
-for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)]) {
-  KNOWN.set(refusal.subcode === null ? `${refusal.status}` : `${refusal.status} ${refusal.subcode}`, refusal);
-}
 /** A13: the specification lists these neither as flat nor as hard stops, so other deployments may use either form. */
 const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
 
@@ -35,7 +31,7 @@ const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !
 /** What is wrong with the form of a refusal, or `null`. */
 const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
-  const refusal = KNOWN.get(outcome);
+  const refusal = REFUSAL_BY_OUTCOME.get(outcome);
   if (refusal === undefined) {
     // Servers in front of the API speak JSON too; only the API's own words are held to its list.
     const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);

@@ -1,7 +1,7 @@
 /** Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone. */
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
-import { renewAtMs } from "../workload/session-renewal.ts";
+import { renewAtMs } from "../workload/timeouts.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { mint as mintCall, type TestCall } from "./sending/test-call.ts";

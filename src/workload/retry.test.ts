@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { nextAttemptMs, retryAfterMs } from "./retry.ts";
+import { nextAttemptMs, retryAfterMs, triesOf } from "./retry.ts";
 import { type Step, stepOf } from "./step.ts";
-import { triesOf } from "./tries.ts";
 
 const view = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
 const stepThat = (honours: boolean): Step =>

@@ -2,11 +2,53 @@
  * What a story is: what one call does, as a pure function of its number; the profile it is meant for; what it needs of
  * a deployment, can show on it and spends on it. k6, the open-loop driver and the simulation run the same one.
  */
-import type { Product } from "../contract/routes.ts";
+import { type Product, routeOf } from "../contract/routes.ts";
 import type { CallerName, TargetView } from "./callers/target-view.ts";
 import { type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
 import type { Step } from "./step.ts";
-import { type Costs, costsOfPlan } from "./story-costs.ts";
+
+/** Expected numbers, were every call admitted. */
+export type Costs = {
+  /** Calls with their retries, and the exchanges for sessions beforehand. */
+  readonly requests: number;
+  readonly map_loads: number;
+  readonly analyses: number;
+  readonly streams: number;
+  /** `null` where nobody knows how long a stream lasts: `limits.service_ms` is not stated. */
+  readonly stream_seconds: number | null;
+};
+
+const LOOKED_AT = 2000;
+const SEED = 1;
+
+/** By the first calls of the plan, of which the others are like. */
+export const costsOfPlan = (
+  plan: (seed: number, i: number, view: TargetView) => Step[],
+  sessions: number,
+  view: TargetView,
+  calls: number,
+): Costs => {
+  const seen = { requests: 0, map_loads: 0, analyses: 0, streams: 0 };
+  const looked = Math.min(LOOKED_AT, Math.ceil(calls));
+  for (let i = 0; i < looked; i++) {
+    for (const { route, meter, retry } of plan(SEED, i, view)) {
+      seen.requests += 1 + (retry?.times ?? 0);
+      if (meter === "map_loads") seen.map_loads += 1;
+      if (meter === "design_analyses") seen.analyses += 1;
+      if (route !== "-" && routeOf(route).stream !== undefined) seen.streams += 1;
+    }
+  }
+  const factor = looked === 0 ? 0 : calls / looked;
+  const streams = seen.streams * factor;
+  const { service_ms } = view.limits;
+  return {
+    requests: seen.requests * factor + sessions,
+    map_loads: seen.map_loads * factor,
+    analyses: seen.analyses * factor,
+    streams,
+    stream_seconds: streams === 0 ? 0 : service_ms === undefined ? null : (streams * service_ms) / 1000,
+  };
+};
 
 export type SessionWanted = { readonly of: CallerName; readonly product: Product };
 

@@ -1,4 +1,5 @@
 /** How long a client waits, whoever sends for it: a call that one driver gives up must not be an answer for another. */
+
 export type Timeouts = {
   /** From the first byte sent to the end of the answer. */
   callMs: number;
@@ -12,3 +13,9 @@ export type Timeouts = {
 export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
+
+/** This share of its life has gone. Each mint of the product `tile` is a map load, so not much earlier than needed. */
+const RENEW_AT = 0.6;
+
+/** `mintedMs` and the answer on one clock, in milliseconds. */
+export const renewAtMs = (mintedMs: number, lifeMs: number): number => mintedMs + lifeMs * RENEW_AT;

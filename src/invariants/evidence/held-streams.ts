@@ -49,7 +49,7 @@ export const DIRECT_LINE: TimesAtServer = {
 };
 
 /** Gaps between the events before the last one. Of a very long stream only the first gaps are kept. */
-export const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
+const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
 export const sumOf = (valuesUs: readonly number[]): number => valuesUs.reduce((sum, value) => sum + value, 0);

@@ -11,7 +11,7 @@ import type { CallLine } from "../../history/line.ts";
 import { either, lacksOf, not } from "./admitted-by.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
-export class Walk {
+class Walk {
   readonly legal = new Set<string>();
   #decided = false;
 

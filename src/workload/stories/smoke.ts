@@ -10,8 +10,7 @@ import { CORRECT_CALLS, REFUSED_CALLS, REFUSED_KEYS } from "../cases.ts";
 import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, type StepWish, stepOf } from "../step.ts";
-import { type ProfileWish, type Reach, type SessionWanted, storyOf } from "../story.ts";
-import { costsOfPlan } from "../story-costs.ts";
+import { costsOfPlan, type ProfileWish, type Reach, type SessionWanted, storyOf } from "../story.ts";
 
 const SALT = saltOf("smoke");
 /** Where the target file states no budget and permits no burning. */

@@ -11,8 +11,7 @@ import { chooserOf, type Weighted } from "../callers/tenants.ts";
 import { constant, profileCalls, profilePeakPerS } from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step } from "../step.ts";
-import { type ProfileWish, type Reach, storyOf } from "../story.ts";
-import { costsOfPlan } from "../story-costs.ts";
+import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { burstOf, burstReach, noisyCalls } from "./noisy.ts";
 
 // Whose allowance may be used up: small, known, permitted, and within the budget of the target file.
