@@ -11,20 +11,29 @@ const OTHER_PROTOCOL = [
 ] as const;
 const SILENT = ["it took the connection and said nothing in time", "is the deployment busy or stuck?"] as const;
 
-/** What it means and what to do, by the codes of contract/transport-codes.ts. */
-const ADVICE: Readonly<Record<string, readonly [means: string, todo: string]>> = {
-  connection_refused: ["nobody listens at that address", "start the deployment, or mend the port in base_url"],
-  dns_failed: ["the name of the host is not known", "mend the host in base_url"],
+/** What it means and what to do, also where there is no target file yet, by the codes of contract/transport-codes.ts. */
+const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, withoutFile?: string]>> = {
+  connection_refused: [
+    "nobody listens at that address",
+    "start the deployment, or mend the port in base_url",
+    "start the deployment, or mend the port after --target",
+  ],
+  dns_failed: ["the name of the host is not known", "mend the host in base_url", "mend the host after --target"],
   unreachable: UNREACHED,
   connect_timeout: UNREACHED,
   tls_refused_us: [
     "it refuses our side of the handshake, as one does that asks for a certificate of its clients",
     'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
   ],
-  tls_expected: ["it speaks TLS, and the file says http://", "write https:// in base_url"],
+  tls_expected: [
+    "it speaks TLS, and the file says http://",
+    "write https:// in base_url",
+    "write https:// after --target",
+  ],
   tls_unknown_authority: [
     "its certificate is signed by an authority that this machine does not know",
     'name the authority: "transport": { "ca": "file:ca.pem" }',
+    "name the authority: --ca FILE",
   ],
   tls_certificate_expired: ["its certificate has expired", "have the certificate renewed"],
   tls_wrong_name: ["its certificate is for another host name", "write the name that the certificate has"],
@@ -38,12 +47,12 @@ const ADVICE: Readonly<Record<string, readonly [means: string, todo: string]>> =
   timeout: SILENT,
 };
 
-export const networkAdvice = (code: string): { means: string; todo: string } => {
-  const [means, todo] = ADVICE[transportCode(code)] ?? [
+export const networkAdvice = (code: string): { means: string; todo: string; withoutFile: string } => {
+  const [means, todo, withoutFile = todo] = ADVICE[transportCode(code)] ?? [
     "the exchange broke off",
     "is it running, and is the address right?",
   ];
-  return { means, todo };
+  return { means, todo, withoutFile };
 };
 
 const said = (found: string, code: string): { text: string; todo: string } => {

@@ -159,6 +159,7 @@ describe("a calibration", () => {
     expect(calibrationDoubts(failed, 800)).toEqual([]);
     const lost = {
       name: "open-loop: calls, one to one",
+      driver: "open-loop",
       truth: 100,
       measured: 99,
       unit: "1",
@@ -167,6 +168,8 @@ describe("a calibration", () => {
     expect(calibrationDoubts([lost], 800)).toEqual([expect.stringContaining("one to one")]);
     const slow = {
       name: "open-loop: null server, folded, rate held",
+      driver: "open-loop",
+      about: "ceiling",
       truth: 42_000,
       measured: 13_500,
       unit: "1/s",
@@ -178,6 +181,8 @@ describe("a calibration", () => {
     expect(calibrationDoubts([{ ...slow, measured: 0 }], 800)[0]).not.toContain("--segments");
     const uneven = {
       name: "open-loop: arrivals, dispersion",
+      driver: "open-loop",
+      about: "arrivals",
       truth: 1,
       measured: 2,
       unit: "1",

@@ -78,14 +78,14 @@ const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;
 const WINDOW_CALLS = 6;
 
-type Check = Omit<Calibration, "verdict"> & { isHeld: boolean | null };
+type Check = Omit<Calibration, "driver" | "verdict"> & { isHeld: boolean | null };
 
 /** `n`: what it rests on; too little shows nothing. */
 const check = (
-  [name, unit]: readonly [name: string, unit: string],
+  [name, unit, about]: readonly [name: string, unit: string, about?: Calibration["about"]],
   { truth, measured, n }: { truth: number; measured: number; n: number },
   isHeld: boolean,
-): Check => ({ name, truth, measured, unit, isHeld: n < ENOUGH ? null : isHeld });
+): Check => ({ name, ...(about && { about }), truth, measured, unit, isHeld: n < ENOUGH ? null : isHeld });
 
 const at = (values: readonly number[], p: number): number =>
   quantile(
@@ -150,7 +150,7 @@ const dispersion = (timesUs: readonly number[], windowUs: number, count: number)
 const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Check[] => {
   const windowUs = (WINDOW_CALLS / play.ratePerS) * 1e6;
   const windows = Math.floor((play.steadyUs - play.warmUs) / windowUs);
-  const what = ["arrivals, dispersion", "ratio"] as const;
+  const what = ["arrivals, dispersion", "ratio", "arrivals"] as const;
   const n = calls.length;
   if (windows < 2 || n < ENOUGH) return [check(what, { truth: 1, measured: 0, n: 0 }, false)];
   const seen = calls.map(({ stamp }) => stamp.received_us - startUs - play.warmUs).sort((a, b) => a - b);
@@ -164,7 +164,7 @@ const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Che
     gaps.sort((a, b) => a - b),
     (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS),
   );
-  const shape = ["arrivals, Kolmogorov-Smirnov (at most)", "ratio"] as const;
+  const shape = ["arrivals, Kolmogorov-Smirnov (at most)", "ratio", "arrivals"] as const;
   return [spread, check(shape, { truth: limit, measured: distance, n }, distance <= limit)];
 };
 
@@ -177,7 +177,7 @@ const ceiling = ({ schedule, stalledUs, ceilingPerS }: CalibrationPlay, { startU
   const inTime = (lastDue - stalledUs) / Math.max(1, lastSeen - stalledUs);
   const measured = due.length === 0 ? 0 : ceilingPerS * inTime * (seen.length / due.length);
   const figures = { truth: ceilingPerS, measured, n: due.length };
-  return check(["null server, rate held", "1/s"], figures, measured >= CEILING_SHARE * ceilingPerS);
+  return check(["null server, rate held", "1/s", "rate"], figures, measured >= CEILING_SHARE * ceilingPerS);
 };
 
 /** By how much the driver says that a call left after it had come, or ended before it was answered. */
@@ -227,6 +227,7 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   ];
   return checks.map(({ name, isHeld, ...figures }) => ({
     name: `${play.driver}: ${name}`,
+    driver: play.driver,
     ...figures,
     verdict: isHeld === null ? "inconclusive" : isHeld ? "pass" : "fail",
   }));
@@ -234,4 +235,4 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
 
 /** The checks of a driver that did not hold; none where all did, or none was made. */
 export const failedChecks = (checks: readonly Calibration[], driver: string): Calibration[] =>
-  checks.filter(({ name, verdict }) => verdict !== "pass" && name.startsWith(`${driver}: `));
+  checks.filter((check) => check.verdict !== "pass" && check.driver === driver);

@@ -125,7 +125,7 @@ test("what a store charged by a clock that was moved before the fault is found b
     stage: "s",
     name: "new-month",
     at_us: 3_500_000,
-    detail: `clock_offset_ms ${aheadMs}`,
+    clock_offset_ms: aheadMs,
   };
   const ledger = [
     entry("charge", "1", aheadMs + 3_400),

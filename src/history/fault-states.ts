@@ -12,7 +12,6 @@ type Span = { fromUs: number; toUs: number };
 const HARD_STOP_FACTOR = 5;
 /** Decided without a key record, or not known by what. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
-const OFFSET = /^clock_offset_ms (\d+)$/;
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
 const monthOf = (atMs: number): string => new Date(atMs).toISOString().slice(0, 7);
@@ -56,7 +55,7 @@ export class FaultStates {
   }
 
   see(line: Line): void {
-    if (line.type === "mark") this.#clockOffsetMs = Number(OFFSET.exec(line.detail ?? "")?.[1] ?? this.#clockOffsetMs);
+    if (line.type === "mark") this.#clockOffsetMs = line.clock_offset_ms ?? this.#clockOffsetMs;
     if (line.type === "fault") this.#seeFault(line.phase, line.at_us);
     if (line.type === "call") this.#seeCall(line);
   }

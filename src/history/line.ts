@@ -92,11 +92,19 @@ export type FaultLine = {
 /**
  * A named moment of a stage: `drained`, `steady`, `recovered`, … Judges read these, each written once the change is confirmed:
  * `revoked` (`org`; `detail`: the key's `bucket` alias), `tier-changed` (`org`), `new-month` (the meters' clock is in the next month;
- * `detail`: `clock_offset_ms 9000` ahead of the host's), `caps-changed`, `replicas-changed` (one was added, taken away, lost or
+ * `clock_offset_ms` ahead of the host's), `caps-changed`, `replicas-changed` (one was added, taken away, lost or
  * begins to drain; also written before it, since old and new may run side by side), `operator-changed` (an operator is about to
  * change what `detail` names) until `operator-restored`.
  */
-export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
+export type MarkLine = {
+  type: "mark";
+  stage: string;
+  name: string;
+  at_us: number;
+  org?: string;
+  detail?: string;
+  clock_offset_ms?: number;
+};
 
 /** What differs from call to call, and is in the histograms or left out. */
 export const OWN_OF_CALL = [

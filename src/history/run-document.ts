@@ -82,7 +82,16 @@ export type FaultRecord = {
   took_effect: boolean;
 };
 
-export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
+export type Calibration = {
+  name: string;
+  driver: string;
+  /** `rate`: whether the driver holds three times the run's. `ceiling`: the most it is built for. `arrivals`: their shape. */
+  about?: "rate" | "ceiling" | "arrivals";
+  truth: number;
+  measured: number;
+  unit: string;
+  verdict: Verdict;
+};
 
 /** `tool` is not on this machine and could not be built; `by` did its work. */
 export type StandIn = { tool: "k6" | "toxiproxy"; by: string };

@@ -46,7 +46,11 @@ describe("what spoils the load takes a pass away as well as a failure", () => {
   test.each<[string, StageHost, RegExp]>([
     [
       "a failed calibration",
-      stage({ calibration: [{ name: "k6: known stall, p99", truth: 100, measured: 0, unit: "ms", verdict: "fail" }] }),
+      stage({
+        calibration: [
+          { name: "k6: known stall, p99", driver: "k6", truth: 100, measured: 0, unit: "ms", verdict: "fail" },
+        ],
+      }),
       /calibration/,
     ],
     ["what the generator says", stage({ generator: ["12 calls may have waited"] }), /waited/],

@@ -55,16 +55,16 @@ const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.t
 const NAMED_MAX = 3;
 const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
 
-const matters = ({ name, truth, measured, unit }: Calibration, limitMs: number): boolean => {
+const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number): boolean => {
   if (unit === "ms") return Math.abs(measured - truth) > LAG_OF_LIMIT * limitMs;
   // Moments that are a little off make another shape; against a limit that is far above them that is nothing.
-  return !name.includes(": arrivals, ") || LAG_OF_LIMIT * limitMs < LAG_MS;
+  return about !== "arrivals" || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 
 /** What to do where a driver does not hold three times the rate: a part of the schedule is all that is asked of each process. */
 const adviceOn = (failed: readonly Calibration[]): string => {
   const parts = failed
-    .filter(({ name, measured }) => name.endsWith("rate held") && measured > 0)
+    .filter(({ about, measured }) => (about === "rate" || about === "ceiling") && measured > 0)
     .map(({ truth, measured }) => Math.ceil(truth / measured));
   return parts.length === 0
     ? ""

@@ -45,7 +45,11 @@ describe("a finding beside what generator and host did", () => {
       on(
         "fail",
         true,
-        host({ calibration: [{ name: "k6: known stall, p99", truth: 100, measured: 0, unit: "ms", verdict: "fail" }] }),
+        host({
+          calibration: [
+            { name: "k6: known stall, p99", driver: "k6", truth: 100, measured: 0, unit: "ms", verdict: "fail" },
+          ],
+        }),
       ).reason,
     ).toContain("k6: known stall");
   });

@@ -104,8 +104,8 @@ export const madeRun = (over: Partial<RunDocument> = {}): RunDocument => ({
     host_notes: ["CPU steal 14 % during chat-past-capacity", "event loop lag p99 21 ms in the driver"],
   },
   calibration: [
-    { name: "null server, p50", truth: 5, measured: 5.21, unit: "ms", verdict: "pass" },
-    { name: "offered rate", truth: 200, measured: 187.4, unit: "1/s", verdict: "inconclusive" },
+    { name: "null server, p50", driver: "k6", truth: 5, measured: 5.21, unit: "ms", verdict: "pass" },
+    { name: "offered rate", driver: "k6", truth: 200, measured: 187.4, unit: "1/s", verdict: "inconclusive" },
   ],
   stages: [
     stage("steady-mix", "open-loop", 15_000, { "200": 1412, "200 error": 31, "403 insufficient_scope": 57 }),

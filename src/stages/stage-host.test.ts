@@ -6,7 +6,14 @@ import { stageHost } from "./machine-use.ts";
 const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });
 const used = { target_cores: 0.3, other_cores: 0.1 };
 
-const OFF = { name: "k6: known stall, p99", truth: 100, measured: 0, unit: "ms", verdict: "fail" } as const;
+const OFF = {
+  name: "k6: known stall, p99",
+  driver: "k6",
+  truth: 100,
+  measured: 0,
+  unit: "ms",
+  verdict: "fail",
+} as const;
 
 test("what is known of a stage's host: lateness by share of calls, the rate that was held, what the driver doubts", () => {
   const problems: Driven["problems"] = [

@@ -84,7 +84,8 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
   const hasPassed = (): boolean => {
     const at_us = edgeUs + EDGE_DOUBT_US;
     const isPast = context.nowUs() > at_us;
-    const mark = { type: "mark", stage, name: "new-month", at_us, detail: `clock_offset_ms ${offsetMs}` } as const;
+    const detail = `clock_offset_ms ${offsetMs}`;
+    const mark = { type: "mark", stage, name: "new-month", at_us, detail, clock_offset_ms: offsetMs } as const;
     if (isPast && !isMarked) onLine(mark);
     isMarked ||= isPast;
     return isPast;

@@ -144,6 +144,7 @@ export const heldRate = async (
   const measured = (perS * share * lastDueUs) / Math.max(1, tookUs);
   return {
     name: `${of.name}: null server, ${mode}, rate held`,
+    ...{ driver: of.name, about: "ceiling" },
     truth: perS,
     measured,
     unit: "1/s",

@@ -31,6 +31,7 @@ type CalibrateOptions = {
 /** A calibration that could not be made counts as one that failed. */
 const notMade = (driver: DriverName, reason: string): Calibration => ({
   name: `${driver}: could be calibrated (${reason})`,
+  driver,
   truth: 1,
   measured: 0,
   unit: "1",
@@ -101,7 +102,7 @@ type MachineCalibration = {
   lacking: string[];
 };
 
-const isCeiling = ({ name }: Calibration): boolean => CEILINGS.some(({ mode }) => name.endsWith(`${mode}, rate held`));
+const isCeiling = ({ about }: Calibration): boolean => about === "ceiling";
 
 /** Without a run, for `doctor --calibrate`. Builds nothing: without k6 it is left out and said so. */
 export const calibrateMachine = async (

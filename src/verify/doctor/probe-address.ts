@@ -28,12 +28,6 @@ const triedInWords = ({ url, what }: Tried): string => {
   return `${url} answers ${statusInWords(what.first)}`;
 };
 
-/** There is no file yet to write an authority into. */
-const adviceForInit = (code: string): string => {
-  const { todo } = networkAdvice(code);
-  return /"ca"/.test(todo) ? "name the authority: --ca FILE" : todo.replace("in base_url", "after --target");
-};
-
 const notFound = (tried: readonly Tried[], other: string | null): Probed => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
@@ -42,7 +36,7 @@ const notFound = (tried: readonly Tried[], other: string | null): Probed => {
     other !== null
       ? `the scheme that you typed is kept; does ${other} answer?`
       : first?.is === "silent"
-        ? adviceForInit(first.code)
+        ? networkAdvice(first.code).withoutFile
         : "is this the API's own address, and not that of its documentation or console?";
   const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
   return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };

@@ -7,7 +7,8 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
-import type { Asked } from "../planning/lacks.ts";
+import { type Asked, OPTION_OF, permitsOf } from "../planning/lacks.ts";
+import type { Permission } from "../planning/needs.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -21,7 +22,8 @@ const counted = (rules: number): string => (rules === 1 ? "1 rule" : `${rules} r
 
 const judged = ({ rules }: VerifyPlan): number => rules.filter(({ lacks }) => lacks === null).length;
 
-const optionFinding = (target: Target, option: string, asked: Asked, base: VerifyPlan): Finding => {
+const optionFinding = (target: Target, permission: Permission, asked: Asked, base: VerifyPlan): Finding => {
+  const option = OPTION_OF[permission];
   const with_ = plan(target, asked);
   const more = judged(with_) - judged(base);
   const { calls, map_loads: loads, keys } = with_.would_send;
@@ -33,7 +35,7 @@ const optionFinding = (target: Target, option: string, asked: Asked, base: Verif
     ];
     return finding("info", option, `${more} rules more, for at most about ${spends.join(", ")}`);
   }
-  const [permit] = with_.rules.flatMap(({ lacks }) => /permits\.\w+(?= of)/.exec(lacks ?? "")?.[0] ?? []);
+  const permit = permitsOf(target, asked).forbidden.get(permission);
   const none = "no rule more: the roles or limits that they need are not in the target file";
   const refused = `would be refused: ${permit} of the target file does not allow it`;
   return finding("skipped", option, permit === undefined ? none : refused);
@@ -46,8 +48,9 @@ export const verifyFindings = (target: Target): Finding[] => {
   const spends = `${sends.calls} calls (${seconds} s or more), ${sends.map_loads} map loads, ${sends.analyses} analyses`;
   const allowed = `${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses`;
   const text = `judges ${judged(base)} of ${rules.length} rules with at most about ${spends}; the budget allows ${allowed}`;
+  const needsAnOption = new Set(RULES.flatMap(({ id, needs }) => (needs.permission === undefined ? [] : [id])));
   const lacking = Map.groupBy(
-    rules.filter(({ lacks }) => lacks !== null && !/needs --allow/.test(lacks)),
+    rules.filter(({ id, lacks }) => lacks !== null && !needsAnOption.has(id)),
     ({ lacks }) => lacks as string,
   );
   // What would win most comes first.
@@ -60,9 +63,9 @@ export const verifyFindings = (target: Target): Finding[] => {
     });
   return [
     finding("info", "verify", text),
-    optionFinding(target, "--allow-writes", { allowWrites: true }, base),
-    optionFinding(target, "--allow-quota-burn", { allowQuotaBurn: true }, base),
-    optionFinding(target, "--allow-load", { allowLoad: true }, base),
+    optionFinding(target, "writes", { allowWrites: true }, base),
+    optionFinding(target, "quota-burn", { allowQuotaBurn: true }, base),
+    optionFinding(target, "load", { allowLoad: true }, base),
     ...skips,
   ];
 };

@@ -3,7 +3,7 @@ import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { Rule } from "../rule.ts";
 import type { Open } from "../verdict.ts";
-import { type Left, type Permission, type Role, shortageOf } from "./needs.ts";
+import { type Left, type Permission, type Role, shortageOf, type Tense } from "./needs.ts";
 
 /** What the user allowed with an option. */
 export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
@@ -14,12 +14,19 @@ export const OPTION_OF: Readonly<Record<Permission, string>> = {
   load: "--allow-load",
 };
 
-export type Permits = { readonly allowed: ReadonlySet<Permission>; readonly why: ReadonlyMap<Permission, string> };
+export type Permits = {
+  readonly allowed: ReadonlySet<Permission>;
+  /** Why not, as a sentence. */
+  readonly why: ReadonlyMap<Permission, string>;
+  /** What was asked for and the target file does not allow: the name of its field. */
+  readonly forbidden: ReadonlyMap<Permission, string>;
+};
 
 /** What the option allows and the target file does not forbid. A stranger's host has to say so in its file. */
 export const permitsOf = (target: Target, options: Asked): Permits => {
   const allowed = new Set<Permission>();
   const why = new Map<Permission, string>();
+  const forbidden = new Map<Permission, string>();
   const stated: Record<Permission, boolean | undefined> = {
     writes: target.permits?.writes,
     "quota-burn": target.permits?.quota_burn,
@@ -34,15 +41,24 @@ export const permitsOf = (target: Target, options: Asked): Permits => {
     const field = permission === "load" ? "permits.load_max_rps" : `permits.${permission.replace("-", "_")}`;
     if (asked[permission] !== true) why.set(permission, `needs ${OPTION_OF[permission]}`);
     else if (stated[permission] ?? isLoopbackHost(new URL(target.base_url).hostname)) allowed.add(permission);
-    else why.set(permission, `${field} of the target file does not allow it`);
+    else {
+      forbidden.set(permission, field);
+      why.set(permission, `${field} of the target file does not allow it`);
+    }
   }
-  return { allowed, why };
+  return { allowed, why, forbidden };
 };
 
 const SPENT = ["map_loads", "analyses"] as const;
 
-/** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. */
-export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: Left): Open | null => {
+/** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. `tense`: of a budget without it. */
+export const lackOf = (
+  { needs }: Rule,
+  target: Target,
+  { why }: Permits,
+  left: Left,
+  tense: Tense = "is",
+): Open | null => {
   const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
@@ -52,7 +68,7 @@ export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: 
   if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
   if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
   // What was admitted unasked may have gone past the budget: rules that need nothing of it are tried all the same.
-  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0) ?? []);
+  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0, tense) ?? []);
   // What is missing from the start is the better reason.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
   lacks.push(...short.map(({ reason }) => reason));

@@ -19,13 +19,22 @@ export type Needs = {
   readonly spends?: { readonly map_loads?: number; readonly analyses?: number };
 };
 
+/** A budget `is` spent in a run and `would be` in a plan. */
+export type Tense = "is" | "would be";
+
 export type Left = (what: keyof Spending) => number;
 
 /**
  * Why a budget does not have the amount; `null` where it has. A budget that the target file never allowed, or that it does not
  * state, skips. One that was enough and that the run has used up leaves the rule open.
  */
-export const shortageOf = ({ budget = {} }: Target, left: Left, what: keyof Spending, amount: number): Open | null => {
+export const shortageOf = (
+  { budget = {} }: Target,
+  left: Left,
+  what: keyof Spending,
+  amount: number,
+  tense: Tense = "is",
+): Open | null => {
   if (amount <= 0 || left(what) >= amount) return null;
   const stated = budget[what];
   const skip = (reason: string): Open => ({ verdict: "skipped", reason });
@@ -36,6 +45,6 @@ export const shortageOf = ({ budget = {} }: Target, left: Left, what: keyof Spen
   if (stated < amount)
     return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
   const rest = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
-  const spent = `budget.${what} of the target file (${stated}) is spent`;
+  const spent = `budget.${what} of the target file (${stated}) ${tense} spent`;
   return { verdict: "inconclusive", reason: spent + rest, spent };
 };

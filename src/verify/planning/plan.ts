@@ -64,8 +64,8 @@ export const planVerify = (
     const cost = costOf(rule, target);
     const isKnown = cost.shared !== undefined && seen.has(cost.shared);
     const calls = isKnown ? 0 : cost.calls;
-    const lack = lackOf(rule, target, permits, left) ?? callsLack(calls);
-    const lacks = lack?.reason.replaceAll(" is spent", " would be spent") ?? null;
+    const lack = lackOf(rule, target, permits, left, "would be") ?? callsLack(calls);
+    const lacks = lack?.reason ?? null;
     const would_be = lack?.verdict ?? "judged";
     if (reported) planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
     if (lacks !== null || isKnown) continue;
