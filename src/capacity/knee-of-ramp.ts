@@ -146,7 +146,7 @@ type RampStep = {
 };
 
 /** `startUs`: when the ramp began; where absent, when its first call should have left. */
-export const steppedCalls = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
+const steppedCalls = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
   const ordered = [...lines].sort((a, b) => a.intended_us - b.intended_us);
   let fromUs = startUs ?? ordered[0]?.intended_us ?? 0;
   let next = 0;

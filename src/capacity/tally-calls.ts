@@ -38,7 +38,7 @@ export const tallyPlainly = (
   });
 };
 
-export type CallsTallied = {
+type CallsTallied = {
   calls: number;
   tallies: ObjectiveTally[];
   shown: string[];

@@ -49,7 +49,7 @@ export const signedRankP = (differences: readonly number[]): number => {
 export const smallestP = (pairs: number): number => 2 ** -pairs;
 
 /** The means of all pairs of differences, each with itself too, ascending. */
-export const pairMeans = (differences: readonly number[]): number[] =>
+const pairMeans = (differences: readonly number[]): number[] =>
   differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
 
 /** Hodges-Lehmann: the median of `pairMeans`. `null` of nothing. */

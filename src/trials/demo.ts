@@ -55,7 +55,7 @@ const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Playe
   return [await play("healthy"), await play("spoilt")];
 };
 
-export type Demo = {
+type Demo = {
   document: RunDocument;
   series: Series;
   /** Defects that somebody who has to find them did not. */

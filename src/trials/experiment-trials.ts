@@ -32,7 +32,7 @@ export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = ([
   ["forgets-the-new-month", "month-edge-reply-lost", "admits-what-is-allowed", "keys-refused"],
 ] as const).map(([mutant, on, by, passes]) => ({ mutant, on, by: [by], passes }));
 
-export type ExperimentVerdict = "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
+type ExperimentVerdict = "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
 
 export type ExperimentJudged = Omit<ExperimentTrial, "by"> & {
   must: readonly string[];

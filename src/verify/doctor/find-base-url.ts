@@ -14,7 +14,7 @@ import { type Finding, finding } from "./finding.ts";
 import { type Answered, headerOf, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
 /** `api`: it answers as the API does. `perhaps`: it refuses every path alike. `other`: something else answers. */
-export type WhatAnswers =
+type WhatAnswers =
   | { readonly is: "api" | "perhaps" | "other"; readonly first: Answered }
   | { readonly is: "moved"; readonly first: Answered; readonly to: string }
   | { readonly is: "silent"; readonly first: Answered; readonly code: string };

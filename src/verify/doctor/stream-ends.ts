@@ -17,7 +17,7 @@ import { type Answered, type SingleCalls, withSingleCalls } from "./single-calls
 
 const CALLS_PER_KIND = 2;
 
-export type StreamEndsFound = { findings: Finding[]; found: StatedStreamEnds };
+type StreamEndsFound = { findings: Finding[]; found: StatedStreamEnds };
 
 const routeOfKind = (kind: Stream): RouteName => ROUTE_NAMES.find((name) => routeOf(name).stream === kind) as RouteName;
 

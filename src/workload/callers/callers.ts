@@ -35,14 +35,7 @@ export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Calle
   if (found === undefined || (kind === "publishable" && !found.hasOrigin)) return null;
   const name: CallerName = `role:${role}`;
   const { org, powers } = callerOf(view, name, kind);
-  return {
-    name,
-    org,
-    kind,
-    ...(powers.tier === undefined ? {} : { tier: powers.tier }),
-    ...(found.allowance === undefined ? {} : { allowance: found.allowance }),
-    ...(found.used === undefined ? {} : { used: found.used }),
-  };
+  return { name, org, kind, tier: powers.tier, allowance: found.allowance, used: found.used };
 };
 
 const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>

@@ -54,9 +54,8 @@ const tooShort = (view: TargetView, profile: Profile, fits: number, outcome: str
     const above = profile.pieces.reduce((sum, { from, to, durationS }) => {
       return sum + Math.max(0, (from + to) / 2 - fits) * durationS;
     }, 0);
-    return above >= saved
-      ? null
-      : `${above.toFixed(0)} calls above the rate may be less than what the keys have saved up`;
+    const few = `${above.toFixed(0)} calls above the rate may be less than what the keys have saved up`;
+    return above >= saved ? null : few;
   }
   const peak = profilePeakPerS(profile);
   const peakS = profile.pieces.reduce((sum, { to, durationS }) => sum + (to === peak ? durationS : 0), 0);

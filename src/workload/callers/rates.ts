@@ -2,8 +2,7 @@
  * How many calls a second fit: by what the target file states, or by what a ramp found (`capacity` of the view). Where
  * neither says it the answer is `null`, and nobody guesses.
  */
-import type { Caller } from "./callers.ts";
-import { runtimeCallers } from "./callers.ts";
+import { type Caller, runtimeCallers } from "./callers.ts";
 import type { LimitsInView, TargetView } from "./target-view.ts";
 import { evenly, largestShare, type Weighted } from "./tenants.ts";
 
@@ -18,10 +17,8 @@ export const capacityPerS = (limits: LimitsInView): number | null => {
 export const inFlightCaps = ({ limits }: TargetView): { all?: number; org?: number } => {
   const replicas = limits.replicas ?? 1;
   const all = limits.global_in_flight ?? limits.slots;
-  return {
-    ...(all === undefined ? {} : { all: all * replicas }),
-    ...(limits.org_in_flight === undefined ? {} : { org: limits.org_in_flight * replicas }),
-  };
+  const org = limits.org_in_flight;
+  return { all: all && all * replicas, org: org && org * replicas };
 };
 
 /** The largest part of the calls that one organization makes, and that one key makes. */

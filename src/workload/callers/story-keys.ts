@@ -25,34 +25,23 @@ type KeyOfCaller = {
   readonly what: string;
 };
 
-const keysOf = ({ tenants = [], credentials = {} }: StatedKeys): KeyOfCaller[] => {
-  const keys: KeyOfCaller[] = [];
-  const add = (
-    as: "publishable" | "server" | "admin",
-    of: CallerName,
-    value: string,
-    what: string,
-    origin?: string,
-  ): void => {
-    keys.push({ ref: { as, of }, value, what, ...(origin === undefined ? {} : { origin }) });
-  };
-  for (const { org, publishable, server } of tenants) {
-    const [of, what] = [`tenant:${org}` as const, `tenants (${org})`];
-    if (publishable !== undefined) {
-      add("publishable", of, publishable.key, `${what}.publishable.key`, publishable.origin);
-    }
-    if (server !== undefined) add("server", of, server.key, `${what}.server.key`);
-  }
-  for (const [role, credential] of Object.entries(credentials) as [string, StatedCredential][]) {
-    const [of, what] = [`role:${role}` as const, `credentials.${role}`];
-    if ("token" in credential) add("admin", of, credential.token, `${what}.token`);
-    else {
-      const as = role.startsWith("server") ? "server" : "publishable";
-      add(as, of, credential.key, `${what}.key`, credential.origin);
-    }
-  }
-  return keys;
-};
+const keysOf = ({ tenants = [], credentials = {} }: StatedKeys): KeyOfCaller[] => [
+  ...tenants.flatMap(({ org, publishable, server }) => {
+    const keys = { publishable, server: server && { ...server, origin: undefined } };
+    return (["publishable", "server"] as const).flatMap((as): KeyOfCaller[] => {
+      const { key, origin } = keys[as] ?? {};
+      const ref = { as, of: `tenant:${org}` } as const;
+      return key === undefined ? [] : [{ ref, value: key, what: `tenants (${org}).${as}.key`, origin }];
+    });
+  }),
+  ...(Object.entries(credentials) as [string, StatedCredential][]).map(([role, credential]): KeyOfCaller => {
+    const of = `role:${role}` as const;
+    const what = `credentials.${role}`;
+    if ("token" in credential) return { ref: { as: "admin", of }, value: credential.token, what: `${what}.token` };
+    const as = role.startsWith("server") ? "server" : "publishable";
+    return { ref: { as, of }, value: credential.key, what: `${what}.key`, origin: credential.origin };
+  }),
+];
 
 /** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
 const LOOKED_AT = 2000;

@@ -36,36 +36,29 @@ const TILES_OF_THE_REFERENCE = /\/maps\/tiles\/\{z\}\/\{x\}\/\{y\}$/;
 export type TenantReadings = Readonly<Record<string, { used?: number; inFlightCap?: number }>>;
 
 export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): TargetView => {
-  const tenants = (target.tenants ?? []).map((tenant): TenantInView => {
-    const { used, inFlightCap } = readings[tenant.org] ?? {};
-    return {
-      org: tenant.org,
-      ...(tenant.tier === undefined ? {} : { tier: tenant.tier }),
-      ...(tenant.limit === undefined ? {} : { allowance: tenant.limit }),
-      ...(used === undefined ? {} : { used }),
-      ...(inFlightCap === undefined ? {} : { inFlightCap }),
-      ...(tenant.weight === undefined ? {} : { weight: tenant.weight }),
-      publishable: tenant.publishable?.origin !== undefined,
-      server: tenant.server !== undefined,
-    };
-  });
+  const tenants = (target.tenants ?? []).map(
+    ({ org, tier, limit, weight, publishable, server }): TenantInView => ({
+      org,
+      tier,
+      allowance: limit,
+      ...readings[org],
+      weight,
+      publishable: publishable?.origin !== undefined,
+      server: server !== undefined,
+    }),
+  );
   const roles: Record<string, RoleInView> = {};
-  for (const [role, credential] of Object.entries(target.credentials ?? {}) as [string, StatedRole][]) {
-    const used = credential.org === undefined ? undefined : readings[credential.org]?.used;
-    roles[role] = {
-      ...(used === undefined ? {} : { used }),
-      ...(credential.org === undefined ? {} : { org: credential.org }),
-      ...(credential.tier !== undefined ? { tier: credential.tier } : {}),
-      ...(credential.limit !== undefined ? { allowance: credential.limit } : {}),
-      hasOrigin: credential.origin !== undefined,
-    };
+  for (const [role, stated] of Object.entries(target.credentials ?? {}) as [string, StatedRole][]) {
+    const { org, tier, limit, origin } = stated;
+    const used = org === undefined ? undefined : readings[org]?.used;
+    roles[role] = { used, org, tier, allowance: limit, hasOrigin: origin !== undefined };
   }
   const { map_loads: mapLoads, analyses } = target.budget ?? {};
   return {
     tenants,
     roles,
     limits: target.limits ?? {},
-    budget: { ...(mapLoads === undefined ? {} : { mapLoads }), ...(analyses === undefined ? {} : { analyses }) },
+    budget: { mapLoads, analyses },
     tiles: target.tile_url !== undefined,
     mapLoads: TILES_OF_THE_REFERENCE.test(target.tile_url ?? ""),
     permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
