@@ -1,7 +1,6 @@
 /** What a search found, as claims `capacity/<objective>` and as a measurement of a report. */
 import type { Claim, Measurement } from "../history/run-document.ts";
-import type { FirstLimit } from "./answer.ts";
-import { type Answer, perS } from "./answer.ts";
+import { type Answer, type FirstLimit, perS } from "./answer.ts";
 import { type Demand, demandVerdict, neededPerS } from "./demand.ts";
 
 export type Found = {
@@ -65,17 +64,8 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
   ];
 };
 
-export const capacityMeasurement = ({ answer, calls }: Found, stage: string): Measurement[] =>
-  answer.kind === "unknown" && answer.high === null
-    ? []
-    : [
-        {
-          name: "capacity_rps",
-          stage,
-          unit: "1/s",
-          n: calls,
-          value: answer.ratePerS,
-          low: answer.low,
-          high: answer.high,
-        },
-      ];
+export const capacityMeasurement = ({ answer, calls: n }: Found, stage: string): Measurement[] => {
+  const { kind, ratePerS: value, low, high } = answer;
+  if (kind === "unknown" && high === null) return [];
+  return [{ name: "capacity_rps", stage, unit: "1/s", n, value, low, high }];
+};

@@ -1,6 +1,5 @@
 /** What somebody wants to be carried, and whether what was found carries it. */
-import type { Answer, FirstLimit } from "./answer.ts";
-import { perS } from "./answer.ts";
+import { type Answer, type FirstLimit, perS } from "./answer.ts";
 
 export type Demand = {
   /** Calls per second at today's peak. */
@@ -21,9 +20,8 @@ export const demandOf = (value: unknown): Demand => {
   const figure = (name: string, otherwise: number | null, least: number): number => {
     const found = (value as Record<string, unknown>)[name] ?? otherwise;
     if (typeof found !== "number" || !Number.isFinite(found) || found < least || (name === "peak_rps" && found === 0)) {
-      throw new Error(
-        `${name} is ${JSON.stringify(found)}; expected a number${least > 0 ? ` from ${least}` : ""}. ${SHAPE}`,
-      );
+      const expected = `expected a number${least > 0 ? ` from ${least}` : ""}`;
+      throw new Error(`${name} is ${JSON.stringify(found)}; ${expected}. ${SHAPE}`);
     }
     return found;
   };
@@ -60,9 +58,8 @@ export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, dema
   const lines: string[] = [];
   if (demand !== null && needed !== null) {
     const { peakPerS, growth, headroom } = demand;
-    lines.push(
-      `Needed: ${perS(peakPerS)} x ${growth} growth x ${(1 + headroom).toFixed(2)} with headroom = ${perS(needed)}.`,
-    );
+    const times = `${growth} growth x ${(1 + headroom).toFixed(2)} with headroom`;
+    lines.push(`Needed: ${perS(peakPerS)} x ${times} = ${perS(needed)}.`);
   }
   // Even a wide interval shows whose limit it is.
   if (answer.kind === "never" || answer.low === 0 || limit.owner === "none") return lines;
@@ -70,13 +67,12 @@ export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, dema
     const each = answer.low / Math.max(1, setting.organizations);
     const whose = setting.organizations === 1 ? "the one organization" : `these ${setting.organizations} organizations`;
     lines.push(`This is the capacity of ${whose} that sent, not of the deployment: it can carry more from others.`);
-    if (needed !== null) {
-      const wanted = Math.ceil(needed / each);
-      lines.push(
-        `At ${perS(each)} an organization, ${wanted} organizations can send ${perS(needed)}; put as many under tenants to try it.`,
-      );
-    } else
-      lines.push(`Add tenants to the target file to find the deployment's; each organization carried ${perS(each)}.`);
+    const sent = `At ${perS(each)} an organization, ${Math.ceil((needed ?? 0) / each)} organizations`;
+    lines.push(
+      needed === null
+        ? `Add tenants to the target file to find the deployment's; each organization carried ${perS(each)}.`
+        : `${sent} can send ${perS(needed)}; put as many under tenants to try it.`,
+    );
     return lines;
   }
   if (limit.owner === "limiter" || limit.owner === "key-service") {
@@ -92,16 +88,14 @@ export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, dema
     return lines;
   }
   const each = answer.low / setting.replicas;
+  const likely = perS(answer.ratePerS / setting.replicas);
+  const wanted = Math.ceil((needed ?? 0) / each - 1e-9);
+  const isTried = "if a replica more carries as much as these do: try it once it runs.";
   lines.push(
-    `One replica carries ${perS(each)} for certain (${perS(answer.ratePerS / setting.replicas)} most likely).`,
+    `One replica carries ${perS(each)} for certain (${likely} most likely).`,
+    needed === null
+      ? `Keep a third free and offer no more than ${perS(answer.low * 0.7)}; --demand FILE counts replicas.`
+      : `Replicas needed: ${wanted} (${setting.replicas} now), ${isTried}`,
   );
-  if (needed !== null) {
-    const wanted = Math.ceil(needed / each - 1e-9);
-    lines.push(
-      `Replicas needed: ${wanted} (${setting.replicas} now), if a replica more carries as much as these do: try it once it runs.`,
-    );
-  } else {
-    lines.push(`Keep a third free and offer no more than ${perS(answer.low * 0.7)}; --demand FILE counts replicas.`);
-  }
   return lines;
 };

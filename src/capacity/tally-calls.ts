@@ -16,26 +16,39 @@ const BLOCK_LEAST_US = 1_000_000;
 const within = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
   lines.filter(({ intended_us }) => intended_us >= fromUs && intended_us < toUs);
 
-const count = (tally: Tally, isBad: boolean): void => {
+const add = (tally: Tally, isBad: boolean): void => {
   tally.n += 1;
   if (isBad) tally.bad += 1;
 };
 
-/** Without blocks, for a look at a probe that still runs. */
+const tallyOf = (
+  counted: readonly CallLine[],
+  objective: ShareObjective,
+  fromUs: number,
+  blockUs: number,
+): ObjectiveTally => {
+  const whole = { bad: 0, n: 0 };
+  const blocks = new Map<number, Tally>();
+  for (const line of counted) {
+    const isBad = objective.isBad(line);
+    if (isBad === null) continue;
+    const at = Math.floor((line.intended_us - fromUs) / blockUs);
+    const block = blocks.get(at) ?? { bad: 0, n: 0 };
+    blocks.set(at, block);
+    add(whole, isBad);
+    add(block, isBad);
+  }
+  return { ...whole, blocks: [...blocks.values()] };
+};
+
+/** As one block, for a look at a probe that still runs. */
 export const tallyPlainly = (
   lines: readonly CallLine[],
   objectives: readonly ShareObjective[],
   span: Span,
 ): Tally[] => {
   const counted = within(lines, span);
-  return objectives.map((objective) => {
-    const tally = { bad: 0, n: 0 };
-    for (const line of counted) {
-      const isBad = objective.isBad(line);
-      if (isBad !== null) count(tally, isBad);
-    }
-    return tally;
-  });
+  return objectives.map((objective) => tallyOf(counted, objective, span.fromUs, Number.POSITIVE_INFINITY));
 };
 
 type CallsTallied = {
@@ -59,23 +72,9 @@ export const tallyCalls = (
   const blockUs = Math.max(BLOCK_LEAST_US, BLOCK_LATENCIES * (medianUs ?? 0));
   const outcomes: Record<string, number> = {};
   for (const { outcome } of counted) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-  const tallies = objectives.map((objective): ObjectiveTally => {
-    const whole = { bad: 0, n: 0 };
-    const blocks = new Map<number, Tally>();
-    for (const line of counted) {
-      const isBad = objective.isBad(line);
-      if (isBad === null) continue;
-      const at = Math.floor((line.intended_us - span.fromUs) / blockUs);
-      const block = blocks.get(at) ?? { bad: 0, n: 0 };
-      blocks.set(at, block);
-      count(whole, isBad);
-      count(block, isBad);
-    }
-    return { ...whole, blocks: [...blocks.values()] };
-  });
   return {
     calls: counted.length,
-    tallies,
+    tallies: objectives.map((objective) => tallyOf(counted, objective, span.fromUs, blockUs)),
     shown: objectives.map((objective) => objective.shown(counted)),
     outcomes,
     organizations: new Set(counted.map(({ org }) => org)).size,
@@ -83,14 +82,14 @@ export const tallyCalls = (
   };
 };
 
+/** An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". */
 export type ShareObjective = {
   /** As the user wrote it; names the claim. */
   readonly text: string;
   /** Largest share of bad calls, 0 to 1. */
   readonly limit: number;
-  /** Speaks of time, not of answers. */
+  /** Speaks of time, not of answers; `limitMs`: the time that it compares with. */
   readonly isTime: boolean;
-  /** The time that it compares with, in milliseconds. */
   readonly limitMs?: number;
   /** `null`: the objective does not speak of this call. */
   isBad(line: CallLine): boolean | null;
@@ -102,15 +101,14 @@ export type ShareObjective = {
 export const shareObjective = (objective: Objective): ShareObjective => {
   const { text, kind, limit } = objective;
   if (kind === "time" && objective.quantile === 1) {
-    throw new Error(
-      `objective "${text}": a capacity needs a share of calls, such as p999; one call decides the largest`,
-    );
+    const why = "a capacity needs a share of calls, such as p999; one call decides the largest";
+    throw new Error(`objective "${text}": ${why}`);
   }
   return {
     text,
     limit: kind === "time" ? 1 - objective.quantile : limit,
     isTime: kind === "time",
-    ...(kind === "time" ? { limitMs: limit } : {}),
+    limitMs: kind === "time" ? limit : undefined,
     // The judge of many calls, asked about one.
     isBad: (line) => {
       const verdict = judgeObjectives([objective], [line])[0];

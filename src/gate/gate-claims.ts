@@ -34,59 +34,43 @@ export const gateClaims = (comparisons: readonly Comparison[], stage: string, re
     replay,
   }));
 
-const SINKING: Record<Sinking["verdict"], Claim["verdict"]> = {
-  sinks: "fail",
-  holds: "pass",
-  "too-few": "inconclusive",
-  nothing: "inconclusive",
-};
-
-const SAID: Record<Sinking["verdict"], string> = {
-  sinks: "the head carries less from pair to pair, as where slots are not given back",
-  holds: "the head carries as much in the last pairs as in the first",
-  "too-few": "too few pairs",
-  nothing: "the head carried nothing from the first pairs on",
+const SINKING: Record<Sinking["verdict"], readonly [Claim["verdict"], reason: string]> = {
+  sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
+  holds: ["pass", "the head carries as much in the last pairs as in the first"],
+  "too-few": ["inconclusive", "too few pairs"],
+  nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
 };
 
 /** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
-export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => ({
-  id: "gate/goodput_kept",
-  stage,
-  level: "must",
-  verdict: SINKING[verdict],
-  spec: [],
-  evidence: [],
-  replay,
-  reason: verdict === "too-few" ? `${SAID[verdict]}: ${pairs}` : SAID[verdict],
-  expected: "the head's goodput beside the base's does not fall while the run goes on",
-  got:
-    lostBy === null
-      ? "nothing to compare"
-      : `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; a fall like this by chance ${(p * 100).toPrecision(2)} %`,
-});
+export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
+  const [judged, reason] = SINKING[verdict];
+  const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
+  return {
+    id: "gate/goodput_kept",
+    stage,
+    level: "must",
+    verdict: judged,
+    spec: [],
+    evidence: [],
+    replay,
+    reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
+    expected: "the head's goodput beside the base's does not fall while the run goes on",
+    got:
+      lostBy === null
+        ? "nothing to compare"
+        : `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; ${chance}`,
+  };
+};
 
 /** Both sides' typical values, and the ratio with its interval. */
 export const gateMeasurements = (comparisons: readonly Comparison[], stage: string): Measurement[] =>
   comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
     if (base === null || head === null || worseBy === null) return [];
     const { unit } = MEASUREMENT_FACTS[measurement];
-    const side = (name: string, value: number): Measurement => ({
-      name: measurement,
-      stage: `${stage}.${name}`,
-      value,
-      unit: unit === "share" ? "ratio" : unit,
-      low: null,
-      high: null,
-      n,
-    });
-    const compared: Measurement = {
-      name: `${measurement}_worse_by`,
-      stage,
-      value: worseBy,
-      unit: "ratio",
-      low,
-      high,
-      n,
+    const none = { low: null, high: null, n };
+    const side = (name: string, value: number): Measurement => {
+      return { name: measurement, stage: `${stage}.${name}`, value, unit: unit === "share" ? "ratio" : unit, ...none };
     };
+    const compared = { name: `${measurement}_worse_by`, stage, value: worseBy, unit: "ratio", low, high, n };
     return [side("base", base), side("head", head), compared];
   });

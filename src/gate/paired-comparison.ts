@@ -30,10 +30,7 @@ export type GatePolicy = {
   falseAlarm: number;
   /** Chance that a measurement worse by its margin passes, over all looks. */
   missed: number;
-  /**
-   * How often the growing heap of pairs may be looked at: who cannot decide yet may measure more and look again. Each look gets
-   * an equal part of both chances (Bonferroni), or looking often enough would find anything.
-   */
+  /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
   looks: number;
   /** How much worse is still none, as a ratio above 1. */
   margins: Record<GateMeasurement, number>;
@@ -83,12 +80,9 @@ type Tested = Omit<Comparison, "verdict" | "improved" | "reason"> & { pBetter: n
 const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: number): Comparison => {
   const { pairs, worseBy, pWorse, pInside, margin } = tested;
   const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
-  const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => ({
-    ...tested,
-    verdict,
-    improved,
-    reason,
-  });
+  const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => {
+    return { ...tested, verdict, improved, reason };
+  };
   if (worseBy === null || pairs < pairsNeeded) {
     return found("inconclusive", `too few pairs: ${pairs}, and no fewer than ${pairsNeeded} can decide`);
   }

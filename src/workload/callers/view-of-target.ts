@@ -50,8 +50,8 @@ export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): Tar
   const roles: Record<string, RoleInView> = {};
   for (const [role, stated] of Object.entries(target.credentials ?? {}) as [string, StatedRole][]) {
     const { org, tier, limit, origin } = stated;
-    const used = org === undefined ? undefined : readings[org]?.used;
-    roles[role] = { used, org, tier, allowance: limit, hasOrigin: origin !== undefined };
+    const { inFlightCap: _ofTenants, ...read } = readings[org ?? ""] ?? {};
+    roles[role] = { ...read, org, tier, allowance: limit, hasOrigin: origin !== undefined };
   }
   const { map_loads: mapLoads, analyses } = target.budget ?? {};
   return {
