@@ -1,10 +1,9 @@
 /**
- * Addresses as a user writes them, read once: the safety guard and every driver use the canonical form that comes out, so
- * that no two parsers, and no resolver, can take the same text for different hosts. Plain ECMAScript, because k6 loads it
- * and has no `URL`.
+ * Parses addresses as users write them into one canonical form. The safety guard and every driver use that form, so no
+ * two parsers or resolvers can take the same text for different hosts. Plain ECMAScript, because k6 has no `URL`.
  */
 
-/** What is wrong, as "expected …". It never repeats the text, which may hold a password. */
+/** The message is "expected …" and never repeats the text, which may hold a password. */
 export class AddressError extends Error {
   override name = "AddressError";
 }
@@ -15,9 +14,9 @@ export type HttpAddress = {
   readonly host: string;
   /** Digits; empty for the scheme's own port. */
   readonly port: string;
-  /** `user:password` as it stands there; empty where there is none. */
+  /** `user:password` as written, or empty. */
   readonly user: string;
-  /** As it stands there: empty, or begins with a slash. */
+  /** As written: empty, or begins with a slash. */
   readonly path: string;
   /** With its question mark, or empty. */
   readonly query: string;
@@ -25,7 +24,7 @@ export type HttpAddress = {
   readonly href: string;
 };
 
-/** An address as bytes: 4 for IPv4 (also when written as ::ffff:a.b.c.d), 16 for IPv6; `null` for no address. */
+/** The bytes of an address: 4 for IPv4 (also for ::ffff:a.b.c.d), 16 for IPv6; `null` for anything else. */
 export const parseAddress = (text: string): number[] | null => {
   const v4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
   if (v4 !== null) {
@@ -59,7 +58,7 @@ export const parseAddress = (text: string): number[] | null => {
   return isMapped ? bytes.slice(12) : bytes;
 };
 
-/** RFC 5952: the longest run of zeros, of two groups or more, is left out. */
+/** RFC 5952: `::` replaces the longest run of two or more zero groups. */
 const shortestIpv6 = (bytes: readonly number[]): string => {
   const groups = Array.from({ length: 8 }, (_, i) => ((bytes[2 * i] as number) << 8) | (bytes[2 * i + 1] as number));
   let [from, length] = [0, 0];
@@ -78,7 +77,7 @@ const numberOf = (part: string): number => {
   return /^[1-9]\d*$/.test(part) ? Number(part) : Number.NaN;
 };
 
-/** The forms that libraries of C read as IPv4: `127.1`, `0x7f.1`, `0177.0.0.1`, `2130706433`. */
+/** The forms that C libraries read as IPv4: `127.1`, `0x7f.1`, `0177.0.0.1`, `2130706433`. */
 const ipv4 = (host: string): string => {
   const numbers = host.split(".").map(numberOf);
   const last = numbers.at(-1) as number;
@@ -92,7 +91,7 @@ const ipv4 = (host: string): string => {
   return [24, 16, 8, 0].map((bits) => Math.floor(whole / 2 ** bits) % 256).join(".");
 };
 
-/** The canonical form of a host as it stands in a URL or an option: a name, IPv4, or IPv6 with or without brackets. */
+/** The canonical form of a host in a URL or an option: a name, IPv4, or IPv6 with or without brackets. */
 export const canonicalHost = (text: string): string => {
   const host = text.toLowerCase();
   if (host.includes(":") || host.startsWith("[")) {

@@ -1,6 +1,6 @@
 /**
- * What the caller knew about its own call. A judge derives from these facts, and from nothing of the platform, which
- * answers the specification allows. Absent facts mean "not known": a judge then says nothing about that check.
+ * What the caller knew about its own call. Judges derive the legal answers from these facts alone, independently of
+ * the platform. An absent fact is not known, and no judge decides by it.
  */
 import type { Product, Scope } from "./routes.ts";
 

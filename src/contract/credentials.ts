@@ -1,6 +1,6 @@
 /**
- * The shapes of credentials, distinguished by prefix alone and masked in one way (specification sections 2.1, 2.3; items
- * 20-26, 40-41, 51, 58). Masking is the choke point of redaction: a captured text goes through `maskSecrets` once.
+ * The shapes of credentials, told apart by prefix (specification sections 2.1, 2.3; items 20-26, 40-41, 51, 58), and
+ * their masking: every captured text passes through `maskSecrets`.
  */
 
 export type CredentialKind = "publishable" | "server" | "session" | "unknown";
@@ -19,18 +19,18 @@ export const credentialKind = (credential: string): CredentialKind => {
   return "unknown";
 };
 
-/** `svc_sess_{env}_{jwt}` split at the first `_` after the prefix (item 26); `null` when it has no such shape. */
+/** Splits `svc_sess_{env}_{jwt}` at the first `_` after the prefix (item 26); `null` for other texts. */
 export const splitSessionToken = (token: string): { env: string; jwt: string } | null => {
   const match = /^svc_sess_([a-z]+)_([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/.exec(token);
   return match === null ? null : { env: match[1] as string, jwt: match[2] as string };
 };
 
 const JWT = "eyJ[A-Za-z0-9_-]{5,}\\.[A-Za-z0-9_-]{3,}\\.[A-Za-z0-9_-]{3,}";
-// What a token may consist of in some deployment, base64 and its percent-encoding included: masking takes all of it along
-// rather than leave a tail behind. What begins with three dots is the mask of an earlier pass. The same in native/sse/foreign.go.
+// All characters that tokens may have on some deployment, base64 and percent-encoding included, so that no tail remains
+// unmasked. Three dots after the prefix mark a text that is masked already. The same in native/sse/foreign.go.
 const SECRET = new RegExp(`svc_(?:pk|sk|sess)_(?!(?:[a-z]+_)?\\.\\.\\.)[A-Za-z0-9_.~+/=%-]{6,}|${JWT}`, "g");
 
-/** Prefix and last four characters, for people to recognise a credential by. */
+/** Prefix and last four characters, to recognise a credential by. */
 export const maskCredential = (secret: string): string => {
   const prefix = /^svc_(?:pk|sk|sess)_(?:(?:live|test)_)?/.exec(secret)?.[0] ?? secret.slice(0, 3);
   return `${prefix}...${secret.slice(-4)}`;
@@ -39,6 +39,6 @@ export const maskCredential = (secret: string): string => {
 /** Replaces every credential in a text by its mask; a masked text stays as it is. */
 export const maskSecrets = (text: string): string => text.replace(SECRET, (found) => maskCredential(found));
 
-/** The credentials that stand unmasked in a text, masked for the reader. Empty is what a judge wants. */
+/** The unmasked credentials of a text, masked for the reader. */
 export const findSecrets = (text: string): string[] =>
   [...text.matchAll(SECRET)].map(([found]) => maskCredential(found));

@@ -1,6 +1,6 @@
 /**
- * The bodies of refusals, written and read in one place (specification section 7.1, items 182-189). Reading never throws:
- * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
+ * Writes and reads the bodies of refusals (specification section 7.1, items 182-189). Reading never throws: a body
+ * outside the contract was written by a balancer or a firewall and is called `edge`.
  */
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
@@ -10,7 +10,7 @@ export type QuotaFields = { meter: string; limit: number; used: number };
 
 export type EnvelopeSeen = "detail" | "flat" | "none" | "both" | "other";
 
-/** One entry of a 422 answer (item 203), after FastAPI's habit. */
+/** One entry of a 422 answer (item 203), in the form of FastAPI. */
 export type BodyError = { loc: (string | number)[]; msg: string; type: string };
 
 /** The JSON body of a refusal. `quota` is required for `map_load_quota_exceeded` and ignored elsewhere. */
@@ -26,17 +26,17 @@ type AnswerRead = {
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeSeen;
-  /** The body as JSON, or `undefined` where it was none. */
+  /** The parsed body, or `undefined` if it is not JSON. */
   body: unknown;
   quota?: { meter: unknown; limit: unknown; used: unknown };
 };
 
-// A map and not the object itself, which would also know `constructor` and `toString`.
+// A map, because an object also has `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
-/** `undefined` for what is no JSON. */
+/** `undefined` if the text is not JSON. */
 export const parseJson = (text: string): unknown => {
-  // Most bodies of a history are empty, and an exception costs more than the rest of a line.
+  // Fast path: most bodies of a history are empty, and exceptions are slow.
   if (text === "") return undefined;
   try {
     return JSON.parse(text);
@@ -59,7 +59,7 @@ export const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
 
 const CODING = /^(?:x-)?(gzip|compress|deflate|br|zstd)$/;
 
-/** The first coding that a `Content-Encoding` names; `null` for a body that is sent as it is, `unknown` for an unregistered name. */
+/** The first coding of a `Content-Encoding`; `null` for an uncoded body, `unknown` for an unregistered name. */
 export const codingOf = (contentEncoding: string | undefined): string | null => {
   if (contentEncoding === undefined) return null;
   for (const part of contentEncoding.toLowerCase().split(",")) {
@@ -69,35 +69,35 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
   return null;
 };
 
-/** What JSON may begin with; numbers and words are the whole of it. */
+/** The beginning of JSON; numbers and words have to be the whole text. */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
-/** Whether a body may be the API's, which answers JSON: a page, a sentence or bytes that nobody can read are not. */
+/** Reports whether a body may come from the API, which answers JSON and not pages, sentences or binary data. */
 export const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
 
 /**
- * Statuses by which a gateway speaks for itself, whatever its body says: redirects, heads and bodies that are too large, and an
- * upstream that is gone; RFC 9110, and the habits of nginx (49x), AWS (46x) and Cloudflare (52x, 530).
+ * Statuses of gateways, whatever the body: redirects, heads and bodies that are too large, and failed upstreams; RFC
+ * 9110, and the habits of nginx (49x), AWS (46x) and Cloudflare (52x, 530).
  */
 const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
-/** Here gateways have a sentence in `error` (`Too Many Requests`), and the API a subcode. */
+/** With these, gateways put a sentence in `error` (`Too Many Requests`), and the API a subcode. */
 const SHARED = /^(?:403|404|405|429)$/;
 const SUBCODE = /^[a-z][a-z0-9_]*$/;
 
-/** Whether words that stand in no list of the status are a gateway's. */
+/** Reports whether words that are not listed for this status are a gateway's. */
 const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
 type AboutAnswer = {
-  /** As `codingOf` gives it. No call asks for one, and no driver reads what is coded. */
+  /** From `codingOf`. No call asks for a coding, and no driver decodes one. */
   coding?: string | null;
-  /** A success may have a body of any kind: a tile, or a path that is no route. */
+  /** A success may have any body: a tile, or a path outside the routes. */
   anyBody?: boolean;
 };
 
 /**
- * Names an answer. A refusal whose envelope is not the contract's own keeps its subcode (so that a judge can name the
- * wrong envelope); an answer that no part of the contract could have written becomes `edge NNN`.
+ * Names an answer. A refusal in a wrong envelope keeps its subcode, so that a judge can name the envelope; an answer
+ * outside the contract becomes `edge NNN`.
  */
 export const readAnswer = (status: number, text: string, { coding, anyBody }: AboutAnswer = {}): AnswerRead => {
   if (coding !== undefined && coding !== null) {
@@ -123,9 +123,9 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
   if (said !== null) {
     const subcode = SUBCODE_OF_OLDER_NAME.get(said) ?? said;
     if (REFUSAL_BY_OUTCOME.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
-    // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
+    // A 422 may have any subcode ("various", item 202); other unknown subcodes are still the API's.
     if (status === 422) return read("422 malformed_body", "malformed_body");
-    // 401 and 503 without `detail` may have any body (item 189): what stands in it is no subcode.
+    // 401 and 503 without `detail` may have any body (item 189), so its words are no subcode.
     if (REFUSAL_BY_OUTCOME.has(`${status}`) && !("detail" in fields)) {
       return { outcome: `${status}`, subcode: null, envelope: "none", body };
     }
@@ -135,7 +135,7 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
   if (REFUSAL_BY_OUTCOME.has(`${status}`) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
-  // Item 189 gives it any body; a page for people is a gateway's all the same.
+  // Item 189 allows any body, but an HTML page is a gateway's.
   if (status === 401 && !/^\s*</.test(text)) return read("401", null);
   return read(`edge ${status}`, null);
 };

@@ -1,34 +1,34 @@
 /**
- * The boundary for foreign text: what a server, a control plane or a file says is shown only after it has passed one of
- * these. A name is a word or its length and hash, a value is a number or such a name, and of a body only its shape is said:
- * so a key that a hostile server sends back in another coding stands in no report, and no answer fills memory or disk.
+ * The boundary for foreign text: text of a server, a control plane or a file is shown only after one of these
+ * functions. Names are words, or a length and a hash; values are numbers or such names; of a body only the shape is
+ * shown. So no report contains a key that a hostile server sends back encoded, and no answer fills memory or disk.
  * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
  */
 
-/** Of one stream: distinct names of events. */
+/** Distinct names of events, for each stream. */
 export const EVENT_NAMES_MOST = 32;
-/** Of one process: distinct codes that no specification lists. */
+/** Distinct codes outside the specification, for each process. */
 export const CODES_MOST = 100;
-/** What a code beyond those is called. */
+/** The name of all further codes. */
 export const OTHER_CODES = "other_codes";
-/** A refusal is named by at most so much of its body; no envelope of the contract comes near it. */
+/** The part of a body that a refusal is named by, well above every envelope of the contract. */
 export const REFUSAL_BODY_MOST = 16 * 1024;
 
 const NAME = /^[a-z0-9_]{1,64}$/;
 /**
- * What words do not have: 25 letters in a row; letters and digits mixed over 16 characters, or changing three times without a
- * break; more than eight digits; six short pieces in a row. Such a text is a key, or a coded text.
+ * Signs of a key or an encoded text: 25 letters in a row; letters and digits mixed over 16 characters, or changing
+ * three times without a break; more than eight digits; six short pieces in a row.
  */
 const NO_WORD =
   /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}|[a-z]\d+[a-z]+\d|\d[a-z]+\d+[a-z]|(?:\d\D*){9}|(?:(?:^|_)[a-z0-9]{1,2}(?![a-z0-9])){6}/;
-/** What this boundary made of a text before stays as it is. */
+/** An earlier result of this boundary, which stays as it is. */
 const MADE_HERE = /^other_\d{1,9}_[0-9a-f]{4}$/;
-/** Whether a text could be a word, whatever its case and signs: no key, no coded text. */
+/** Reports whether a text may be a word in any case, rather than a key or an encoded text. */
 export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase());
-/** Reading a few thousand characters tells two texts apart; a text may have millions. */
+/** Bounds the cost of hashing a text of millions of characters. */
 const HASHED_MOST = 4096;
 
-/** Four hexadecimal digits (FNV-1a, folded): enough to see that two are the same, too few to find a text by. */
+/** Four hexadecimal digits (FNV-1a, folded): enough to compare two texts, too few to find one. */
 const hashOf = (text: string): string => {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length && at < HASHED_MOST; at++) {
@@ -37,10 +37,10 @@ const hashOf = (text: string): string => {
   return ((hash ^ (hash >>> 16)) & 0xffff).toString(16).padStart(4, "0");
 };
 
-/** `__proto__`, `constructor`: as the name of a field it would reach into every object. */
+/** `__proto__`, `constructor`: such a field name would reach into every object. */
 const isBuiltIn = (text: string): boolean => text in Object.prototype;
 
-/** A subcode, an event's name, a field's name: a word as it is, anything else as `other_<length>_<hash>`. */
+/** The name of a subcode, an event or a field: a word as it is, anything else as `other_<length>_<hash>`. */
 export const foreignName = (text: string): string =>
   MADE_HERE.test(text) || (NAME.test(text) && !NO_WORD.test(text) && !isBuiltIn(text))
     ? text
@@ -57,23 +57,23 @@ export const foreignValue = (value: unknown): unknown => {
 const HTTP_DATE =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** A header that states a number or a date, `Retry-After` for one. */
+/** A header with a number or a date, such as `Retry-After`. */
 export const foreignMoment = (text: string): string =>
   /^[+-]?\d{1,10}(?:\.\d{1,6})?$/.test(text) || HTTP_DATE.test(text) ? text : foreignName(text);
 
 const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
 
-/** Any other header: a media type or `*` as well; other values by their length and hash. */
+/** Any other header: also a media type or `*`. */
 export const foreignHeader = (text: string | undefined): string => {
   if (text === undefined) return "absent";
   return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);
 };
 
-/** An id that somebody has to find again: of a key to be removed, of a charge. */
+/** An id that a person has to find again: of a key to delete, of a charge. */
 export const foreignId = (text: string): string =>
   /^[\w.:-]{1,128}$/.test(text) && !isBuiltIn(text) ? text : foreignName(text);
 
-/** What a tool says of itself, `proxy not found` for one: plain words are shown, anything else by its length and hash. */
+/** A tool's message, such as `proxy not found`: plain words, or length and hash. */
 export const foreignSentence = (text: string): string =>
   /^[A-Za-z]+(?:[ ,.:'-]{1,2}[A-Za-z]+)*[.!]?$/.test(text) && text.length <= 160 && !/[A-Za-z]{25,}/.test(text)
     ? text
@@ -85,7 +85,7 @@ export const foreignProduct = (text: string): string =>
     ? text
     : foreignName(text);
 
-/** Where a redirect leads: host and path, each part a word, without user and query. */
+/** The target of a redirect: host and path, each part a word, without user and query. */
 export const foreignAddress = (text: string): string => {
   const [, scheme = "", host = "", path = ""] = /^(?:(https?:\/\/)(?:[^/?#@]*@)?([^/?#@]*))?([^?#]*)/i.exec(text) ?? [];
   const parts = (whole: string, by: string): string =>
@@ -99,7 +99,7 @@ export const foreignAddress = (text: string): string => {
 const foreignPart = (text: string): string =>
   /^[\w:~-]{1,40}$/.test(text) && !NO_WORD.test(text.toLowerCase()) ? text : foreignName(text);
 
-/** What a transport says of itself: `ECONNRESET`, `first-event-timeout`; some quote what they read. */
+/** A transport's error code, such as `ECONNRESET`; some quote what they read. */
 export const foreignError = (text: string): string => {
   const after = "after the terminal event: ";
   if (text.startsWith(after)) return after + foreignError(text.slice(after.length));
@@ -112,7 +112,7 @@ const SHOWN_DEPTH = 3;
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-/** What a foreign value is, without saying it: `{detail: a text of 12 characters (#3f9a)}`. */
+/** Describes a foreign value without quoting it: `{detail: a text of 12 characters (#3f9a)}`. */
 export const shapeOf = (value: unknown, depth = 0): string => {
   if (typeof value === "string") {
     const name = foreignName(value);
@@ -132,11 +132,11 @@ export const shapeOf = (value: unknown, depth = 0): string => {
   return `{${shown.join(", ")}${more > 0 ? `, and ${counted(more, "more field")}` : ""}}`;
 };
 
-/** What a body is, without saying it. */
+/** Describes a body without quoting it. */
 export const shapeOfBody = (text: string, json: unknown): string =>
   json === undefined ? `${counted(text.length, "character")} that are no JSON (#${hashOf(text)})` : shapeOf(json);
 
-/** Bounds how many distinct names pass; those beyond are one. */
+/** Bounds the number of distinct names; further ones become `beyond`. */
 export const distinctNames = (most: number, beyond: string): ((name: string) => string) => {
   const known = new Set<string>();
   return (name) => {
@@ -148,18 +148,18 @@ export const distinctNames = (most: number, beyond: string): ((name: string) => 
 };
 
 /**
- * What XML forbids or a terminal obeys: control characters, halves of a surrogate pair, U+FFFE and U+FFFF; and what is not
- * seen, or lets a text look like another: marks of the direction of writing, widthless characters, tags, variation selectors.
+ * Characters that XML forbids or terminals obey: control characters, halves of surrogate pairs, U+FFFE and U+FFFF; and
+ * invisible or misleading ones: direction marks, zero-width characters, tags, variation selectors.
  */
 const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;
 
-/** Without unsafe characters, on as many lines as it had. */
+/** Replaces unsafe characters and keeps the line breaks. */
 export const clean = (text: string): string =>
   text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
 
-/** A JSON value with every text in it clean, names of fields included. */
+/** Cleans every text of a JSON value, names of fields included. */
 export const cleanValue = (value: unknown): unknown => {
   if (typeof value === "string") return clean(value);
   if (Array.isArray(value)) return value.map(cleanValue);

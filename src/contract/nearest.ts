@@ -20,12 +20,12 @@ const distance = (a: string, b: string): number => {
   return last[b.length] ?? a.length;
 };
 
-/** A name may differ by this share of its letters and still be meant. */
+/** The largest share of differing letters. */
 const SHARE = 0.4;
-/** Longer words are no misspelt names, and comparing them costs time. */
+/** Longer words are not compared, which bounds the cost. */
 const LENGTH_MAX = 80;
 
-/** The name that was meant, or `null` where none is near. */
+/** The nearest name, or `null`. */
 export const nearest = (word: string, names: Iterable<string>): string | null => {
   if (word.length > LENGTH_MAX) return null;
   let best: { name: string; edits: number } | null = null;
@@ -37,7 +37,7 @@ export const nearest = (word: string, names: Iterable<string>): string | null =>
   return best?.name ?? null;
 };
 
-/** The message about a name that is not known: the one that was meant, or `listing`, which says which there are. */
+/** The message for an unknown name: the nearest one, or `listing`, which says what names there are. */
 export const noSuch = (what: string, word: string, names: Iterable<string>, listing: string): string => {
   const name = nearest(word, names);
   return `there is no ${what} "${word}"; ${name === null ? listing : `did you mean ${name}?`}`;

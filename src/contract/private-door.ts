@@ -1,26 +1,26 @@
 /**
- * What a door for programs alone looks at beside its token: whether a browser stands behind a request. A page can make a
- * browser of this machine call a loopback port; it cannot help saying where it comes from (Fetch Metadata, `Origin`), which name
- * it thinks it calls (`Host`, against DNS rebinding), or that its body is no JSON.
+ * Tells whether a browser sent a request to a listener for programs. A page can make a browser call a loopback port,
+ * but cannot hide its origin (Fetch Metadata, `Origin`), the name that it calls (`Host`, against DNS rebinding), or
+ * that its body is not JSON.
  */
 import { AddressError, canonicalHost, parseAddress } from "./address.ts";
 import { isLoopbackHost } from "./loopback.ts";
 
 type Knock = {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Names and values in turn, as they came. */
+  /** Names and values in turn, as received. */
   readonly rawHeaders: readonly string[];
 };
 
 type Foreign = { readonly status: 400 | 403 | 415; readonly error: string };
 
-/** Names that no public registry gives away. */
+/** Names that no public registry assigns. */
 const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/;
 
 type Door = {
-  /** Where it listens. On loopback only loopback's names are its own. */
+  /** The listener's address. On loopback only loopback names are accepted. */
   readonly bound: string;
-  /** Names by which it is asked for beyond loopback, whatever they look like. */
+  /** Further accepted names beyond loopback. */
   readonly names: readonly string[];
 };
 

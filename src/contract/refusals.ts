@@ -1,6 +1,6 @@
 /**
- * The one catalogue of refusals. A status number or a subcode is written nowhere else: the platform answers from it, the
- * drivers read with it, the judges expect by it. Source: specification section 7, requirements.md items 182-223.
+ * The catalogue of refusals, and the only place with their statuses and subcodes: the platform answers, the drivers
+ * read and the judges expect by it. Source: specification section 7, requirements.md items 182-223.
  */
 import { isAnswerless, type StreamEnding, streamResult } from "./streams.ts";
 
@@ -25,10 +25,7 @@ const refusal = (
   retryAfterS: number | null = null,
 ): Refusal => ({ status, subcode, envelope, retryAfterS, retryable: retryAfterS !== null && retryAfterS < 3600 });
 
-/**
- * Every refusal of the specification by the name that the code uses. Where there is a subcode the name is the subcode,
- * so that a mutant or a test can say it without a translation.
- */
+/** Every refusal of the specification by name, which is the subcode where there is one. */
 export const REFUSALS = {
   unauthenticated: refusal(401, null),
   publishable_requires_session: refusal(401, "publishable_requires_session"),
@@ -62,7 +59,7 @@ export const REFUSALS = {
 
 export type RefusalName = keyof typeof REFUSALS;
 
-/** Refusals outside section 7 that the reference platform chose for gaps (items 18, 127, 232). */
+/** Refusals outside section 7, chosen by the reference platform for gaps (items 18, 127, 232). */
 export const GAP_REFUSALS = {
   not_found: refusal(404, "Not Found"),
   method_not_allowed: refusal(405, "Method Not Allowed"),
@@ -73,16 +70,16 @@ export const GAP_REFUSALS = {
 export type GapRefusalName = keyof typeof GAP_REFUSALS;
 export type AnyRefusalName = RefusalName | GapRefusalName;
 
-/** Refusals that count as load shedding (section 7.2; item 220). Nothing else is ever called shedding. */
+/** The refusals of load shedding (section 7.2; item 220). */
 export const SHEDS: readonly RefusalName[] = ["b2b_overloaded", "org_overloaded"];
 
-/** Older spellings that a deployment may still use (item 73): accepted when read, never written. */
+/** Older subcodes that a deployment may still use (item 73): read, never written. */
 export const LEGACY_SUBCODES: Readonly<Record<string, RefusalName>> = { origin_not_allowed: "session_origin_mismatch" };
 
 const ALL: Readonly<Record<AnyRefusalName, Refusal>> = { ...REFUSALS, ...GAP_REFUSALS };
 export const refusalOf = (name: AnyRefusalName): Refusal => ALL[name];
 
-/** The key under which a call is counted in `by_outcome` and in `/counts`: the status, a space and the subcode where there is one. */
+/** The outcome of a refusal, as in `by_outcome` and `/counts`: the status, a space and the subcode if there is one. */
 export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
 
 const OUTCOME_OF = Object.fromEntries(
@@ -97,43 +94,44 @@ export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
   (Object.keys(ALL) as AnyRefusalName[]).map((name) => [OUTCOME_OF[name], ALL[name]]),
 );
 
-/** The two failures that travel under status 200: an `error` key in the body, and an `error` event in a stream. */
+/** The two failures under status 200: an `error` key in the body, and an `error` event in a stream. */
 export const ERROR_IN_BODY = "200 error";
 export const ERROR_IN_STREAM = "200 error event";
 
-/** A stream that was admitted and ended in order without one event, or had no event stream in it: no answer. */
+/** An admitted stream that ended in order without an event, or an answer that is no event stream. */
 export const emptyOutcome = (status: number): string => `${status} empty`;
 export const isEmptyOutcome = (outcome: string): boolean => /^2\d\d empty$/.test(outcome);
 
-/** What came of a call that was answered with a stream, by how the stream ended. */
+/** The outcome of an admitted stream, by how it ended. */
 export const outcomeOfStream = (status: number, ending: StreamEnding): string => {
   const result = streamResult(ending);
   if (result === "failed") return ERROR_IN_STREAM;
   return result === "empty" ? emptyOutcome(status) : `${status}`;
 };
 
-/** What was admitted is known by its status; what came of it then is not the admission's. */
+/** The outcome of the admission alone, whatever the stream came to. */
 export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome) ? outcome.slice(0, 3) : outcome);
 
-/** Whether an admitted call brought its caller no event of the stream that it asked for. */
+/** Reports whether an admitted call got no event of its stream. */
 export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
   isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
 
 /**
- * An error for `slo` and `stop_when`: no answer (a stream without one event is none, however it ended), an answer of nobody's
- * contract, or a server error. A refusal of overload is a normal answer. `tolerated`: beginnings of outcomes that are no errors.
+ * Reports an error for `slo` and `stop_when`: no answer (or a stream without an event), an answer outside the
+ * contract, or a server error. A refusal under overload is no error. `tolerated`: beginnings of outcomes that are no
+ * errors.
  */
 export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: readonly string[] = []): boolean => {
   const came = isUnanswered(outcome, ending) ? "indeterminate" : outcome;
   return /^(?:indeterminate|edge |5\d\d)/.test(came) && !tolerated.some((one) => came.startsWith(one));
 };
 
-/** `by_outcome` and the lines of a history have one name for both failures; how the stream ended separates them. */
+/** `by_outcome` and history lines have one name for both failures; `ended` tells them apart. */
 export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);
 
 /**
- * The 30 distinct outcomes that a run can see (requirements.md part D): 28 refusals and the two failures that travel
- * under status 200. `coverage.outcomes_seen` counts these.
+ * The 30 outcomes that `coverage.outcomes_seen` counts (requirements.md part D): 28 refusals and the two failures
+ * under status 200.
  */
 export const OUTCOMES: readonly string[] = [
   ...(Object.keys(REFUSALS) as RefusalName[]).map(outcomeOf),

@@ -1,7 +1,7 @@
 /**
- * `Retry-After` (RFC 9110 section 10.2.3): a whole number of seconds, or an HTTP date in one of the three forms that a
- * recipient must accept (section 5.6.7). Everything else (`1.5`, `-1`, `1, 2`, an empty value) says nothing. The one
- * reading for clients, judges and rules; `Date.parse` is no reader of it, because it takes `1.5` for a day in January.
+ * Reads `Retry-After` (RFC 9110 section 10.2.3): whole seconds, or an HTTP date in the three forms of section 5.6.7.
+ * Everything else (`1.5`, `-1`, `1, 2`, an empty value) is not usable. `Date.parse` would take `1.5` for a day in
+ * January.
  */
 
 type RetryAfter = { readonly seconds: number } | { readonly atMs: number };
@@ -14,9 +14,9 @@ const TIME = "(\\d\\d):(\\d\\d):(\\d\\d)";
 
 type DateParts = readonly [day: string, month: string, year: string, hour: string, minute: string, second: string];
 
-/** Each form, and the places of day, month, year, hour, minute and second in it. */
+/** Each form, with the positions of day, month, year, hour, minute and second. */
 const FORMS: readonly { form: RegExp; places: readonly number[] }[] = [
-  // IMF-fixdate is the form that is to be sent; those of RFC 850 and asctime are obsolete.
+  // IMF-fixdate is the current form; those of RFC 850 and asctime are obsolete.
   { form: new RegExp(`^${DAY_NAME}, (\\d\\d) ${MONTH} (\\d{4}) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
   { form: new RegExp(`^${LONG_DAY_NAME}, (\\d\\d)-${MONTH}-(\\d\\d) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
   { form: new RegExp(`^${DAY_NAME} ${MONTH} ([ \\d]\\d) ${TIME} (\\d{4})$`), places: [2, 1, 6, 3, 4, 5] },
@@ -38,7 +38,7 @@ const dateMs = (text: string, nowMs: number): number | null => {
     const [day, hour, minute, second] = [Number(parts[0]), Number(parts[3]), Number(parts[4]), Number(parts[5])];
     const month = MONTHS.indexOf(parts[1]);
     const year = fullYear(parts[2], nowMs);
-    // `Date.UTC` would make 3 March of 31 February. 60 is a leap second.
+    // `Date.UTC` would turn 31 February into 3 March. 60 is a leap second.
     const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
     const isReal = day >= 1 && day <= lastDay && hour < 24 && minute < 60 && second <= 60;
     return isReal ? Date.UTC(year, month, day, hour, minute, second) : null;
@@ -46,7 +46,7 @@ const dateMs = (text: string, nowMs: number): number | null => {
   return null;
 };
 
-/** What the header says; `null`: nothing that can be used. `nowMs` tells the century of a year of two digits. */
+/** The header's value, or `null` if it is not usable. `nowMs` gives the century of a two-digit year. */
 export const readRetryAfter = (text: string, nowMs: number): RetryAfter | null => {
   const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, "");
   if (/^\d+$/.test(trimmed)) return { seconds: Number(trimmed) };
@@ -54,7 +54,7 @@ export const readRetryAfter = (text: string, nowMs: number): RetryAfter | null =
   return atMs === null ? null : { atMs };
 };
 
-/** Milliseconds that the header asks to wait from `nowMs` on, none for a date that has passed; `undefined`: it says nothing. */
+/** The wait in milliseconds from `nowMs`, 0 for a past date, `undefined` if the header is not usable. */
 export const statedWaitMs = (text: string, nowMs: number): number | undefined => {
   const read = readRetryAfter(text, nowMs);
   if (read === null) return undefined;

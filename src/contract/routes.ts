@@ -1,7 +1,4 @@
-/**
- * Every route of the API, and what a caller needs for it (specification section 4; items 64-128). The platform serves
- * this table, the drivers call by its names, the judges look up what a route may answer.
- */
+/** Every route of the API, and what a caller needs for it (specification section 4; items 64-128). */
 
 export type Scope = "ai" | "design" | "maps" | "vendor";
 export const SCOPES: readonly Scope[] = ["ai", "design", "maps", "vendor"];
@@ -19,7 +16,7 @@ export const PRODUCT_SCOPE: Readonly<Record<Product, Scope | null>> = {
 
 export type Meter = "map_loads" | "design_analyses";
 
-/** Whose order of checks decides: the exchange (4.1), a runtime call (5), key management (7.3). */
+/** The order of checks that applies: exchange (4.1), runtime (5), key management (7.3). */
 export type Surface = "exchange" | "runtime" | "management";
 
 export type Stream = "control" | "summary" | "button";
@@ -32,9 +29,9 @@ export type Route = {
   readonly surface: Surface;
   readonly scope: Scope | null;
   readonly stream?: Stream;
-  /** The meter that an admitted call is charged to. The exchange charges only for product `tile` (A9). */
+  /** The meter of an admitted call. The exchange charges only for product `tile` (A9). */
   readonly meter?: Meter;
-  /** A foreign origin here is `tile_access_restricted`, not `session_origin_mismatch` (A12). */
+  /** A foreign origin gets `tile_access_restricted`, not `session_origin_mismatch` (A12). */
   readonly tile?: true;
   /** Not in the specification: an extension of the reference platform. */
   readonly extension?: true;

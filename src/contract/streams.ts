@@ -1,15 +1,15 @@
 /**
- * The three event vocabularies and which event ends each (specification section 6; items 92-95, 104-105, 166-176). They
- * differ on purpose: a client that reuses the control parser for the other two must fail a test.
+ * The three event vocabularies and their last events (specification section 6; items 92-95, 104-105, 166-176). They
+ * differ on purpose: a client that uses the control parser for the others must fail a test.
  */
 import type { Stream } from "./routes.ts";
 
 type Vocabulary = {
-  /** Events that carry content, in any number. */
+  /** Content events. */
   readonly content: readonly string[];
   /** The event that ends a successful stream. */
   readonly done: string;
-  /** Whether the mid-stream `quota` event belongs to it (A10). */
+  /** Whether it has the mid-stream `quota` event (A10). */
   readonly quota: boolean;
 };
 
@@ -29,7 +29,7 @@ export const ERROR_CODES = ["upstream_timeout", "upstream_error", "content_block
 
 export type ErrorEvent = { type: "error"; message: string; code: string; partial_text: string };
 
-/** The eight ways in which a stream ends: each stream ends in exactly one. */
+/** Each stream ends in exactly one of these ways. */
 export type StreamEnd =
   | "done"
   | "error_event"
@@ -51,10 +51,9 @@ export const STREAM_ENDS: readonly StreamEnd[] = [
   "closed_by_client",
 ];
 
-/** `stream_end` of a target file: the event that ends a whole stream of each kind, as far as it is stated. */
+/** `stream_end` of a target file: the last event of a whole stream of each kind, if stated. */
 export type StatedStreamEnds = { readonly [kind in Stream]?: string | null };
 
-/** What the reference platform states. */
 export const REFERENCE_STREAM_ENDS: StatedStreamEnds = Object.fromEntries(
   STREAMS.map((kind) => [kind, VOCABULARIES[kind].done]),
 );
@@ -62,8 +61,8 @@ export const REFERENCE_STREAM_ENDS: StatedStreamEnds = Object.fromEntries(
 export type LastEvent = {
   readonly name: string;
   /**
-   * Whether the deployment promises it, so that a stream without it is cut. The specification names no such event (item 173): of
-   * a deployment that states none, the reference's name is looked for, and its absence says nothing.
+   * The deployment promises it, so a stream without it is cut. The specification names none (item 173): without a
+   * promise the reference's name is looked for, and its absence means nothing.
    */
   readonly isStated: boolean;
 };
@@ -73,14 +72,14 @@ export const lastEventOf = (kind: Stream, stated: StatedStreamEnds = {}): LastEv
   return name === undefined ? { name: VOCABULARIES[kind].done, isStated: false } : { name, isStated: true };
 };
 
-/** Why a stream counts as truncated whose body ended in order, as one of the words of `transport-codes.ts`. */
+/** The code of `transport-codes.ts` for a stream that ended in order without its stated last event. */
 export const NO_LAST_EVENT = "no_last_event";
 
-/** How a body that ended as its framing says ends its stream. Without any event it is empty, and no part of one. */
+/** How a stream ends whose body ended in order. Without an event it is empty, not truncated. */
 export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isStated">): "eof" | "truncated" =>
   isStated && events > 0 ? "truncated" : "eof";
 
-/** What is seen of how a stream ended; nothing of it on a call that is no stream. */
+/** How a stream ended; empty for other calls. */
 export type StreamEnding = {
   readonly ended?: StreamEnd;
   /** Absent where events were not counted. */
@@ -90,13 +89,13 @@ export type StreamEnding = {
 };
 
 /**
- * What an admitted call came to for its caller; every figure and every judge goes by this.
- * - `whole`: an answer that is no stream, or a stream that came to its end. Where no last event is known, an end of the body
- *   in order is one, after one event at least
- * - `failed`: it ended by an `error` event: an end of its own, and no success
- * - `empty`: it ended in order without one event, or what came was no event stream: no answer
- * - `cut`: it broke off, or fell silent
- * - `left`: the caller left it
+ * The result of an admitted call for its caller.
+ * - `whole`: not a stream, or a stream that ended; where no last event is known, an end of the body in order after at
+ *   least one event
+ * - `failed`: ended by an `error` event
+ * - `empty`: ended in order without an event, or not an event stream: no answer
+ * - `cut`: broke off, or fell silent
+ * - `left`: the caller left
  */
 type StreamResult = "whole" | "failed" | "empty" | "cut" | "left";
 
@@ -109,19 +108,19 @@ export const streamResult = ({ ended, events, aborted }: StreamEnding): StreamRe
   return "cut";
 };
 
-/** Whether the answer came to an end of its own, so that its time is the time of an answer. */
+/** The answer ended by itself, so its time is the time of an answer. */
 export const isWholeAnswer = (ending: StreamEnding): boolean => {
   const result = streamResult(ending);
   return result === "whole" || result === "failed";
 };
 
-/** A stream without one event, however it ended: to its caller no answer came, unless the caller left before. */
+/** A stream without an event, however it ended, unless the caller left: no answer. */
 export const isAnswerless = (ending: StreamEnding): boolean => {
   const result = streamResult(ending);
   return result === "empty" || (result === "cut" && ending.events === 0);
 };
 
-/** One frame: `event:`, `data:`, a blank line (item 166). `data` is JSON without line breaks, as `JSON.stringify` gives it. */
+/** One frame: `event:`, `data:`, a blank line (item 166). JSON.stringify leaves no line breaks in `data`. */
 export const writeEvent = (name: string, data: unknown): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 
 /** Comment line that keeps an idle connection open (item 177); not an event. */

@@ -1,11 +1,11 @@
 /**
- * Why no whole answer came, in words of our own that every driver uses, so that the calls of a stage can be grouped by them: Node,
- * undici, OpenSSL and Go each say it otherwise. The Go side of this table: native/sse/end.go.
+ * Codes for why no whole answer came, the same for every driver, so that calls can be grouped by them: Node, undici,
+ * OpenSSL and Go have different words. The Go side of this table: native/sse/end.go.
  */
 import { foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";
 
-/** The first pattern that fits decides. Beside each what Node, undici and OpenSSL say, and then what Go says in its sentences. */
+/** The first match decides. Each pattern has the words of Node, undici and OpenSSL first, then those of Go. */
 const CODES: readonly (readonly [code: string, said: RegExp])[] = [
   ["connection_refused", /^ECONNREFUSED$|connection refused/],
   ["connection_reset", /^(?:ECONNRESET|EPIPE|ECONNABORTED)$|connection reset|broken pipe/],
@@ -38,10 +38,10 @@ const CODES: readonly (readonly [code: string, said: RegExp])[] = [
 
 const WORDS = new Set(CODES.map(([code]) => code));
 
-/** Our machine could not send it: no port, no file, no memory was left for a connection. */
+/** The generator could not send: no port, file or memory was left for a connection. */
 export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_port", "too_many_files", "no_memory"]);
 
-/** The code for what a transport said; a code stays as it is, and an unknown text is bounded as foreign text. */
+/** The code of a transport's error. Codes stay as they are; unknown texts are bounded as foreign text. */
 export const transportCode = (said: string): string => {
   const after = "after the terminal event: ";
   if (said.startsWith(after)) return after + transportCode(said.slice(after.length));

@@ -1,10 +1,10 @@
 /**
- * When each call should leave, known before the first one does. A call's latency counts from this moment, however late
- * the generator or the server was, so a stall cannot hide the calls that it kept waiting.
+ * The schedule: when each call is due, fixed before the first one leaves. Latency counts from that moment, so a stall
+ * of generator or server cannot hide the calls that it delayed (coordinated omission).
  *
- * This is the only schedule there is: the open-loop driver, k6, every segment of either and virtual time take it from here.
- * The k-th arrival is where the integral of the rate reaches the k-th point of a unit process: k for `uniform`, the sum of
- * k exponential gaps for `poisson`.
+ * The open-loop driver, k6, their segments and virtual time all use this schedule. The k-th arrival is where the
+ * integral of the rate reaches the k-th point of a unit process: k for `uniform`, the sum of k exponential gaps for
+ * `poisson`.
  */
 import type { Profile } from "./load-profiles.ts";
 import { exponential } from "./random.ts";
@@ -12,8 +12,8 @@ import { exponential } from "./random.ts";
 export type Arrivals = "uniform" | "poisson";
 
 /**
- * How late a generator may be. Where more than one call in a hundred left later than this after its moment, the generator was the
- * bottleneck, and nothing may be said about time.
+ * If more than one call in a hundred leaves later than this, the generator was the bottleneck, and no claim about time
+ * is made.
  */
 export const LATE_MS = 250;
 
@@ -24,12 +24,12 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
   if (wanted <= 0) return 0;
   const slope = (to - from) / durationS;
   if (Math.abs(slope) < 1e-12) return wanted / from;
-  // from·t + slope·t²/2 = wanted, in the form that does not subtract two near numbers.
+  // from·t + slope·t²/2 = wanted, solved without subtracting two near numbers.
   return (2 * wanted) / (from + Math.sqrt(Math.max(0, from * from + 2 * slope * wanted)));
 };
 
 type Schedule = {
-  /** Microseconds after the start of the next arrival, `null` after the last one. */
+  /** Microseconds from the start to the next arrival, `null` after the last one. */
   next(): number | null;
 };
 
@@ -38,7 +38,7 @@ const replay = (momentsUs: readonly number[]): Schedule => {
   return { next: () => momentsUs[k++] ?? null };
 };
 
-/** Walks the arrivals of a profile one by one, in constant memory. Those of a trace are what they were. */
+/** Yields the arrivals of a profile one by one, in constant memory. Those of a trace are its own. */
 export const makeSchedule = (profile: Profile, arrivals: Arrivals, seed: number): Schedule => {
   if (profile.momentsUs !== undefined) return replay(profile.momentsUs);
   let at = 0;
@@ -66,7 +66,6 @@ export const makeSchedule = (profile: Profile, arrivals: Arrivals, seed: number)
   };
 };
 
-/** How many arrivals there are. */
 export const countArrivals = (profile: Profile, arrivals: Arrivals, seed: number): number => {
   const schedule = makeSchedule(profile, arrivals, seed);
   let count = 0;
@@ -74,7 +73,7 @@ export const countArrivals = (profile: Profile, arrivals: Arrivals, seed: number
   return count;
 };
 
-/** The whole schedule at once: microseconds after the start, ascending. */
+/** The whole schedule: microseconds after the start, ascending. */
 export const arrivalTimesUs = (profile: Profile, arrivals: Arrivals, seed: number): number[] => {
   const schedule = makeSchedule(profile, arrivals, seed);
   const times: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * What a correct call of each route looks like: its query, its body, a path with its parameters filled in (specification
- * section 4; items 64-128). Varied a little by number, so that no cache answers for the service.
+ * The query, body and path of a correct call of each route (specification section 4; items 64-128). They vary by
+ * number, so that no cache answers.
  */
 import { type RouteName, routeOf } from "../contract/routes.ts";
 
@@ -11,7 +11,7 @@ const QUESTIONS = [
   "Plan an hour's walk that ends at the market.",
 ] as const;
 
-/** Written out: of the time of a k6 script that sends nothing else, `JSON.stringify` alone took 6 %. */
+/** Written out, because `JSON.stringify` took 6 % of a k6 script's time. */
 const chatBody = (n: number): string =>
   `{"messages":[{"role":"user","content":"${QUESTIONS[n % QUESTIONS.length]} (${n})"}],"lang":"en","map_zoom":${12 + (n % 5)}}`;
 
@@ -49,7 +49,7 @@ const BODIES: { readonly [name in RouteName]?: (n: number) => string } = {
   "maps.loads": json(() => ({})),
 };
 
-/** JSON text of a correct body, `undefined` for a route that takes none. */
+/** JSON text of a correct body; `undefined` for a route without one. */
 export const bodyOf = (route: RouteName, n: number): string | undefined => BODIES[route]?.(n);
 
 /** The path below `{base_url}`, its parameters and query filled in. */

@@ -1,7 +1,7 @@
 /**
- * What a driver may still spend on somebody's deployment, and how fast: `budget`, `permits.load_max_rps` and `stop_when` of the
- * target file. It is asked before each call leaves; what it refuses is not sent. Pure: the time is handed in, so that every
- * driver and the simulation keep to the same rules. The same in Go: native/sse/budget.go.
+ * Guards what a driver may still spend on a deployment, and how fast: `budget`, `permits.load_max_rps` and `stop_when`
+ * of the target file. Asked before each call leaves; a refused call is not sent. Pure: the time is an argument, so
+ * drivers and simulation share it. The same in Go: native/sse/budget.go.
  */
 import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
@@ -15,11 +15,11 @@ export type Budget = {
   readonly analyses?: number;
   /** Seconds that streams may be open, added up over all of them. */
   readonly stream_seconds?: number;
-  /** Calls per second: no second holds more than 1.05 times as many. */
+  /** Calls per second; no second has more than 1.05 times as many. */
   readonly maxPerS?: number;
-  /** Share of errors among the newest calls that ends the run. */
+  /** The share of errors among the newest calls that stops the run. */
   readonly stopErrorRate?: number;
-  /** Outcomes that are no errors, because a fault that is injected now brings them about. */
+  /** Outcomes that are no errors, because an injected fault causes them. */
   readonly tolerated?: readonly string[];
 };
 
@@ -36,23 +36,23 @@ export const addSpent = (a: Spent, b: Spent): Spent => ({
   stream_seconds: a.stream_seconds + b.stream_seconds,
 });
 
-/** What a call would use up beside itself. */
+/** What a call uses besides one request. */
 export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly stream?: boolean };
 
 export type Taken = {
   /** Microseconds to wait before the call leaves, for the rate. */
   readonly waitUs: number;
-  /** To be asked after the wait: how much longer, where the process woke so late that the turn is lost; 0 when it may leave. */
+  /** After the wait: how much longer to wait, if the process woke so late that it lost its turn; 0 to leave. */
   waitAgainUs(nowUs: number): number;
-  /** Whether it may still leave after the wait: a budget that later calls found spent includes this one, errors end it. */
+  /** Whether it may leave after the wait. Errors forbid it; a budget that later calls exhausted includes this one. */
   mayLeave(): boolean;
-  /** To be called once, when it is known what became of the call. */
+  /** Call once, with the result of the call. */
   settle(nowUs: number, became: Became): void;
 };
 
 export type Became = {
   readonly outcome: string;
-  /** Whether the request was written: a connection that was refused is none that the target saw. */
+  /** The request was written. A refused connection sends nothing. */
   readonly sent: boolean;
   /** When it was written and when the answer had ended. */
   readonly sentUs: number;
@@ -61,7 +61,7 @@ export type Became = {
   readonly ending?: StreamEnding;
 };
 
-/** Why nothing is sent any more: a code for programs, a sentence for people. */
+/** Why sending stopped: a code for programs, a sentence for people. */
 export type Stopped = {
   /** `spent`: a budget, or a process's share of one. `asked`: from outside. `failed`: the process could not go on. */
   readonly by: "spent" | "errors" | "asked" | "failed";
@@ -70,32 +70,35 @@ export type Stopped = {
 
 export type BudgetGuard = {
   /**
-   * `null`: it must not be sent; `stopped` says why. Where `stopped` is `null` as well, all that is left is reserved by calls
-   * in flight: ask again when `settled` resolves.
+   * `null`: it must not be sent. If `stopped` is `null` too, calls in flight have reserved the rest: ask again when
+   * `settled` resolves.
    */
   take(nowUs: number, charging?: Charging): Taken | null;
-  /** Resolves when it is known of one more call what became of it, or nothing is sent any more. */
+  /** Resolves when one more call has settled, or sending has stopped. */
   settled(): Promise<void>;
   /** Adds what another process spent of the same budget. */
   absorb(spent: Spent, stopped: Stopped | null): void;
   spent(): Spent;
   /** What is left of the budget. */
   left(): Budget;
-  /** The whole of what was stated, of which this may be a share or a rest. */
+  /** The whole stated budget, of which this is a share or a rest. */
   readonly stated: Budget;
   readonly stopped: Stopped | null;
 };
 
-/** The rate that calls leave at lies below the permitted one: a network bunches them on their way. */
+/** Calls leave below the permitted rate, because networks bunch them. */
 const RATE_SHARE = 0.95;
 const BURST_SHARE = 0.05;
-/** A call that wakes later than this has lost its turn. A second holds 0.95 × 1.05 + 0.05 of the rate at most, which is below 1.05. */
+/**
+ * A call that wakes later than this loses its turn. A second has at most 0.95 × 1.05 + 0.05 of the rate, which is
+ * below 1.05.
+ */
 const LATE_US = 50_000;
-/** The stop condition looks at the calls that ended in the last second, and at no fewer than these. */
+/** The stop condition covers the calls that ended in the last second, but at least this many. */
 const WINDOW_US = 1_000_000;
 const WINDOW_CALLS = 10;
 
-/** Spaces calls by the generic cell rate algorithm (ITU-T I.371): evenly, with a burst of a twentieth of a second's calls. */
+/** Spaces calls by the generic cell rate algorithm (ITU-T I.371), with a burst of a twentieth of a second's calls. */
 const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number) => {
   if (maxPerS === undefined) return () => 0;
   const stepUs = 1e6 / (RATE_SHARE * maxPerS);
@@ -109,7 +112,7 @@ const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number)
   };
 };
 
-/** Share of errors among the newest calls, as far as they are enough to speak of, where it is above the limit. */
+/** Watches the share of errors among the newest calls; returns a stop above the limit. */
 export const createErrorWatch = (limit: number | undefined) => {
   const ended: { atUs: number; isError: boolean }[] = [];
   let errors = 0;
@@ -130,16 +133,16 @@ const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
 
 type Unit = (typeof UNITS)[number];
 
-/** `stated`: the whole budget as the target file has it, for the sentence. */
+/** `stated`: the whole budget of the target file, for messages. */
 export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuard => {
   const spent: Spent = { ...NOTHING_SPENT };
   const spacing = createSpacing(budget.maxPerS);
   const watch = createErrorWatch(budget.stopErrorRate);
-  /** When each open stream began, and all of them added up, so that seconds that run are counted too. */
+  /** The open streams and the sum of their starts, which give the seconds of running streams. */
   let openStreams = 0;
   let beganSumUs = 0;
   let stopped: Stopped | null = null;
-  /** Charges of calls in flight; they are among `spent` until the answer says that nothing was charged. */
+  /** Charges of calls in flight, part of `spent` until an answer shows that nothing was charged. */
   const reserved = { map_loads: 0, analyses: 0 };
   let waiting: (() => void)[] = [];
   const wake = (): void => {
@@ -151,7 +154,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
   const streamSecondsAt = (nowUs: number): number =>
     spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
 
-  /** The unit of which there is not enough for one more. */
+  /** The unit that does not suffice for one more call. */
   const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
     if (spent.requests + 1 > (budget.requests ?? Number.POSITIVE_INFINITY)) return "requests";
     if (charge !== undefined && spent[charge] + 1 > (budget[charge] ?? Number.POSITIVE_INFINITY)) return charge;
@@ -166,15 +169,15 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       const unit = lacking(nowUs, charging);
       const { charge, stream } = charging;
       if (unit !== null) {
-        // Calls in flight may turn out to be charged for nothing.
+        // Calls in flight may turn out to be uncharged.
         if (unit === charge && spent[charge] - reserved[charge] < (budget[charge] ?? 0)) return null;
-        // Names what the target file states, whoever had which share of it.
+        // The message names the whole budget, not this share.
         stopped = { by: "spent", reason: `budget.${unit} of the target file (${stated[unit]}) is spent` };
         wake();
         return null;
       }
       spent.requests += 1;
-      // Taken before it is sent, so that calls side by side never pass the budget; given back when it is refused.
+      // Reserved before sending, so that concurrent calls never exceed the budget; returned on refusal.
       if (charge !== undefined) {
         spent[charge] += 1;
         reserved[charge] += 1;
@@ -234,7 +237,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
   };
 };
 
-/** The part of one of several processes that share a schedule; together they never pass the whole. */
+/** The share of one of several processes of a schedule; the shares never exceed the whole. */
 export const budgetShare = (budget: Budget, index: number, of: number): Budget => {
   if (of === 1) return budget;
   const share: Writable = { ...budget };
@@ -248,7 +251,7 @@ export const budgetShare = (budget: Budget, index: number, of: number): Budget =
   return share;
 };
 
-/** Whether a process that stopped for this reason ends the load of the others: a share that is spent does not. */
+/** Whether this stop ends the load of the other processes too: an exhausted share does not. */
 export const endsAll = (stopped: Stopped | null): boolean => stopped !== null && stopped.by !== "spent";
 
 /** What a target file bounds. */

@@ -1,6 +1,6 @@
 /**
- * One call for every answer that a caller can provoke alone: correct calls of every route, and one wrong call for each refusal
- * (sections 5 to 7). Each is made under load by the story `smoke`.
+ * One call for every answer that a caller can provoke alone: correct calls of every route, and one wrong call for each
+ * refusal (sections 5 to 7). The story `smoke` makes each under load.
  */
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { CredentialRef, OriginRef, StepWish } from "./step.ts";
@@ -40,14 +40,14 @@ export const CORRECT_CALLS: readonly StepWish[] = [
   // One place is no route: 200 with an `error` key (items 97, 186).
   call("chat.route", server(), {
     body: { is: "ok", text: JSON.stringify({ places: [{ name: "Station" }], profile: "walking", raw_query: "there" }) } }),
-  // A reader who has seen enough: the slot has to come back.
+  // A reader who leaves: the slot must be released.
   call("chat.control", server(), { abort: { afterEvents: 1 } }),
 ];
 
 /** Nothing is charged for any of them. */
 // biome-ignore format: a table
 export const REFUSED_CALLS: readonly StepWish[] = [
-  // Nobody is known by the credential.
+  // The credential identifies nobody.
   call("design.styles", { as: "none" }), call("chat.control", { as: "none" }), call("chat.route", { as: "none" }),
   call("design.styles", { as: "garbage" }), call("chat.control", { as: "unknown" }),
   exchange({ as: "none" }, "chat"), exchange({ as: "garbage" }, "chat"), exchange({ as: "unknown" }, "chat"),
@@ -63,14 +63,14 @@ export const REFUSED_CALLS: readonly StepWish[] = [
   exchange(publishable("publishable_tile_only"), "chat", "none"), exchange(publishable("publishable_exhausted"), "tile", "foreign"),
   inSession("chat.control", "chat", "foreign"), inSession("poi.enrich", "chat", "null"),
   inSession("maps.loads", "tile", "foreign"), inSession("maps.tiles", "tile", "foreign"),
-  // Not admitted to it: scope, product, tier.
+  // Not admitted: scope, product, tier.
   exchange(publishable("publishable_no_ai"), "chat"), exchange(publishable("publishable_tile_only"), "editor"),
   exchange(publishable(), "viewer"), exchange(publishable("publishable_downgraded"), "chat"),
   exchange(publishable("publishable_downgraded"), "editor"),
   inSession("design.styles", "chat"), inSession("chat.control", "tile"), inSession("maps.loads", "editor"),
   call("design.styles", server("server_no_design")), call("design.styles", server("server_downgraded")),
   call("chat.control", server("server_downgraded")),
-  // An allowance that is used up.
+  // An exhausted allowance.
   exchange(publishable("publishable_exhausted"), "tile"), exchange(publishable("publishable_hard_stop"), "tile"),
   malformed("sdk.sessions", "{"), malformed("sdk.sessions", "{}"), malformed("sdk.sessions", '{"product":"teapot"}'),
   malformed("chat.control", '{"messages":"hello"}'), malformed("chat.control", "not json"),
@@ -87,7 +87,7 @@ const create = (credential: CredentialRef, key: object, is: "ok" | "malformed" =
 const admin = (name: string): CredentialRef => ({ as: "admin", of: `role:${name}` });
 
 /**
- * Refusals of key management (section 7.3). A conforming target creates nothing for any of them; a broken one might, so they need the
+ * Refusals of key management (section 7.3). A conforming target creates nothing; a broken one might, so they need the
  * owner's permit to write.
  */
 // biome-ignore format: a table

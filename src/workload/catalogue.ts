@@ -1,4 +1,4 @@
-/** Every story by its name: what `load SCENARIO` and the runner choose from. */
+/** Every story by name, for `load SCENARIO` and the runner. */
 import { brokenDependency, brokenEdge, lastUnits } from "./stories/beside-faults.ts";
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * What the runner hands to a k6 scenario, in a file that only its owner may read, and what a scenario prints for each
- * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
+ * The input of a k6 scenario, in a file that only its owner may read, and the lines that it prints. Both sides compute
+ * a call's step from its number, so neither sends it.
  */
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Arrivals } from "./arrivals.ts";
@@ -11,7 +11,7 @@ import type { Places } from "./request.ts";
 import type { SessionWanted } from "./story.ts";
 import type { Timeouts } from "./timeouts.ts";
 
-/** A session token, and when it is to be minted anew; milliseconds since 1970. */
+/** A session token, and when to renew it; milliseconds since 1970. */
 export type HeldSession = { token: string; renewAtMs: number; endsAtMs: number };
 
 export type HandOver = {
@@ -22,33 +22,34 @@ export type HandOver = {
   firstCall: number;
   view: TargetView;
   /**
-   * When each iteration is due. `startUs`: microseconds since 1970 of its zero, so that several k6 share one; where it is absent
-   * the schedule begins with k6's scenario. `momentsPath`: where the moments of a trace lie, which each VU would keep otherwise.
+   * When each iteration is due. `startUs`: microseconds since 1970 at its zero, shared by several k6; if absent, the
+   * schedule begins with k6's scenario. `momentsPath`: the file with a trace's moments, which each VU would copy
+   * otherwise.
    */
   schedule: { profile: Profile; arrivals: Arrivals; startUs?: number; momentsPath?: string };
   places: Places;
   /** Secrets by `credentialName`. */
   credentials: Record<string, string>;
-  /** Sessions that were minted beforehand, by `credentialName`; absent where k6 runs by itself. */
+  /** Sessions minted beforehand, by `credentialName`; absent when k6 runs alone. */
   sessions?: Record<string, HeldSession>;
   /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
   timeouts: Timeouts;
-  /** The event that ends a whole stream of each kind, as far as the target file states it. */
+  /** The last event of each kind of stream, as far as the target file states it. */
   streamEnd?: StatedStreamEnds;
   /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
-  /** What k6 may spend and how fast; not bounded where absent. */
+  /** What k6 may spend and how fast; absent: unbounded. */
   budget?: Budget;
-  /** The whole of which `budget` is a share or a rest. */
+  /** The whole budget, of which `budget` is a share or a rest. */
   stated?: Budget;
-  /** Where the runner looks for k6's own figures, and for what the scenario prints; absent where k6 runs by itself. */
+  /** Where k6 writes its summary and the scenario its lines; absent when k6 runs alone. */
   summaryPath?: string;
   printPath?: string;
-  /** How many calls may be under way at once beside the VUs; absent: each is waited for by its VU. */
+  /** The most concurrent async calls; absent: each VU waits for its call. */
   callsAtOnce?: number;
-  /** False: gaps between events are no samples of k6, which would keep each for its summary; the lines have them. */
+  /** False: gaps between events are no k6 samples, which k6 would keep for its summary; the lines have them. */
   gapSamples?: boolean;
 };
 
@@ -61,9 +62,9 @@ export type Printed = {
   /** As in the history (history/line.ts). */
   intendedUs: number;
   startedUs: number;
-  /** 0 when a connection was there. */
+  /** 0 on a reused connection. */
   connectUs: number;
-  /** `null` when it was never written. */
+  /** `null` if never written. */
   sentUs: number | null;
   firstUs: number | null;
   firstEventUs: number | null;
@@ -71,46 +72,46 @@ export type Printed = {
   doneUs: number;
   status: number;
   ended: StreamEnd;
-  /** A stream began. */
+  /** The stream began. */
   opened: boolean;
   events: number;
   late: number;
   names: string[];
-  /** Microseconds between each two events. */
+  /** Microseconds between consecutive events. */
   gaps: number[];
   error: string;
-  /** The same as a word of contract/transport-codes.ts; absent where there is none for it. */
+  /** Its code of contract/transport-codes.ts, if there is one. */
   code?: string;
   retryAfter?: string;
   /** `Content-Encoding`, where there is one. */
   coding?: string;
-  /** The part of the body that an outcome is named by; never a token. */
+  /** The part of the body that names the outcome; never a token. */
   body: string;
   aborted: boolean;
 };
 
-/** A call that minted a session anew: no call of the story. */
+/** A call that renewed a session; not a call of the story. */
 export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs"> &
   SessionWanted & { type: "mint" /** Sent as `X-Request-Id`. */; id: string };
 
-/** The scenario itself failed: a fault of ours, never of the target; or (`lacks`) it had no credential to go on with. */
+/** The scenario itself failed, never the target; `lacks`: it had no credential. */
 export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: true };
 
-/** The last line: what left, by the count of the extension that sent it. */
+/** The last line: what was sent, as counted by the extension that sent it. */
 export type PrintedSpent = {
   type: "spent";
   spent: Spent;
-  /** Calls that the budget did not let leave. */
+  /** Calls that the budget stopped. */
   unsent: number;
-  /** Calls that left and that the end of the test cut off: they have no line. */
+  /** Calls cut off by the end of the test, which have no line. */
   cut: number;
-  /** Calls that were under way at once, at most. */
+  /** The most concurrent calls. */
   most: number;
-  /** Answers by the version of HTTP that they came by. */
+  /** Answers by HTTP version. */
   http1: number;
   http2: number;
   stopped: Stopped | null;
 };
 
-/** In place of a secret where a scenario is only archived and sends nothing. */
+/** Replaces secrets where a scenario is only archived and sends nothing. */
 export const PLACEHOLDER = "floodgate-archived-without-secrets";

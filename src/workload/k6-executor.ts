@@ -1,7 +1,7 @@
 /**
- * How k6 plays a schedule: each iteration takes its number, waits for the moment of that number (scenarios/shared/turns.ts) and
- * makes its call. So an arrival that finds no free VU is late, and its lag is seen, where an arrival-rate executor of k6 would
- * drop it; and Poisson arrivals, traces and segments are what they are in every other driver.
+ * How k6 plays a schedule: each iteration takes a number, waits for the moment of that number
+ * (scenarios/shared/turns.ts) and makes its call. An arrival without a free VU is late and its lag recorded, where
+ * k6's arrival-rate executors would drop it; Poisson arrivals, traces and segments are the same as in other drivers.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { LimitsInView, TargetView } from "./callers/target-view.ts";
@@ -9,50 +9,50 @@ import { type Profile, profileDurationS, profilePeakPerS } from "./load-profiles
 import type { Step } from "./step.ts";
 import type { Story } from "./story.ts";
 
-/** What a call that is no stream, or is refused, may take before it makes another one late: a stall of the target and ours. */
+/** The longest stall, of the target or ours, that must not delay other calls. */
 const STALL_S = 0.6;
-/** Events of a stream, for the time that a slow reader takes. */
+/** Events of a stream, to estimate a slow reader's time. */
 const EVENTS = 25;
-/** What a refusal asks to wait for, with the jitter of workload/retry.ts. */
+/** The wait that a refusal asks for, with the jitter of workload/retry.ts. */
 const RETRY_WAIT_MS = 1250;
-/** Where no call is a stream, more would only make k6 start later: so many cover a stall at a thousand calls a second. */
+/** The most calls without streams: enough for a stall at a thousand calls a second; more would delay k6's start. */
 const SHORT_MAX = 2_000;
-/** VUs of a k6 that runs by itself, which cannot see how much memory there is. */
+/** VUs of a k6 that runs alone and cannot measure the memory. */
 export const VUS_MAX_ALONE = 4_000;
-/** Memory of a VU that waits for a stream, its scripts and its connection included; and of a stream beside the VUs, with its garbage. */
+/** Memory of a waiting VU, with its scripts and connection; and of an async stream, with its garbage. */
 const VU_BYTES = 400_000;
 const CALL_BYTES = 300_000;
-/** VUs that make calls which they do not wait for: some, and for so long of the highest rate. */
+/** VUs for async calls: a base, and so many seconds of the peak rate. */
 const BESIDE_VUS = 32;
 const BESIDE_S = 0.005;
-/** Calls looked at to see how a story's callers behave: enough to meet what one in twenty does. */
+/** Calls sampled from a story: enough to meet what one in twenty does. */
 const LOOKED_AT = 200;
 
-/** From the beginning of k6's scenario to its first arrival: time for all VUs to begin waiting. */
+/** From the start of k6's scenario to its first arrival, in which all VUs begin to wait. */
 export const LEAD_MS = 200;
 /**
- * From starting several k6 to their first arrival, which they share: each reads its scripts and makes its VUs first, on the same
- * cores. One that needs longer makes its first calls late, and that is seen.
+ * From starting several k6 to their shared first arrival: each reads its scripts and makes its VUs on the same cores.
+ * A slower one makes its first calls late, which is recorded.
  */
 const START_MS = 3_000;
 const START_MS_PER_VU = 5;
-/** How far behind its schedule k6 may fall before what is left is given up, and counted as never sent. */
+/** How far k6 may fall behind before the rest is given up and counted as never sent. */
 const BEHIND_MAX_MS = 30_000;
 
-/** What the callers of a story need. */
+/** What the callers of a story need of k6. */
 export type Holding = {
   /** Some of its calls are streams. */
   streams: boolean;
-  /** Milliseconds for which a call rests at most, reading slowly, or in the mean, waiting to be tried again. */
+  /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */
   restingMs: number;
-  /** Every call can be made beside the VUs (`needNoVu`). */
+  /** Every call can be async (`needNoVu`). */
   beside: boolean;
 };
 
 /**
- * How many calls may be under way at once, by Little's law, with half as much again: what the deployment can hold, and for the
- * rest a stall's length. One that finds no place leaves late. Streams are held for as long as they take, so they are given
- * what they need, as far as there is memory (`callsThatFit`); calls that are over at once need no more than so many.
+ * The concurrent calls to allow, by Little's law with half as much again: what the deployment can hold, and the calls
+ * of a stall. A call without a place leaves late. Streams get what they need, as far as memory allows
+ * (`callsThatFit`).
  */
 export const callsAtOnceFor = (profile: Profile, limits: LimitsInView, { streams, restingMs }: Holding): number => {
   const peak = profilePeakPerS(profile);
@@ -61,35 +61,38 @@ export const callsAtOnceFor = (profile: Profile, limits: LimitsInView, { streams
   const room = held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1);
   const resting = 1.5 * peak * (restingMs / 1000);
   const stalled = 1.5 * peak * STALL_S;
-  // More than the deployment has room for is never held.
+  // The deployment never holds more than it has room for.
   const calls = (served > room ? room : 1.5 * served) + resting + (streams ? Math.min(SHORT_MAX, stalled) : stalled);
   return Math.ceil(streams ? calls : Math.min(SHORT_MAX, calls)) + 10;
 };
 
 /**
- * How many VUs make so many calls at once. A VU that waits for its call holds one; where all calls are made beside the VUs, each
- * is needed for no longer than it takes to work a call out.
+ * The VUs for so many concurrent calls: one for each call that it waits for; an async call needs one only while it is
+ * prepared.
  */
 export const vusFor = (profile: Profile, callsAtOnce: number, { beside }: Holding): number =>
   beside ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
 
-/** How many calls at once a share of the memory that is there, in bytes, is enough for. */
+/** The concurrent calls that fit into this many bytes of memory. */
 export const callsThatFit = (memoryBytes: number, { beside }: Holding): number =>
   Math.max(1, Math.floor(memoryBytes / (beside ? CALL_BYTES : VU_BYTES)));
 
-/** What is said where more calls may come to be under way than there may be. */
+/** The message where more concurrent calls may be needed than there may be. */
 export const tooFewCalls = (wanted: number, given: number, why: string): string =>
   `up to ${wanted} calls may have to be under way at once, and k6 makes at most ${given} (${why}): ` +
   "a call that finds no place leaves late, and its lag is in the history";
 
-/** What is said where there were so many. */
+/** The message where all places were taken. */
 export const allPlacesTaken = (calls: number): string =>
   `${calls} calls were under way at once, as many as k6 makes here, so later calls had to wait for a place and left late: ` +
   "where streams take long, say how long in `limits.service_ms` of the target file, and k6 makes more";
 
 export const startTogetherMs = (vus: number): number => START_MS + START_MS_PER_VU * vus;
 
-/** Whether nobody has to wait for the answer: nothing follows it, nothing rests while it is read, and no token comes with it. */
+/**
+ * Whether no VU has to wait for the answer: nothing follows it, nothing pauses while it is read, and it brings no
+ * token.
+ */
 export const needNoVu = (steps: readonly Step[]): boolean => {
   const only = steps[0];
   return (
@@ -102,7 +105,6 @@ export const needNoVu = (steps: readonly Step[]): boolean => {
   );
 };
 
-/** By the first calls of a story. */
 export const holdingOf = (story: Story, seed: number, view: TargetView): Holding => {
   const calls = Array.from({ length: LOOKED_AT }, (_, i) => story.plan(seed, i, view));
   const steps = calls.map(([step]) => step);
@@ -114,10 +116,10 @@ export const holdingOf = (story: Story, seed: number, view: TargetView): Holding
 
 type K6Play = {
   profile: Profile;
-  /** Arrivals of the whole schedule, of all segments. */
+  /** Arrivals of the whole schedule, over all segments. */
   arrivals: number;
   vus: number;
-  /** How long calls may go on after the last arrival. */
+  /** How long calls may take after the last arrival. */
   gracefulStopMs: number;
 };
 

@@ -1,6 +1,6 @@
 /**
- * How the rate runs over time, as data: pieces in which the rate goes linearly from one value to another, or the moments of a
- * trace themselves (trace.ts). arrivals.ts makes a schedule of either, the same for every driver.
+ * The rate over time, as data: pieces in which it is linear, or the moments of a trace (trace.ts). arrivals.ts makes a
+ * schedule of either.
  */
 
 /** Rates in calls per second, lengths in seconds. */
@@ -9,7 +9,10 @@ export type Piece = { readonly from: number; readonly to: number; readonly durat
 export type Profile = {
   readonly name: string;
   readonly pieces: readonly Piece[];
-  /** Of a trace: when each call is due, microseconds after the start, ascending. Its pieces say how many came in each second. */
+  /**
+   * For a trace: when each call is due, microseconds after the start, ascending. Its pieces are the calls of each
+   * second.
+   */
   readonly momentsUs?: readonly number[];
 };
 
@@ -25,7 +28,7 @@ export const ramp = (fromPerS: number, toPerS: number, durationS: number): Profi
   pieces: [piece(fromPerS, toPerS, durationS)],
 });
 
-/** Calm, a jump to `factor` times the rate, calm again for twice as long, so that recovery can be seen. */
+/** A baseline, a jump to `factor` times the rate, and twice as long a baseline, which shows recovery. */
 export const spike = (ratePerS: number, factor: number, durationS: number): Profile => {
   const part = durationS / 4;
   return {
@@ -38,19 +41,19 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
   };
 };
 
-/** One level after the other, each for as long. Rates in calls per second. */
+/** One level after the other, of equal length. Rates in calls per second. */
 export const steps = (levels: readonly number[], durationS: number): Profile => ({
   name: "steps",
   pieces: levels.map((level) => piece(level, level, durationS / levels.length)),
 });
 
-/** Up from nothing to the rate, and at once down again, `teeth` times: what a retry or a cache that empties does to a server. */
+/** From 0 up to the rate and down at once, `teeth` times, as retries or an expiring cache do. */
 export const sawtooth = (ratePerS: number, durationS: number, teeth = 4): Profile => ({
   name: "sawtooth",
   pieces: Array.from({ length: teeth }, () => piece(0, ratePerS, durationS / teeth)),
 });
 
-/** The rate for a quarter of each period, then nothing: callers that are started by a clock. */
+/** The rate for a quarter of each period, then nothing, as callers started by a clock do. */
 export const bursts = (ratePerS: number, durationS: number, periods = 5): Profile => {
   const onS = durationS / periods / 4;
   return {
@@ -59,7 +62,7 @@ export const bursts = (ratePerS: number, durationS: number, periods = 5): Profil
   };
 };
 
-/** Levels from half the capacity to three times the capacity, so that a knee lies inside. */
+/** Levels from half to three times the capacity, so that the knee lies inside. */
 const stepsPastCapacity = (
   capacityPerS: number,
   durationS: number,
@@ -87,15 +90,14 @@ export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: num
 export const profileDurationS = (profile: Profile): number =>
   profile.pieces.reduce((sum, { durationS }) => sum + durationS, 0);
 
-/** How many calls the profile offers, as an expected number. */
+/** The expected number of calls. */
 export const profileCalls = (profile: Profile): number =>
   profile.pieces.reduce((sum, { from, to, durationS }) => sum + ((from + to) / 2) * durationS, 0);
 
-/** The highest rate that it reaches. */
 export const profilePeakPerS = (profile: Profile): number =>
   profile.pieces.reduce((peak, { from, to }) => Math.max(peak, from, to), 0);
 
-/** The same course with every rate multiplied. A trace keeps its calls, so its time runs faster or slower. */
+/** Multiplies every rate. A trace keeps its calls, so its time is scaled instead. */
 export const scaleProfile = (profile: Profile, factor: number): Profile => {
   const { name, pieces, momentsUs } = profile;
   if (momentsUs !== undefined) {

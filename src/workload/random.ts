@@ -1,10 +1,9 @@
 /**
- * Randomness without state: the n-th number of a seed is a function of the seed and n. So call number 4711 of a run is
- * the same call in k6, in the open-loop driver and in a replay, whoever asks first and in whatever order.
+ * Randomness without state: the n-th number is a function of seed and n, so call 4711 of a run is the same in k6, in
+ * the open-loop driver and in a replay, in any order.
  *
- * Three 32-bit words are mixed into a state, each absorbed by the finaliser of MurmurHash3 (Appleby, public domain),
- * with odd constants between them, as splitmix does with its counter. Good enough for choices and arrival gaps; not for
- * secrets.
+ * The finaliser of MurmurHash3 (Appleby, public domain) absorbs three 32-bit words, with odd constants between them as
+ * in splitmix. Good enough for choices and arrival gaps, not for secrets.
  */
 
 const fmix32 = (word: number): number => {
@@ -18,7 +17,7 @@ const fmix32 = (word: number): number => {
 
 const GOLDEN = 0x9e3779b9;
 
-/** 32 bits from a seed, a counter (up to 2^53) and a salt that keeps two uses of one counter apart. */
+/** 32 bits from a seed, a counter (up to 2^53) and a salt that separates uses of one counter. */
 export const bits32 = (seed: number, i: number, salt: number): number => {
   const low = i % 0x100000000;
   const high = (i - low) / 0x100000000;
@@ -35,18 +34,18 @@ export const uniform = (seed: number, i: number, salt: number): number => {
   return (high * 0x4000000 + low) / 0x20000000000000;
 };
 
-/** An integer in [0, below). `below` is far smaller than 2^32, so the bias of scaling is not visible. */
+/** An integer in [0, below). `below` is far smaller than 2^32, so scaling has no visible bias. */
 export const whole = (seed: number, i: number, salt: number, below: number): number =>
   Math.floor(uniform(seed, i, salt) * below);
 
 /** Exponential with mean 1: the gap of a Poisson process of rate 1. */
 export const exponential = (seed: number, i: number, salt: number): number => -Math.log(1 - uniform(seed, i, salt));
 
-/** An item of a list that is not empty. */
+/** An item of a non-empty list. */
 export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
   items[whole(seed, i, salt, items.length)] as T;
 
-/** One number from a text, so that a name can be a salt (FNV-1a). */
+/** Hashes a name to a salt (FNV-1a). */
 export const saltOf = (name: string): number => {
   let h = 0x811c9dc5;
   for (let at = 0; at < name.length; at++) h = Math.imul(h ^ name.charCodeAt(at), 0x01000193);

@@ -1,25 +1,24 @@
 /**
- * From a step to what goes over the wire: its URL, its headers, the name under which its credential is kept. Two drivers
- * send requests, ours and k6, and both have to send the same ones.
+ * Turns a step into a request: URL, headers, and the name of its credential. Our driver and k6 send the same requests.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CredentialRef, Step } from "./step.ts";
 
-/** No key at all by its shape. */
+/** Not a key by its form. */
 export const GARBAGE_KEY = "this-is-no-key";
 /** Well-formed keys that nobody issued. */
 export const UNKNOWN_KEYS = {
   publishable: "svc_pk_live_nobodyhaseverissuedthis0",
   server: "svc_sk_live_nobodyhaseverissuedthis0",
 };
-/** An origin that stands in nobody's allowlist. */
+/** An origin in no allowlist. */
 const FOREIGN_ORIGIN = "https://foreign.example";
 
-/** One text for one secret, so that a book of them can be a record: `server role:server`, `session tenant:org_a chat`. */
+/** The key of a secret in a record: `server role:server`, `session tenant:org_a chat`. */
 export const credentialName = (ref: CredentialRef): string =>
   "of" in ref ? `${ref.as} ${ref.of}${ref.as === "session" ? ` ${ref.product}` : ""}` : ref.as;
 
-/** What is sent for a credential that is nobody's; `undefined` for one that somebody has. */
+/** The text of a forged or missing credential; `undefined` for a real one. */
 export const nobodysCredential = (step: Step): string | null | undefined => {
   switch (step.credential.as) {
     case "none":
@@ -33,7 +32,7 @@ export const nobodysCredential = (step: Step): string | null | undefined => {
   }
 };
 
-/** Where a deployment is: tiles and key management may live elsewhere than the rest. */
+/** The URLs of a deployment; tiles and key management may be elsewhere. */
 export type Places = { readonly base_url: string; readonly key_management_url?: string; readonly tile_url?: string };
 
 const withoutSlash = (url: string): string => (url.endsWith("/") ? url.replace(/\/+$/, "") : url);
@@ -57,18 +56,18 @@ type RequestParts = {
   readonly id: string;
   /** `null`: none is sent. */
   readonly credential: string | null;
-  /** The origin in the allowlist of the caller's key, where there is one. */
+  /** A listed origin of the caller's key, if any. */
   readonly listedOrigin: string | undefined;
   /** Headers of the target file, names in lower case. */
   readonly shared: Readonly<Record<string, string>>;
 };
 
-/** Headers by name in lower case; `null` when the step wants a listed origin and there is none. */
+/** Headers by lower-case name; `null` if the step needs a listed origin and there is none. */
 export const headersOf = (step: Step, parts: RequestParts): Record<string, string> | null => {
   const headers: Record<string, string> = {
     "user-agent": "floodgate",
     accept: "application/json",
-    // Answers are read as they come; whoever names no coding has to take any.
+    // Answers are not decoded; without this header a server may choose a coding.
     "accept-encoding": "identity",
   };
   for (const name in parts.shared) headers[name] = parts.shared[name] as string;
@@ -82,7 +81,7 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
   if (step.origin === "foreign") headers.origin = FOREIGN_ORIGIN;
   else if (step.origin === "null") headers.origin = "null";
   else if (step.origin === "listed") {
-    // Without a caller there is no allowlist; any origin of a browser will do.
+    // Without a caller there is no allowlist, so any origin will do.
     const origin = "of" in step.credential ? parts.listedOrigin : FOREIGN_ORIGIN;
     if (origin === undefined) return null;
     headers.origin = origin;
@@ -92,10 +91,10 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
   return headers;
 };
 
-/** Tiles are pictures on many deployments; what stands at a path that is no route is nobody's promise. */
+/** Tiles may be images, and paths outside the routes have no specified body. */
 export const mayHaveAnyBody = ({ route, method }: Pick<Step, "route" | "method">): boolean =>
   route === "-" || route === "maps.tiles" || method === "OPTIONS" || method === "HEAD";
 
-/** `<prefix>-<call>`, with the step and the attempt where there is more than one. */
+/** `<prefix>-<call>`, with step and attempt unless they are 0. */
 export const callId = (prefix: string, i: number, step: number, attempt: number): string =>
   `${prefix}-${i}${step === 0 ? "" : `_${step}`}${attempt === 0 ? "" : `r${attempt}`}`;

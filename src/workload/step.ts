@@ -1,6 +1,6 @@
 /**
- * One call that a story wants: what to send, as whom, from which origin, and what the caller knows about it. It holds no
- * secret and no host: the driver puts both in.
+ * One call of a story: what to send, as whom, from which origin, and the caller's facts. The driver adds secrets and
+ * host.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
@@ -8,13 +8,13 @@ import { routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";
 import { type CallerName, callerOf, type TargetView } from "./callers/target-view.ts";
 
-/** `garbage` is no key at all by its shape, `unknown` a well-formed key that nobody issued. */
+/** `garbage` is not a key by its form, `unknown` a well-formed key that was never issued. */
 export type CredentialRef =
   | { readonly as: "none" | "garbage" | "unknown" }
   | { readonly as: "publishable" | "server" | "admin"; readonly of: CallerName }
   | { readonly as: "session"; readonly of: CallerName; readonly product: Product };
 
-/** `listed` is the origin in the allowlist of the caller's key, `null` the text that a sandboxed frame sends. */
+/** `listed`: an origin in the allowlist of the caller's key; `null`: the text of a sandboxed frame. */
 export type OriginRef = "listed" | "foreign" | "none" | "null";
 
 export type Step = {
@@ -28,18 +28,18 @@ export type Step = {
   /** The header that carries the credential (item 22, 143). */
   readonly via: "authorization" | "x-api-key";
   readonly origin: OriginRef;
-  /** The organization that the caller belongs to, `"-"` without a valid credential. */
+  /** The caller's organization, `"-"` without a valid credential. */
   readonly org: string;
-  /** Alias of the key that the call's rate is counted by; a session's is the key behind it. */
+  /** An alias of the key whose rate the call counts for; a session counts for its key. */
   readonly bucket?: string;
   readonly facts: CallFacts;
-  /** What an admitted call is charged to. */
+  /** The meter of an admitted call. */
   readonly meter?: "map_loads" | "design_analyses";
-  /** Leave the stream on purpose, after so many events or so many milliseconds from the first byte. */
+  /** Leave the stream after so many events, or milliseconds from the first byte. */
   readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
-  /** Rest for so long after each read of the answer. */
+  /** Pause after each read of the answer. */
   readonly slowReadMs?: number;
-  /** What the client does about a refusal that says "try again" (item 217). */
+  /** How the client reacts to "try again" (item 217). */
   readonly retry?: { readonly times: number; readonly honours: boolean };
 };
 
@@ -49,7 +49,7 @@ export type StepWish = {
   origin?: OriginRef;
   /** Product asked for, on the exchange. */
   product?: Product;
-  /** A body in place of the correct one, and what it is. */
+  /** Replaces the correct body. */
   body?: { text: string | undefined; is: "malformed" | "ok" };
   path?: string;
   via?: Step["via"];
@@ -92,7 +92,7 @@ const bucketOf = (credential: CredentialRef): string | undefined => {
   return `${credential.of}/${credential.as === "server" ? "server" : "publishable"}`;
 };
 
-/** A step from what a story wishes; everything it does not say is that of a correct call. `n` varies the content. */
+/** Completes a wish to a step; unstated parts are those of a correct call. `n` varies the content. */
 export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   const route = routeOf(wish.route);
   const origin = wish.origin ?? "none";
@@ -107,7 +107,7 @@ export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   const { org, facts } = factsOf(view, asked, origin, body !== undefined);
   const meter = route.meter ?? (wish.route === "sdk.sessions" && asked.product === "tile" ? "map_loads" : undefined);
   const bucket = bucketOf(wish.credential);
-  // Written out: spreading costs a k6 script more than all the rest of a call.
+  // Written out, because spreading costs a k6 script more than the rest of a call.
   const step: { -readonly [name in keyof Step]: Step[name] } = {
     route: wish.route,
     method: route.method,

@@ -1,27 +1,27 @@
 /**
- * What a story is: what one call does, as a pure function of its number; the profile it is meant for; what it needs of
- * a deployment, can show on it and spends on it. k6, the open-loop driver and the simulation run the same one.
+ * A story: what one call does, as a pure function of its number, the profile that it is meant for, and what it needs,
+ * can show and spends on a deployment. k6, the open-loop driver and the simulation play the same one.
  */
 import { type Product, routeOf } from "../contract/routes.ts";
 import type { CallerName, TargetView } from "./callers/target-view.ts";
 import { type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
 import type { Step } from "./step.ts";
 
-/** Expected numbers, were every call admitted. */
+/** The expected use of a deployment's `budget`, were every call admitted. */
 export type Costs = {
-  /** Calls with their retries, and the exchanges for sessions beforehand. */
+  /** Calls, retries, and exchanges for sessions beforehand. */
   readonly requests: number;
   readonly map_loads: number;
   readonly analyses: number;
   readonly streams: number;
-  /** `null` where nobody knows how long a stream lasts: `limits.service_ms` is not stated. */
+  /** `null` if `limits.service_ms` is not stated. */
   readonly stream_seconds: number | null;
 };
 
 const LOOKED_AT = 2000;
 const SEED = 1;
 
-/** By the first calls of the plan, of which the others are like. */
+/** Extrapolates from the first calls of the plan. */
 export const costsOfPlan = (
   plan: (seed: number, i: number, view: TargetView) => Step[],
   sessions: number,
@@ -52,41 +52,40 @@ export const costsOfPlan = (
 
 export type SessionWanted = { readonly of: CallerName; readonly product: Product };
 
-/** What a user wishes, and the highest rate that the target's owner permits (`permits.load_max_rps`). */
+/** The user's wishes, and the highest rate that the owner permits (`permits.load_max_rps`). */
 export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: number; readonly maxPerS?: number };
 
-/** What a stage of the story has to see on this target, or it has proved nothing. Outcomes are as in `by_outcome`. */
+/** The outcomes (as in `by_outcome`) that a stage of the story must see on this target, or it proves nothing. */
 export type Reach = {
-  /** Each of these. */
   readonly all: readonly string[];
-  /** At least one of these, where it cannot be said beforehand which; nothing when empty. */
+  /** At least one of these; none needed if empty. */
   readonly oneOf: readonly string[];
-  /** What the story could show on another target, why not on this one, and what to add. */
+  /** Outcomes that this target cannot show, why, and what to add. */
   readonly beyond: readonly { readonly outcome: string; readonly reason: string }[];
 };
 
 export type Story = {
   readonly name: string;
-  /** One sentence for a reader of the report. */
+  /** One sentence for the report. */
   readonly purpose: string;
-  /** What makes the story impossible here: roles, tenants or permits to add, by name; empty when it can run. */
+  /** The roles, tenants or permits that the story lacks here. */
   missing(view: TargetView): string[];
-  /** Which rate it has to know: of streams (story `find-knee` finds it), of reads (`find-read-knee`), or none. */
+  /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
   /**
-   * The load it is meant for, on this deployment, unless the user wishes another rate or length; never above `maxPerS`.
-   * `null`: no rate is known, so play the ramp of `needsCapacity` first and put what it found into the view.
+   * Its load on this deployment, with the user's wishes, never above `maxPerS`. `null`: play the ramp of
+   * `needsCapacity` first and put its result into the view.
    */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
-  /** What is to be seen under `profile(view, wish)`. */
+  /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;
-  /** What so many calls are expected to spend, at most. */
+  /** The most that so many calls are expected to spend. */
   costs(view: TargetView, calls: number): Costs;
-  /** The steps of call number `i`, one after the other. */
+  /** The steps of call `i`, in order. */
   plan(seed: number, i: number, view: TargetView): Step[];
-  /** Sessions that its steps use, minted before the first call. */
+  /** Sessions of its steps, minted before the first call. */
   sessions(view: TargetView): SessionWanted[];
-  /** Organizations that reach their own caps on purpose. */
+  /** Organizations that exceed their caps on purpose. */
   noisy(view: TargetView): string[];
 };
 
@@ -97,7 +96,7 @@ export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 
 type Parts = Pick<Story, "name" | "purpose" | "profile" | "plan" | "missing"> & Partial<Story>;
 
-/** A story from the parts that it has an opinion about. */
+/** Completes a story with defaults. */
 export const storyOf = (parts: Parts): Story => {
   const sessions = parts.sessions ?? (() => []);
   return {

@@ -1,4 +1,4 @@
-/** How long a client waits, whoever sends for it: a call that one driver gives up must not be an answer for another. */
+/** How long a client waits, the same for every driver. */
 
 export type Timeouts = {
   /** From the first byte sent to the end of the answer. */
@@ -9,13 +9,16 @@ export type Timeouts = {
   idleMs: number;
 };
 
-/** Calls that left at the end of a load may wait for the budget as long as for their answer. */
+/** A call that leaves at the end of a load may wait for the budget as long as for its answer. */
 export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
 
-/** This share of its life has gone. Each mint of the product `tile` is a map load, so not much earlier than needed. */
+/**
+ * Sessions are renewed after this share of their life, early enough for calls with the old token, and no earlier,
+ * because a mint of product `tile` is a map load.
+ */
 const RENEW_AT = 0.6;
 
-/** `mintedMs` and the answer on one clock, in milliseconds. */
+/** Both in milliseconds of one clock. */
 export const renewAtMs = (mintedMs: number, lifeMs: number): number => mintedMs + lifeMs * RENEW_AT;

@@ -1,17 +1,14 @@
-/**
- * The calls of an access log as a load profile: when they came, and nothing else of it. What a call asks for and as whom is the
- * scenario's affair.
- */
+/** The arrival times of an access log as a load profile. The scenario decides what each call sends, and as whom. */
 import type { Piece, Profile } from "./load-profiles.ts";
 
 type TraceWish = {
-  /** Calls per second on average; the trace's own where it is absent. */
+  /** Calls per second on average; absent: the trace's own. */
   readonly ratePerS?: number;
-  /** Only so much of the replay; all of it where it is absent. */
+  /** The length of the replay; absent: all. */
   readonly durationS?: number;
 };
 
-/** How many calls come in each second, a silence being one piece however long it is. */
+/** Calls of each second; a silence is one piece of any length. */
 const secondsOf = (momentsUs: readonly number[]): Piece[] => {
   const pieces: Piece[] = [];
   let endS = 0;
@@ -27,7 +24,7 @@ const secondsOf = (momentsUs: readonly number[]): Piece[] => {
 };
 
 /**
- * The same calls one after the other as in the log, in time that runs as fast as is wished. `atMs`: milliseconds of any zero,
+ * The calls in the order of the log, with time scaled to the wished rate. `atMs`: milliseconds from any zero,
  * ascending.
  */
 export const traceProfile = (atMs: readonly number[], { ratePerS, durationS }: TraceWish = {}): Profile => {
