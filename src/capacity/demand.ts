@@ -1,4 +1,4 @@
-/** What somebody wants to be carried, and whether what was found carries it. */
+/** Whether the capacity that was found carries a stated demand, and what to do about it. */
 import { type Answer, type FirstLimit, perS } from "./answer.ts";
 
 export type Demand = {

@@ -1,7 +1,4 @@
-/**
- * Was it the generator? A probe counts against the deployment only when its calls left when they should have; a busy host or
- * a generator at its end is reported in a sentence, and the probe is left out.
- */
+/** Was it the generator? A probe whose calls did not leave on time is left out, and the reason reported in a sentence. */
 import type { GeneratorFacts, ProbeResult } from "./probe.ts";
 
 /** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
@@ -12,7 +9,7 @@ const STEAL_SHARE = 0.1;
 /** Calls that may have waited for one of our connections, of all. */
 const QUEUED_SHARE = 0.001;
 
-/** Calls were not sent as they should have been: nothing but the generator itself, or its connections, does that. */
+/** Calls that were not sent, which only the generator or its connections can cause. */
 const shortfall = ({ generator, calls }: ProbeResult): string | null => {
   const { dropped, queued, unmade, cpuShare }: GeneratorFacts = generator;
   if (dropped > 0) return `${dropped} calls were not sent`;
@@ -33,8 +30,8 @@ const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
 };
 
 /**
- * `null` when the generator kept up. Calls that leave late come in bunches, which only makes it harder: on the way up a probe
- * without one bad call stands all the same. Near the answer it does not, because the lucky ones alone would be kept.
+ * `null` when the generator kept up. Late calls come in bunches, which are harder to serve: on the way up a probe without one
+ * bad call counts all the same. Near the answer it does not, or only lucky probes would be kept.
  */
 export const generatorDoubt = (result: ProbeResult): string | null => {
   const isFlawless = result.plan.purpose === "bracket" && result.tallies.every(({ bad }) => bad === 0);

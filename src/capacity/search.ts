@@ -49,9 +49,9 @@ const NEAR = 0.15;
 /** Nearer than this the two ends of a bisection are left to what all probes say together. */
 const BISECTED = 1.12;
 const BEYOND = 2;
-/** Tries of one thing that the generator or its host spoilt. */
+/** Tries of a probe that the generator or its host spoilt. */
 const TRIES = 3;
-/** So many probes spoilt in a row, and the search gives up. */
+/** Spoilt probes in a row at which the search gives up. */
 const SPOILT = 6;
 
 type State = {

@@ -33,10 +33,7 @@ export const brokenOnHeadAlone = (findings: readonly BlockFinding[]): Broken[] =
   return [...brokenOn(findings, "head").values()].filter(({ id }) => !base.has(id));
 };
 
-/**
- * Whose calls mostly ended elsewhere than at the API, so that a comparison would be of the rest: a side on which half of the
- * blocks leave open, or deny, that it answered. On the head alone a failure is what the head broke.
- */
+/** Sides that left too many calls unanswered to be compared: `answered` fails or is open in half of their blocks. */
 const notAnswering = (findings: readonly BlockFinding[]): Side[] =>
   (["base", "head"] as const).filter((of) => {
     const asked = findings.filter(({ side, claim }) => side === of && nameOf(claim) === "answered");

@@ -43,8 +43,8 @@ export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | 
 };
 
 /**
- * Calls a second; `isReached` is false when more might have come out. A deployment may serve less above its limit than below it,
- * so the best probe counts; but what saved tokens let through before the rate of a key was met says nothing about the next probe.
+ * Calls a second; `isReached` is false when no limit was met. A deployment may serve less above its limit than below it, so the
+ * best probe counts; but where a key's rate is the limit, earlier probes were served from saved tokens and do not count.
  */
 export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
   const limit = probes.find(isLimit);

@@ -9,8 +9,8 @@ import type { Pair } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";
 
 /**
- * How likely so few pairs of `values` stand in descending order (later is lower), if their order were chance. Ties count as
- * descending, so they can only make it less sure. 1 of nothing.
+ * The probability of so few pairs of `values` in descending order (later is lower), if their order were chance. Ties count as
+ * descending, which is the safe side. 1 of an empty list.
  */
 export const risingP = (values: readonly number[]): number => {
   let descending = 0;

@@ -34,7 +34,7 @@ export type Bench = {
   sendAll(steps: readonly Step[], atOnce?: number): Promise<Sent[]>;
   /** Sends the steps one after the other at a steady rate, whatever becomes of them. */
   press(steps: readonly Step[], ratePerS: number): Promise<Sent[]>;
-  /** Waits until so many calls are in flight; goes on after a second, because a mutant may never get there. */
+  /** Waits until so many calls are in flight, for a second at most: a mutant may never get there. */
   untilInFlight(calls: number): Promise<void>;
   operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
   add(line: Line): void;
@@ -43,11 +43,11 @@ export type Bench = {
   claims: Claim[];
   /** Facts that only the play knows. */
   tell(facts: Partial<StageFacts>): void;
-  /** The deployment is about to end by itself: its witnesses will not be asked. */
+  /** The deployment is about to end by itself: its control planes are not read. */
   silence(): void;
-  /** Ends what is still under way, as clients that leave. */
+  /** Disconnects, as clients that leave. */
   hangUp(): Promise<void>;
-  /** Leaves no call under way, reads the witnesses and closes everything. */
+  /** Disconnects, reads what the control planes show, and closes everything. */
   finish(): Promise<{ facts: StageFacts; lines: Line[] }>;
   close(): Promise<void>;
 };
@@ -58,7 +58,7 @@ const DRAIN_MS = 5_000;
 const TIMEOUTS = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 const DRIVER = "in-process";
 
-type Witnesses = Pick<StageFacts, "counts" | "gauges" | "ledger">;
+type Observed = Pick<StageFacts, "counts" | "gauges" | "ledger">;
 
 /** Timers and files are those of this process, in which other stages are played beside this one. */
 const gaugesOf = async (controls: readonly string[]): Promise<Gauges[]> =>
@@ -109,13 +109,13 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     return answer;
   };
 
-  /** Nobody is connected any more and nothing is to be settled: a slot still held then is held for nobody. */
+  /** No caller is connected and nothing is left to settle: a slot that is still held then has leaked. */
   const isQuiet = async (): Promise<boolean> => {
     const gauges = await readGauges(controls);
     return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
   };
 
-  const readWitnesses = async (): Promise<Witnesses & { drained: boolean }> => {
+  const readObserved = async (): Promise<Observed & { drained: boolean }> => {
     if (silent) return { drained: true };
     const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
     const [counts, gauges] = [await readCounts(controls, idRun), await gaugesOf(controls)];
@@ -164,7 +164,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     close,
     finish: async () => {
       await hangUp();
-      const witnesses = await readWitnesses();
+      const observed = await readObserved();
       await deployment.close();
       const facts: StageFacts = {
         stage,
@@ -178,7 +178,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
         started_at_ms: epochUs / 1000,
         recovery_deadline_ms: RECOVERY_DEADLINE_MS,
         texts: [{ name: "the platform's log", text: deployment.log() }],
-        ...witnesses,
+        ...observed,
         ...stated,
       };
       return { facts, lines };
@@ -188,8 +188,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
 
 type About = {
   about: string;
-  /** Invariants (rules as `verify/<rule>`, measurements as `gate/<measurement>`) that pass on the healthy platform, or the
-   * stage proves nothing. */
+  /** Invariants, `verify/<rule>` or `gate/<measurement>`: each passes on the healthy platform, or the stage proves nothing. */
   proves: readonly string[];
 };
 
