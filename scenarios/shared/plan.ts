@@ -5,7 +5,13 @@ import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
-import { callsAtOnceFor, executorFor, holdingOf, tooFewCalls, VUS_MAX_ALONE } from "../../src/workload/k6-executor.ts";
+import {
+  callsAtOnceFor,
+  concurrencyOf,
+  executorFor,
+  tooFewCalls,
+  VUS_MAX_ALONE,
+} from "../../src/workload/k6-executor.ts";
 import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
@@ -120,7 +126,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const arrivals = countArrivals(profile, spaced, seed);
   if (arrivals === 0) throw new Refusal("no call is due in so short a time: ask for more by -e RATE= or -e DURATION=");
   // Each call is waited for, because the thresholds need its answer.
-  const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, holdingOf(story, seed, view)));
+  const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrencyOf(story, seed, view)));
   const vus = Math.min(VUS_MAX_ALONE, wanted);
   if (vus < wanted) notes.push(tooFewCalls(wanted, vus, "no k6 that runs by itself is given more"));
   const keys = keysFor(story, seed, view, file);

@@ -10,14 +10,12 @@ import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { meterOf } from "./evidence/charges.ts";
 import { isReference } from "./evidence/deployment.ts";
-import { FaultWindows, letsNothingThrough } from "./evidence/fault-windows.ts";
+import { FaultWindows, LIMITER_ANSWERS, letsNothingThrough } from "./evidence/fault-windows.ts";
 import { earliestUs, isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
-/** Answers that only a limiter can give. */
-const LIMITERS = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 /** Answers that need no key record. */
 const WITHOUT_RECORD = new Set(["503", "401", "429 b2b_overloaded"]);
 /** Refused before the limiter is asked. */
@@ -51,7 +49,7 @@ export const failsClosed: Invariant = {
       if (broken === undefined || call.outcome === "429 limiter_unavailable") return;
       // The specification does not say which routes are limited; map loads are, because an allowance needs a count.
       else if (
-        ours ? isAdmitted(call) || LIMITERS.has(call.outcome) : isAdmitted(call) && meterOf(call) === "map_loads"
+        ours ? isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome) : isAdmitted(call) && meterOf(call) === "map_loads"
       ) {
         through.limiter.breach(call.id, `${call.outcome} on ${call.route} while the limiter was "${broken.fault}"`);
       }

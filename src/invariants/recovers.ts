@@ -11,7 +11,7 @@ import type { StageFacts } from "../history/stage-facts.ts";
 import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { isReference } from "./evidence/deployment.ts";
-import { recoveryUs } from "./evidence/fault-windows.ts";
+import { LIMITER_ANSWERS, recoveryUs } from "./evidence/fault-windows.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
@@ -22,8 +22,6 @@ const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
 /** This many calls in a row that get through after the heal show that it had recovered. */
 const ENOUGH_IN_A_ROW = 10;
-/** Answers that show that limiter and key service both work. */
-const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
 const isBroken = ({ outcome }: CallLine): boolean => outcome === "429 limiter_unavailable" || outcome === "503";
 
@@ -64,7 +62,7 @@ export const recovers: Invariant = {
     /** `aheadUs`: how long before the deadline to begin; the deadline itself reaches back to the heal. */
     const isWell = (call: CallLine, aheadUs = 0): boolean =>
       well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs - aheadUs && latestUs(call) < toUs);
-    const isThrough = (call: CallLine): boolean => isAdmitted(call) || THROUGH.has(call.outcome);
+    const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome);
     const settling = new Settling((call) => {
       if (latestUs(call) < firstFaultUs && (isBroken(call) || isThrough(call))) {
         before.calls += 1;

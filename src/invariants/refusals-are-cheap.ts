@@ -4,16 +4,14 @@
  * answers). A line with varying delay is no slow refusal: the quicker quarter of sheds must be slow too, and the rest
  * not much slower. A should, because it depends on time on a shared machine.
  */
-import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { Distribution } from "./evidence/distribution.ts";
-import { isAdmitted, isDefinite } from "./evidence/moments.ts";
+import { isAdmitted, isDefinite, isShed } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
 /** Below this a busy machine explains a slow refusal. */
 const FLOOR_US = 25_000;
-const SHED = new Set(SHEDS.map(outcomeOf));
 
 const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
 
@@ -31,7 +29,7 @@ export const refusalsAreCheap: Invariant = {
     return {
       see(line) {
         if (line.type !== "call" || !isDefinite(line)) return;
-        if (SHED.has(line.outcome)) {
+        if (isShed(line)) {
           const us = line.done_us - line.sent_us;
           sheds.add(us);
           if (us > FLOOR_US && slow.length < 10) slow.push(line.id);

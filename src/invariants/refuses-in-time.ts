@@ -6,7 +6,7 @@
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { FaultWindows } from "./evidence/fault-windows.ts";
-import { decidedByUs, earliestUs, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
+import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 /** Beyond the budget: the cost of a call on a very busy machine. Calls that hang take longer. */
@@ -14,8 +14,6 @@ const SLACK_US = 1_000_000;
 const ENOUGH = 10;
 const STRAYS = 3;
 const STRAY_SHARE = 0.2;
-/** Decided before any dependency is asked. */
-const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
 /**
  * Spans in which the load generator itself stood still: calls due then all left after it. A machine that starves the
@@ -123,7 +121,8 @@ export const refusesInTime: Invariant = {
           stalls.see(line);
           decideBefore(line.sent_us - MARK_MARGIN_US);
         }
-        if (line.type === "call" && line.route !== "-" && !SHED.has(line.outcome)) settling.add(line);
+        // Sheds are decided before any dependency is asked.
+        if (line.type === "call" && line.route !== "-" && !isShed(line)) settling.add(line);
       },
       end() {
         settling.finish();

@@ -21,7 +21,7 @@ import {
   SureSpans,
   type TimesAtServer,
 } from "./evidence/held-streams.ts";
-import { isAdmitted } from "./evidence/moments.ts";
+import { isAdmitted, isShed } from "./evidence/moments.ts";
 import { AdmittedAbove, OverloadProgress } from "./evidence/overload.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
@@ -117,7 +117,7 @@ export const shedsAboveTheCap: Invariant = {
         if (line.type !== "call") return;
         for (const { above } of weighings) above.see(line);
         if (line.outcome === "429 b2b_overloaded") globalSheds += 1;
-        if (line.outcome === "429 b2b_overloaded" || line.outcome === "429 org_overloaded") sheds += 1;
+        if (isShed(line)) sheds += 1;
         // Key management is not under the caps (A22).
         if (isAdmitted(line) && !line.route.startsWith("keys.")) judgeAdmitted(line);
         spans.see(line);

@@ -5,11 +5,10 @@
  */
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesCaps, isReference, skippedWhenShared } from "./evidence/deployment.ts";
-import { isDefinite, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { isDefinite, isShed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { MostInFlight } from "./evidence/most-in-flight.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 /** Without a shed, this many definite answers make a pass. */
 const ENOUGH = 20;
 
@@ -72,10 +71,10 @@ export const shedsOnlyOverTheCap: Invariant = {
     return {
       see(line) {
         if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
-        const isShed = line.type === "call" && SHED.has(line.outcome);
-        flight.see(line, isShed);
-        narrow?.see(line, isShed);
-        if (line.type === "call" && isDefinite(line) && !SHED.has(line.outcome)) others += 1;
+        const watched = line.type === "call" && isShed(line);
+        flight.see(line, watched);
+        narrow?.see(line, watched);
+        if (line.type === "call" && isDefinite(line) && !watched) others += 1;
       },
       end() {
         flight.finish();

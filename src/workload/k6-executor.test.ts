@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { viewOf } from "./callers/view-of-target.ts";
 import { STORIES } from "./catalogue.ts";
-import { callsAtOnceFor, callsThatFit, holdingOf, tooFewCalls, vusFor } from "./k6-executor.ts";
+import { callsAtOnceFor, callsThatFit, concurrencyOf, tooFewCalls, vusFor } from "./k6-executor.ts";
 import { constant } from "./load-profiles.ts";
 
-const streams = { streams: true, restingMs: 0, beside: true };
-const short = { streams: false, restingMs: 0, beside: true };
+const streams = { streams: true, idleMs: 0, isAsync: true };
+const short = { streams: false, idleMs: 0, isAsync: true };
 
 describe("how many calls k6 makes at once", () => {
   test("3,000 streams have a place each, and there are some for what is refused meanwhile", () => {
@@ -24,32 +24,32 @@ describe("how many calls k6 makes at once", () => {
 
   test("readers that rest hold theirs for longer", () => {
     const profile = constant(50, 10);
-    const resting = callsAtOnceFor(profile, {}, { ...streams, restingMs: 4_000 });
+    const resting = callsAtOnceFor(profile, {}, { ...streams, idleMs: 4_000 });
     expect(resting - callsAtOnceFor(profile, {}, streams)).toBeGreaterThanOrEqual(200);
   });
 
   test("what a story does is seen in its calls", () => {
     const publishable = { key: "env:Y", origin: "https://one.example" };
     const view = viewOf({ credentials: { server: { key: "env:X" }, publishable } });
-    const of = (name: string) => holdingOf(STORIES.get(name)!, 1, view);
+    const of = (name: string) => concurrencyOf(STORIES.get(name)!, 1, view);
     expect(of("catalog-reads")).toEqual(short);
     expect(of("chat-past-capacity")).toEqual(streams);
-    expect(of("slow-readers")).toMatchObject({ streams: true, beside: false });
-    expect(of("slow-readers").restingMs).toBeGreaterThan(0);
-    expect(of("retry-storm").beside).toBe(false);
-    expect(of("session-storm").beside).toBe(false);
+    expect(of("slow-readers")).toMatchObject({ streams: true, isAsync: false });
+    expect(of("slow-readers").idleMs).toBeGreaterThan(0);
+    expect(of("retry-storm").isAsync).toBe(false);
+    expect(of("session-storm").isAsync).toBe(false);
   });
 
   test("a few VUs make any number of calls that nobody waits for, and one each is there for the others", () => {
     const profile = constant(600, 10);
     expect(vusFor(profile, 3_550, streams)).toBeLessThan(50);
     expect(vusFor(profile, 5, streams)).toBe(5);
-    expect(vusFor(profile, 3_550, { ...streams, beside: false })).toBe(3_550);
+    expect(vusFor(profile, 3_550, { ...streams, isAsync: false })).toBe(3_550);
   });
 
   test("memory bounds them, and the user is told what that means", () => {
     expect(callsThatFit(1e9, streams)).toBe(3_333);
-    expect(callsThatFit(1e9, { ...streams, beside: false })).toBe(2_500);
+    expect(callsThatFit(1e9, { ...streams, isAsync: false })).toBe(2_500);
     expect(callsThatFit(0, streams)).toBe(1);
     expect(tooFewCalls(5_000, 3_000, "memory")).toMatch(/5000 .* 3000 \(memory\): .* late, and its lag/);
   });

@@ -40,13 +40,13 @@ const START_MS_PER_VU = 5;
 const BEHIND_MAX_MS = 30_000;
 
 /** What the callers of a story need of k6. */
-export type Holding = {
+export type ConcurrencyProfile = {
   /** Some of its calls are streams. */
   streams: boolean;
   /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */
-  restingMs: number;
+  idleMs: number;
   /** Every call can be async (`needNoVu`). */
-  beside: boolean;
+  isAsync: boolean;
 };
 
 /**
@@ -54,12 +54,16 @@ export type Holding = {
  * of a stall. A call without a place leaves late. Streams get what they need, as far as memory allows
  * (`callsThatFit`).
  */
-export const callsAtOnceFor = (profile: Profile, limits: LimitsInView, { streams, restingMs }: Holding): number => {
+export const callsAtOnceFor = (
+  profile: Profile,
+  limits: LimitsInView,
+  { streams, idleMs }: ConcurrencyProfile,
+): number => {
   const peak = profilePeakPerS(profile);
   const served = peak * ((limits.service_ms ?? 500) / 1000) * 2;
   const held = limits.global_in_flight ?? limits.slots;
   const room = held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1);
-  const resting = 1.5 * peak * (restingMs / 1000);
+  const resting = 1.5 * peak * (idleMs / 1000);
   const stalled = 1.5 * peak * STALL_S;
   // The deployment never holds more than it has room for.
   const calls = (served > room ? room : 1.5 * served) + resting + (streams ? Math.min(SHORT_MAX, stalled) : stalled);
@@ -70,12 +74,12 @@ export const callsAtOnceFor = (profile: Profile, limits: LimitsInView, { streams
  * The VUs for so many concurrent calls: one for each call that it waits for; an async call needs one only while it is
  * prepared.
  */
-export const vusFor = (profile: Profile, callsAtOnce: number, { beside }: Holding): number =>
-  beside ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
+export const vusFor = (profile: Profile, callsAtOnce: number, { isAsync }: ConcurrencyProfile): number =>
+  isAsync ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
 
 /** The concurrent calls that fit into this many bytes of memory. */
-export const callsThatFit = (memoryBytes: number, { beside }: Holding): number =>
-  Math.max(1, Math.floor(memoryBytes / (beside ? CALL_BYTES : VU_BYTES)));
+export const callsThatFit = (memoryBytes: number, { isAsync }: ConcurrencyProfile): number =>
+  Math.max(1, Math.floor(memoryBytes / (isAsync ? CALL_BYTES : VU_BYTES)));
 
 /** The message where more concurrent calls may be needed than there may be. */
 export const tooFewCalls = (wanted: number, given: number, why: string): string =>
@@ -105,13 +109,13 @@ export const needNoVu = (steps: readonly Step[]): boolean => {
   );
 };
 
-export const holdingOf = (story: Story, seed: number, view: TargetView): Holding => {
+export const concurrencyOf = (story: Story, seed: number, view: TargetView): ConcurrencyProfile => {
   const calls = Array.from({ length: LOOKED_AT }, (_, i) => story.plan(seed, i, view));
   const steps = calls.map(([step]) => step);
   const reading = Math.max(0, ...steps.map((step) => EVENTS * (step?.slowReadMs ?? 0)));
   const waiting = steps.reduce((sum, step) => sum + (step?.retry?.honours ? step.retry.times * RETRY_WAIT_MS : 0), 0);
   const streams = calls.flat().some(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
-  return { streams, restingMs: reading + waiting / LOOKED_AT, beside: calls.every(needNoVu) };
+  return { streams, idleMs: reading + waiting / LOOKED_AT, isAsync: calls.every(needNoVu) };
 };
 
 type K6Play = {

@@ -12,8 +12,8 @@ import {
   allPlacesTaken,
   callsAtOnceFor,
   callsThatFit,
+  concurrencyOf,
   executorFor,
-  holdingOf,
   startTogetherMs,
   tooFewCalls,
   vusFor,
@@ -53,11 +53,11 @@ export const vusHere = (
   segments: number,
   { freeBytes, files }: Room = roomHere(),
 ): Vus => {
-  const holding = holdingOf(story, seed, view);
+  const concurrency = concurrencyOf(story, seed, view);
   if (asked !== undefined)
-    return { vus: vusFor(profile, asked, holding), callsAtOnce: Math.max(1, asked), warnings: [] };
-  const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, holding));
-  const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, holding);
+    return { vus: vusFor(profile, asked, concurrency), callsAtOnce: Math.max(1, asked), warnings: [] };
+  const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrency));
+  const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
   const inFiles = segments * Math.max(1, files - OTHER_FILES);
   const callsAtOnce = Math.min(wanted, Math.max(segments, Math.min(inMemory, inFiles)));
   const why =
@@ -65,7 +65,7 @@ export const vusHere = (
       ? `a process may have ${files} files open here: ulimit -n`
       : `half of the ${Math.round(freeBytes / 1e6)} MB that are free here`;
   return {
-    vus: Math.max(segments, vusFor(profile, callsAtOnce, holding)),
+    vus: Math.max(segments, vusFor(profile, callsAtOnce, concurrency)),
     callsAtOnce,
     warnings: callsAtOnce < wanted ? [tooFewCalls(wanted, callsAtOnce, why)] : [],
   };

@@ -14,6 +14,13 @@ export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
   keys: "503",
 };
 
+/** Answers that only a working limiter gives, and that show a working key service as well. */
+export const LIMITER_ANSWERS: ReadonlySet<string> = new Set([
+  "429 rate_limited",
+  "429 map_load_quota_exceeded",
+  "429 map_load_hard_stop",
+]);
+
 /**
  * Faults that let no answer of the dependency through. The others (slow within the budget, flapping, trickling,
  * truncation beyond a short reply) let some through, so a call may be admitted.

@@ -2,6 +2,7 @@
  * When the server can have handled a call, by the caller's clock: between its sending and its end, each widened by the
  * clock's error. A judge accuses only by what holds for every moment in between.
  */
+import { outcomeOf, SHEDS } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import { lineTimeUs } from "../../history/line.ts";
@@ -18,6 +19,9 @@ export const isDefinite = (call: CallLine): boolean =>
 
 /** Any 2xx, including one that reports a failure in its body. */
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
+
+const SHED = new Set(SHEDS.map(outcomeOf));
+export const isShed = ({ outcome }: CallLine): boolean => SHED.has(outcome);
 
 /** The most by which a mark or fault line is off from what it reports. */
 export const MARK_MARGIN_US = 1_000_000;

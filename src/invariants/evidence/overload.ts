@@ -1,11 +1,10 @@
 /** Two signs that a cap does not hold: calls admitted above it, and a full platform that stops working. */
-import { outcomeOf, SHEDS } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import { Evidence } from "../invariant.ts";
 import { Distribution } from "./distribution.ts";
 import { isStream } from "./held-streams.ts";
-import { isAdmitted, isDefinite } from "./moments.ts";
+import { isAdmitted, isDefinite, isShed } from "./moments.ts";
 
 /** One turn of a busy reader's event loop. */
 const LEAST_MARGIN_US = 20_000;
@@ -65,8 +64,6 @@ export class AdmittedAbove {
  * Measures whether a full platform goes on working: how long callers saw it full, what was served meanwhile, and what
  * got no answer.
  */
-const SHED = new Set(SHEDS.map(outcomeOf));
-
 export class OverloadProgress {
   readonly #full: number;
   /** Answered calls until their answer, and all calls, until their end. */
@@ -109,7 +106,7 @@ export class OverloadProgress {
       this.sent += 1;
       if (lost) this.lost.breach(line.id, "no answer");
     }
-    if (SHED.has(line.outcome)) {
+    if (isShed(line)) {
       this.sheds.add(line.done_us - line.sent_us);
       return;
     }
