@@ -44,14 +44,11 @@ const idleLag = async (): Promise<{ p99: number; max: number }> => {
   return { p99: own(delay.percentile(99)), max: own(delay.max) };
 };
 
-const freeBytes = async (folder: string): Promise<number | null> => {
-  try {
-    const { bavail, bsize } = await statfs(folder);
-    return bavail * bsize;
-  } catch {
-    return null;
-  }
-};
+const freeBytes = (folder: string): Promise<number | null> =>
+  statfs(folder).then(
+    ({ bavail, bsize }) => bavail * bsize,
+    () => null,
+  );
 
 /** `folders`: where run folders and temporary files go. Takes a second. */
 export const readMachine = async (folders: readonly string[]): Promise<MachineReadings> => {
