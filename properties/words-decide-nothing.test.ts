@@ -11,7 +11,22 @@ import { RULES } from "../src/verify/catalogue.ts";
 import { CannotJudge } from "../src/verify/verdict.ts";
 import { verifySecondApi } from "../src/verify/verify-second-api.fixture.ts";
 
-afterEach(() => vi.restoreAllMocks());
+const words = vi.hoisted(() => ({ areReplaced: false }));
+
+/** What a budget lacks is put into words outside the rules. */
+vi.mock(import("../src/verify/planning/needs.ts"), async (original) => {
+  const { shortageOf, ...rest } = await original();
+  const open: typeof shortageOf = (...about) => {
+    const found = shortageOf(...about);
+    return found !== null && words.areReplaced ? reworded(found) : found;
+  };
+  return { ...rest, shortageOf: open };
+});
+
+afterEach(() => {
+  words.areReplaced = false;
+  vi.restoreAllMocks();
+});
 
 const reworded = <T extends object>(of: T): T =>
   Object.fromEntries(
@@ -21,6 +36,7 @@ const reworded = <T extends object>(of: T): T =>
   ) as T;
 
 const rewordJudges = (): void => {
+  words.areReplaced = true;
   for (const one of INVARIANTS) {
     const judge = one.judge.bind(one);
     vi.spyOn(one, "judge").mockImplementation((facts) => {
