@@ -64,6 +64,43 @@ describe.each(pages)("%s", (page) => {
   });
 });
 
+/** Written by a run, not in the clone; and claims, named like a file of a room. */
+const NOT_IN_THE_CLONE = /^(?:run|series|stages|ctrf)\.json$|^summary\.md$|^verify\/budget$|NAME|\*/;
+const tracked = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8" }).split("\n");
+const rooms = new Set(tracked.flatMap((path) => dirname(path).split("/")));
+
+/** Paths named on a page: what looks like a source file, or begins with a folder of the clone. */
+const pathsOn = (page: string): string[] =>
+  [...read(page).matchAll(/`(\.?[\w-][\w./-]*)`/g)]
+    .map(([, word]) => word as string)
+    .filter(
+      (word) => /\.(?:ts|go|mjs|json|md)$/.test(word) || (/\w\/\w/.test(word) && rooms.has(word.split("/")[0] ?? "")),
+    )
+    .filter((word) => !NOT_IN_THE_CLONE.test(word) && !/^(?:load|k6|reports)\//.test(word));
+
+test.each(pages.filter((page) => /^src\/.*README\.md$/.test(page)))(
+  "every path on %s is one of its room, of src or of the clone",
+  (page) => {
+    const room = page === "src/README.md" ? "src/" : `${dirname(page)}/`;
+    const isThere = (path: string): boolean =>
+      existsSync(join(ROOT, path)) ||
+      existsSync(join(ROOT, "src", path)) ||
+      existsSync(join(ROOT, room, path)) ||
+      // A file of a folder that was just named: "`planning/needs.ts`, `lacks.ts` there".
+      tracked.some((file) => file.startsWith(room) && file.endsWith(`/${path}`));
+    expect(pathsOn(page).filter((path) => !isThere(path))).toEqual([]);
+  },
+);
+
+test("a room of more than a few files has a page; what is for developers stays short", () => {
+  const named = [
+    ...new Set(tracked.filter((path) => path.startsWith("src/")).map((path) => path.split("/")[1] as string)),
+  ];
+  const withFiles = named.filter((room) => tracked.some((path) => path.startsWith(`src/${room}/`)));
+  expect(withFiles.filter((room) => !pages.includes(`src/${room}/README.md`))).toEqual([]);
+  expect(read("src/README.md").split("\n").length).toBeLessThanOrEqual(151);
+});
+
 /** Words that a page leaves to its reader, and what stands for each here. */
 type Stands = (word: string) => string;
 
