@@ -1,6 +1,15 @@
 /** Mutants of the key service, of its answers and of what a session says. */
 import type { KeySnapshot, Tier } from "../core/records.ts";
+import type { Parts } from "../platform/parts.ts";
 import type { Spoilt } from "./mutant.ts";
+
+type Decisions = Parts["keyDecisions"];
+
+const decisions =
+  (spoil: (healthy: Decisions) => Partial<Decisions>) =>
+  (healthy: Parts): Pick<Parts, "keyDecisions"> => ({
+    keyDecisions: { ...healthy.keyDecisions, ...spoil(healthy.keyDecisions) },
+  });
 
 export const SPOILT_KEYS: readonly Spoilt[] = [
   // An organization's tier kept from when it was first seen.
@@ -126,13 +135,10 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "any admin reads any customer's keys, by asking to change nothing in them",
     kills: ["verify/key-of-another-organization"],
     stage: "verify",
-    spoil: (healthy) => ({
-      keyDecisions: {
-        ...healthy.keyDecisions,
-        decideUpdate: (org, key, request) =>
-          key !== null && key.org_id !== org.id ? key : healthy.keyDecisions.decideUpdate(org, key, request),
-      },
-    }),
+    spoil: decisions((healthy) => ({
+      decideUpdate: (org, key, request) =>
+        key !== null && key.org_id !== org.id ? key : healthy.decideUpdate(org, key, request),
+    })),
   },
   // The acknowledgement stored and not asked for.
   {
@@ -140,13 +146,10 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "keys reach a vendor's data for which nobody has signed",
     kills: ["verify/keys-vendor-needs-acknowledgement"],
     stage: "verify",
-    spoil: (healthy) => ({
-      keyDecisions: {
-        ...healthy.keyDecisions,
-        decideCreation: (org, liveKeys, request) =>
-          healthy.keyDecisions.decideCreation(org, liveKeys, { ...request, acknowledge_vendor: true }),
-      },
-    }),
+    spoil: decisions((healthy) => ({
+      decideCreation: (org, liveKeys, request) =>
+        healthy.decideCreation(org, liveKeys, { ...request, acknowledge_vendor: true }),
+    })),
   },
   // `>` where `>=` was meant.
   {
@@ -154,12 +157,9 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "each organization has one key more than its plan",
     kills: ["verify/keys-limit-reached"],
     stage: "verify",
-    spoil: (healthy) => ({
-      keyDecisions: {
-        ...healthy.keyDecisions,
-        decideCreation: (org, liveKeys, request) => healthy.keyDecisions.decideCreation(org, liveKeys - 1, request),
-      },
-    }),
+    spoil: decisions((healthy) => ({
+      decideCreation: (org, liveKeys, request) => healthy.decideCreation(org, liveKeys - 1, request),
+    })),
   },
   // The tier looked at when a key is made, and not when it is changed.
   {
@@ -167,13 +167,10 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "a Free organization makes a small key and then asks for everything",
     kills: ["verify/keys-widening-beyond-tier"],
     stage: "verify",
-    spoil: (healthy) => ({
-      keyDecisions: {
-        ...healthy.keyDecisions,
-        decideUpdate: (org, key, request) =>
-          healthy.keyDecisions.decideUpdate({ ...org, tier: org.tier === null ? null : "Pro" }, key, request),
-      },
-    }),
+    spoil: decisions((healthy) => ({
+      decideUpdate: (org, key, request) =>
+        healthy.decideUpdate({ ...org, tier: org.tier === null ? null : "Pro" }, key, request),
+    })),
   },
   // The plan's kinds of keys looked at only in the console's form.
   {
@@ -181,16 +178,13 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "a Free organization makes a server key by calling the API itself",
     kills: ["verify/keys-free-plan-publishable-only"],
     stage: "verify",
-    spoil: (healthy) => ({
-      keyDecisions: {
-        ...healthy.keyDecisions,
-        decideCreation: (org, liveKeys, request) =>
-          healthy.keyDecisions.decideCreation(
-            request.kind === "server" && org.tier === "Free" ? { ...org, tier: "Pro" } : org,
-            liveKeys,
-            request,
-          ),
-      },
-    }),
+    spoil: decisions((healthy) => ({
+      decideCreation: (org, liveKeys, request) =>
+        healthy.decideCreation(
+          request.kind === "server" && org.tier === "Free" ? { ...org, tier: "Pro" } : org,
+          liveKeys,
+          request,
+        ),
+    })),
   },
 ];

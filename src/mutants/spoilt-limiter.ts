@@ -1,11 +1,24 @@
 /** Mutants of the limiter: what it decides, what is charged and what is counted. */
 import type { TakeAnswer } from "../platform/limiter.ts";
+import type { Parts } from "../platform/parts.ts";
 import type { Spoilt } from "./mutant.ts";
 
 /** Long enough for those who called together to meet in it, also on a busy machine. */
 const GAP_MS = 100;
 
 const LONGER_MS = 1_500;
+
+type Take = ReturnType<Parts["limiterLink"]>["take"];
+
+/** The API's questions to the limiter, with `take` spoilt; state is of one link. */
+const taking =
+  (spoil: (take: Take, healthy: Parts) => Take) =>
+  (healthy: Parts): Pick<Parts, "limiterLink"> => ({
+    limiterLink: (limiter) => {
+      const link = healthy.limiterLink(limiter);
+      return { ...link, take: spoil((take, budgetMs) => link.take(take, budgetMs), healthy) };
+    },
+  });
 
 export const SPOILT_LIMITER: readonly Spoilt[] = [
   // A counter on one path of several.
@@ -41,12 +54,7 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "the product is given away, and nobody sees it before the year's books",
     kills: ["refused-is-not-charged", "counts-agree"],
     stage: "answers",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        return { ...link, take: (take, budgetMs) => link.take({ ...take, meter: null }, budgetMs) };
-      },
-    }),
+    spoil: taking((take) => (asked, budgetMs) => take({ ...asked, meter: null }, budgetMs)),
   },
   // Charged first, the cap looked at afterwards.
   {
@@ -80,18 +88,10 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "each hiccup of the limiter is paid for by whoever called just then",
     kills: ["charged-once"],
     stage: "limiter-reply-lost",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        return {
-          ...link,
-          take: (take, budgetMs) =>
-            link
-              .take(take, budgetMs)
-              .catch(() => link.take({ ...take, charge_id: `${take.charge_id}-again` }, budgetMs)),
-        };
-      },
-    }),
+    spoil: taking(
+      (take) => (asked, budgetMs) =>
+        take(asked, budgetMs).catch(() => take({ ...asked, charge_id: `${asked.charge_id}-again` }, budgetMs)),
+    ),
   },
   // A call refused because the limiter did not answer, and the charge left standing.
   {
@@ -206,18 +206,12 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "one customer pays for another one's maps",
     kills: ["organizations-do-not-share"],
     stage: "edge-of-quota",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        let first: string | undefined;
-        return {
-          ...link,
-          take: (take, budgetMs) => {
-            first ??= take.org;
-            return link.take({ ...take, org: first }, budgetMs);
-          },
-        };
-      },
+    spoil: taking((take) => {
+      let first: string | undefined;
+      return (asked, budgetMs) => {
+        first ??= asked.org;
+        return take({ ...asked, org: first }, budgetMs);
+      };
     }),
   },
   // Calls counted by the clock's second.
@@ -246,22 +240,16 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "every replica added to the deployment raises everybody's limit",
     kills: ["rate-within-any-window"],
     stage: "two-replicas",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        const buckets = new Map<string, number>();
-        return {
-          ...link,
-          take: async (take, budgetMs) => {
-            if (take.rate !== null) {
-              const taken = healthy.limiterDecisions.takeRate(buckets.get(take.key), performance.now(), take.rate);
-              if (!taken.allowed) return { verdict: "rate_limited", wait_ms: taken.waitMs };
-              buckets.set(take.key, taken.tatMs);
-            }
-            return link.take({ ...take, rate: null }, budgetMs);
-          },
-        };
-      },
+    spoil: taking((take, { limiterDecisions }) => {
+      const buckets = new Map<string, number>();
+      return async (asked, budgetMs) => {
+        if (asked.rate !== null) {
+          const taken = limiterDecisions.takeRate(buckets.get(asked.key), performance.now(), asked.rate);
+          if (!taken.allowed) return { verdict: "rate_limited", wait_ms: taken.waitMs };
+          buckets.set(asked.key, taken.tatMs);
+        }
+        return take({ ...asked, rate: null }, budgetMs);
+      };
     }),
   },
   // Better served than refused, when the limiter is away.
@@ -270,16 +258,10 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "whoever can slow the limiter down gets everything for nothing",
     kills: ["fails-closed"],
     stage: "limiter-refused",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        return {
-          ...link,
-          take: (take, budgetMs) =>
-            link.take(take, budgetMs).catch((): TakeAnswer => ({ verdict: "taken", used: 0, window: "" })),
-        };
-      },
-    }),
+    spoil: taking(
+      (take) => (asked, budgetMs) =>
+        take(asked, budgetMs).catch((): TakeAnswer => ({ verdict: "taken", used: 0, window: "" })),
+    ),
   },
   // The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it.
   {
@@ -287,12 +269,7 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "while the limiter is silent every call holds its slot, until the platform refuses everybody",
     kills: ["refuses-in-time"],
     stage: "limiter-reply-lost",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        return { ...link, take: (take, budgetMs) => link.take(take, budgetMs + LONGER_MS) };
-      },
-    }),
+    spoil: taking((take) => (asked, budgetMs) => take(asked, budgetMs + LONGER_MS)),
   },
   // What was to be refunded is known to the process alone, and it does not wait for it when it is asked to end.
   {
@@ -310,21 +287,15 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "a second's fault lasts until somebody restarts the service",
     kills: ["recovers"],
     stage: "limiter-refused",
-    spoil: (healthy) => ({
-      limiterLink: (limiter) => {
-        const link = healthy.limiterLink(limiter);
-        let broken: Error | undefined;
-        return {
-          ...link,
-          take: async (take, budgetMs) => {
-            if (broken !== undefined) throw broken;
-            return link.take(take, budgetMs).catch((error: Error) => {
-              broken = error;
-              throw error;
-            });
-          },
-        };
-      },
+    spoil: taking((take) => {
+      let broken: Error | undefined;
+      return async (asked, budgetMs) => {
+        if (broken !== undefined) throw broken;
+        return take(asked, budgetMs).catch((error: Error) => {
+          broken = error;
+          throw error;
+        });
+      };
     }),
   },
   // A pool made anew whenever a connection is lost, and the old one left as it is: each new connection has one that nobody closes.

@@ -1,8 +1,15 @@
 /** Mutants of event streams. */
 import { ERROR_EVENT, writeEvent } from "../contract/streams.ts";
+import type { Parts } from "../platform/parts.ts";
 import type { Spoilt } from "./mutant.ts";
 
 const EVERY = 50;
+
+type Voice = Parts["voice"];
+
+const voice =
+  (spoil: (healthy: Voice) => Partial<Voice>) =>
+  (healthy: Parts): Pick<Parts, "voice"> => ({ voice: { ...healthy.voice, ...spoil(healthy.voice) } });
 
 export const SPOILT_STREAMS: readonly Spoilt[] = [
   // The connection closed before the last write was flushed.
@@ -11,12 +18,9 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the person reads half an answer, and the client does not notice",
     kills: ["streams-end-once", "streams-cut"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        script: (request) => healthy.voice.script(request).slice(0, -1),
-      },
-    }),
+    spoil: voice((healthy) => ({
+      script: (request) => healthy.script(request).slice(0, -1),
+    })),
   },
   // A renderer that lost its template answers with the right status and type, and nothing else.
   {
@@ -24,12 +28,9 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "every person who asks is answered with nothing, and each status says that all is well",
     kills: ["streams-end-once"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        script: () => [],
-      },
-    }),
+    spoil: voice(() => ({
+      script: () => [],
+    })),
   },
   // A buffer of a connection that is given back before all of it was written, now and then.
   {
@@ -57,15 +58,12 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "on a bad line nobody can distinguish an answer that is complete from one that was cut",
     kills: ["streams-end-once", "streams-cut"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        script: (request) => {
-          const frames = healthy.voice.script(request);
-          return request.kind === "summary" ? frames.slice(0, -1) : frames;
-        },
+    spoil: voice((healthy) => ({
+      script: (request) => {
+        const frames = healthy.script(request);
+        return request.kind === "summary" ? frames.slice(0, -1) : frames;
       },
-    }),
+    })),
   },
   // The loop that writes events does not hear that the stream has failed.
   {
@@ -73,12 +71,9 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "a client shows the error and goes on typing",
     kills: ["streams-end-once"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        failure: (error) => healthy.voice.failure(error) + writeEvent("token", { type: "token", text: "and " }),
-      },
-    }),
+    spoil: voice((healthy) => ({
+      failure: (error) => healthy.failure(error) + writeEvent("token", { type: "token", text: "and " }),
+    })),
   },
   // One writer for all three streams.
   {
@@ -86,12 +81,9 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "summaries and popups stay empty: their clients ignore names that they do not know, as the contract asks",
     kills: ["stream-vocabularies-differ", "streams-end-once"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        script: (request) => healthy.voice.script({ ...request, kind: "control" }),
-      },
-    }),
+    spoil: voice((healthy) => ({
+      script: (request) => healthy.script({ ...request, kind: "control" }),
+    })),
   },
   // A middleman that collects the answer and delivers it in one piece.
   {
@@ -99,12 +91,9 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the person stares at nothing for as long as the whole answer takes",
     kills: ["events-are-not-buffered"],
     stage: "streams",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        dueMs: (_i, _n, serviceMs) => serviceMs,
-      },
-    }),
+    spoil: voice(() => ({
+      dueMs: (_i, _n, serviceMs) => serviceMs,
+    })),
   },
   // The process ended as soon as it was asked to.
   {
@@ -122,11 +111,8 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the client has thrown away what it showed and has nothing to put back",
     kills: ["verify/stream-error-event"],
     stage: "verify",
-    spoil: (healthy) => ({
-      voice: {
-        ...healthy.voice,
-        failure: ({ code, message }) => writeEvent(ERROR_EVENT, { type: "error", code, message }),
-      },
-    }),
+    spoil: voice(() => ({
+      failure: ({ code, message }) => writeEvent(ERROR_EVENT, { type: "error", code, message }),
+    })),
   },
 ];
