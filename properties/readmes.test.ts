@@ -99,6 +99,9 @@ test("a room of more than a few files has a page; what is for developers stays s
   const withFiles = named.filter((room) => tracked.some((path) => path.startsWith(`src/${room}/`)));
   expect(withFiles.filter((room) => !pages.includes(`src/${room}/README.md`))).toEqual([]);
   expect(read("src/README.md").split("\n").length).toBeLessThanOrEqual(151);
+  // Pages of commands, faults and the target file are for users too.
+  const short = pages.filter((page) => /^src\/(?!cli\/|faults\/|target\/).+README\.md$/.test(page));
+  expect(short.filter((page) => read(page).split("\n").length > 61)).toEqual([]);
 });
 
 /** Words that a page leaves to its reader, and what stands for each here. */
