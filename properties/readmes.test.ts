@@ -76,7 +76,7 @@ const pathsOn = (page: string): string[] =>
     .filter(
       (word) => /\.(?:ts|go|mjs|json|md)$/.test(word) || (/\w\/\w/.test(word) && rooms.has(word.split("/")[0] ?? "")),
     )
-    .filter((word) => !NOT_IN_THE_CLONE.test(word) && !/^(?:load|k6|reports)\//.test(word));
+    .filter((word) => !NOT_IN_THE_CLONE.test(word) && !/^(?:load|k6\/x|reports)\//.test(word));
 
 test.each(pages.filter((page) => /^src\/.*README\.md$/.test(page)))(
   "every path on %s is one of its room, of src or of the clone",
