@@ -56,7 +56,7 @@ export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   });
 };
 
-/** Whether a TLS server listens there. The handshake is no HTTP request, so another server does nothing. */
+/** Reports whether a TLS server listens there. It only makes the handshake and sends no request. */
 export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
   return within<boolean>(socket, GUESS_MS, false, (settle) => {

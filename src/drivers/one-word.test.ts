@@ -102,7 +102,7 @@ const CASES: Case[] = [
   ["tls_other", async () => `https://127.0.0.1:${await listen(createHttp((_, res) => void res.end("{}")))}/v1`],
 ];
 
-/** k6 is not told of shorter time-outs; native/sse/end_code_test.go has theirs. */
+/** The codes of time-outs in k6 are tested in native/sse/end_code_test.go, because k6 takes no shorter ones from here. */
 const BY_K6 = CASES.filter(([word]) => word !== "first_event_timeout");
 
 describe.concurrent("both drivers name what broke a call", () => {

@@ -1,6 +1,6 @@
 /**
- * Whether calls met their objectives. An objective is about the service and not about these calls alone, so it is met when the whole
- * 95 % interval of the metric keeps the limit, missed when none of it does, and open otherwise. Too few calls are never a pass.
+ * Judges objectives. The calls are a sample of the service, so an objective is met when the whole 95 % interval of its metric is
+ * within the limit, missed when the whole interval is beyond it, and open otherwise. Too few calls never pass.
  */
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";

@@ -77,7 +77,7 @@ export type StageFacts = {
   tenants: Record<string, TenantFacts>;
   /**
    * The stage may not exercise what its judges check (nobody is meant to be refused, a user chose the load, or faults were
-   * drawn): what does not come about is skipped, on the reference platform as well.
+   * drawn). A state that is not reached is then skipped, on the reference platform as well.
    */
   incidental?: true;
   /** Whether faults were injected in this stage. */

@@ -1,6 +1,6 @@
 /**
- * Each load admitted above the allowance is given away (items 79, 204-206, 225, 227, 234; A8). Counted over admitted
- * calls alone, so calls of unknown outcome never make it fail, and again over the store's ledger.
+ * Each load admitted above the allowance is given away (items 79, 204-206, 225, 227, 234; A8). Counts admitted calls
+ * only, so calls of unknown outcome never make it fail. Counts the charges in the store's ledger as well.
  *
  * Holds beside other callers too: they can only use the allowance up. The use before the stage is then left out,
  * because their loads may have been refunded since. Where the earlier use is not known, the whole allowance is the

@@ -1,7 +1,7 @@
 /**
  * An allowance must not end early: after the month has turned, or for a paid organization below five times the
- * allowance (items 204-206, 229; A8). A quota refusal is legal only if everything that may have been charged by then
- * reaches the cap. On a shared deployment others may have used the rest, so there only a refusal that contradicts
+ * allowance (items 204-206, 229; A8). A quota refusal is legal only if the charges that were possible by then
+ * add up to the cap. On a shared deployment others may have used the rest, so there only a refusal that contradicts
  * itself is judged. Unknown earlier use is never taken for zero.
  */
 import type { CallLine } from "../history/line.ts";

@@ -1,8 +1,8 @@
 /**
  * A fault must end with its heal: dead pooled connections, or a rush on the key service, turn a minute's fault into an
- * outage (items 213, 216). Judged from the deadline after each heal on. Stray refusals on a busy machine are no
- * outage. A foreign service may refuse a few per cent at any time: there an outage is a share certainly (by its
- * interval) above that and above the share before the first fault. The key service counts look-ups of all callers, so
+ * outage (items 213, 216). Judged from the deadline after each heal on. A few stray refusals on a busy machine are
+ * forgiven. A foreign service may refuse a few per cent at any time, so there an outage is a share of refusals whose
+ * whole interval lies above that and above the share before the first fault. The key service counts look-ups of all callers, so
  * a stampede is judged only where nobody else calls. On a machine that stands still a sound limiter answers too late:
  * refusals beside a run of admitted calls are a doubt there.
  */

@@ -47,6 +47,11 @@ export type Mutant = {
 /** A mutant as its row has it: `spoil` returns the spoilt parts alone. */
 export type Spoilt = Omit<Mutant, "spoil"> & { spoil(healthy: Parts): Partial<Parts> };
 
+/** Replaces some members of one part, which is a record of functions or values. */
+export const members =
+  <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoilt["spoil"] =>
+  (healthy) => ({ [part]: { ...(healthy[part] as object), ...spoil(healthy[part]) } });
+
 /** Spoils nothing: whatever condemns it is a false positive. */
 export const nobody: Mutant = {
   name: "nobody",

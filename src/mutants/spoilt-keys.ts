@@ -1,15 +1,6 @@
 /** Mutants of the key service, of its answers and of what a session says. */
 import type { KeySnapshot, Tier } from "../core/records.ts";
-import type { Parts } from "../platform/parts.ts";
-import type { Spoilt } from "./mutant.ts";
-
-type Decisions = Parts["keyDecisions"];
-
-const decisions =
-  (spoil: (healthy: Decisions) => Partial<Decisions>) =>
-  (healthy: Parts): Pick<Parts, "keyDecisions"> => ({
-    keyDecisions: { ...healthy.keyDecisions, ...spoil(healthy.keyDecisions) },
-  });
+import { members, type Spoilt } from "./mutant.ts";
 
 export const SPOILT_KEYS: readonly Spoilt[] = [
   // An organization's tier kept from when it was first seen.
@@ -41,9 +32,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "a stolen key that was revoked goes on working until the next deploy",
     kills: ["revoked-stays-out"],
     stage: "record-changes",
-    spoil: (healthy) => ({
-      keyCache: { ...healthy.keyCache, maxAgeMs: 3_600_000 },
-    }),
+    spoil: members("keyCache", () => ({ maxAgeMs: 3_600_000 })),
   },
   // A lifetime of another product's sessions.
   {
@@ -125,9 +114,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "the key service comes back from an outage and is knocked over by everybody at once",
     kills: ["recovers"],
     stage: "keys-refused",
-    spoil: (healthy) => ({
-      keyCache: { ...healthy.keyCache, singleFlight: false },
-    }),
+    spoil: members("keyCache", () => ({ singleFlight: false })),
   },
   // A key looked up by its id alone.
   {
@@ -135,7 +122,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "any admin reads any customer's keys, by asking to change nothing in them",
     kills: ["verify/key-of-another-organization"],
     stage: "verify",
-    spoil: decisions((healthy) => ({
+    spoil: members("keyDecisions", (healthy) => ({
       decideUpdate: (org, key, request) =>
         key !== null && key.org_id !== org.id ? key : healthy.decideUpdate(org, key, request),
     })),
@@ -146,7 +133,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "keys reach a vendor's data for which nobody has signed",
     kills: ["verify/keys-vendor-needs-acknowledgement"],
     stage: "verify",
-    spoil: decisions((healthy) => ({
+    spoil: members("keyDecisions", (healthy) => ({
       decideCreation: (org, liveKeys, request) =>
         healthy.decideCreation(org, liveKeys, { ...request, acknowledge_vendor: true }),
     })),
@@ -157,7 +144,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "each organization has one key more than its plan",
     kills: ["verify/keys-limit-reached"],
     stage: "verify",
-    spoil: decisions((healthy) => ({
+    spoil: members("keyDecisions", (healthy) => ({
       decideCreation: (org, liveKeys, request) => healthy.decideCreation(org, liveKeys - 1, request),
     })),
   },
@@ -167,7 +154,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "a Free organization makes a small key and then asks for everything",
     kills: ["verify/keys-widening-beyond-tier"],
     stage: "verify",
-    spoil: decisions((healthy) => ({
+    spoil: members("keyDecisions", (healthy) => ({
       decideUpdate: (org, key, request) =>
         healthy.decideUpdate({ ...org, tier: org.tier === null ? null : "Pro" }, key, request),
     })),
@@ -178,7 +165,7 @@ export const SPOILT_KEYS: readonly Spoilt[] = [
     harm: "a Free organization makes a server key by calling the API itself",
     kills: ["verify/keys-free-plan-publishable-only"],
     stage: "verify",
-    spoil: decisions((healthy) => ({
+    spoil: members("keyDecisions", (healthy) => ({
       decideCreation: (org, liveKeys, request) =>
         healthy.decideCreation(
           request.kind === "server" && org.tier === "Free" ? { ...org, tier: "Pro" } : org,

@@ -1,7 +1,7 @@
 /** Mutants of the limiter: what it decides, what is charged and what is counted. */
 import type { TakeAnswer } from "../platform/limiter.ts";
 import type { Parts } from "../platform/parts.ts";
-import type { Spoilt } from "./mutant.ts";
+import { members, type Spoilt } from "./mutant.ts";
 
 /** Long enough for those who called together to meet in it, also on a busy machine. */
 const GAP_MS = 100;
@@ -17,6 +17,18 @@ const taking =
     limiterLink: (limiter) => {
       const link = healthy.limiterLink(limiter);
       return { ...link, take: spoil((take, budgetMs) => link.take(take, budgetMs), healthy) };
+    },
+  });
+
+type Store = ReturnType<Parts["limiterStore"]>;
+
+/** The limiter's store, with some of its methods spoilt. */
+const storing =
+  (spoil: (store: Store, healthy: Parts) => Partial<Store>) =>
+  (healthy: Parts): Pick<Parts, "limiterStore"> => ({
+    limiterStore: (given) => {
+      const store = healthy.limiterStore(given);
+      return { ...store, ...spoil(store, healthy) };
     },
   });
 
@@ -62,25 +74,19 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "whoever is refused for the allowance pays for each attempt",
     kills: ["refused-is-not-charged"],
     stage: "edge-of-quota",
-    spoil: (healthy) => ({
-      limiterStore: (store) => {
-        const spoilt = healthy.limiterStore(store);
-        return {
-          ...spoilt,
-          take: async (takes, at) => {
-            const answers = await spoilt.take(takes, at);
-            const over = takes.filter(({ meter }, i) => meter !== null && answers[i]?.verdict === "over_cap");
-            if (over.length > 0) {
-              await spoilt.take(
-                over.map((take) => ({ ...take, rate: null, meter: take.meter && { ...take.meter, cap: null } })),
-                at,
-              );
-            }
-            return answers;
-          },
-        };
+    spoil: storing((spoilt) => ({
+      take: async (takes, at) => {
+        const answers = await spoilt.take(takes, at);
+        const over = takes.filter(({ meter }, i) => meter !== null && answers[i]?.verdict === "over_cap");
+        if (over.length > 0) {
+          await spoilt.take(
+            over.map((take) => ({ ...take, rate: null, meter: take.meter && { ...take.meter, cap: null } })),
+            at,
+          );
+        }
+        return answers;
       },
-    }),
+    })),
   },
   // A take repeated under a fresh id when its answer was lost.
   {
@@ -109,26 +115,20 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "allowances grow by themselves, and the books never close",
     kills: ["charged-once"],
     stage: "limiter-reply-lost",
-    spoil: (healthy) => ({
-      limiterStore: (store) => {
-        const spoilt = healthy.limiterStore(store);
-        return {
-          ...spoilt,
-          ledger: function* (run) {
-            for (const line of spoilt.ledger(run)) {
-              yield line;
-              if (line.kind === "refund") yield line;
-            }
-          },
-          refund: async (refunds, at) => {
-            await spoilt.refund(refunds, at);
-            for (const { org, meter, amount } of refunds) {
-              spoilt.setUsed(org, meter, Math.max(0, spoilt.used(org, meter, at) - amount), at);
-            }
-          },
-        };
+    spoil: storing((spoilt) => ({
+      ledger: function* (run) {
+        for (const line of spoilt.ledger(run)) {
+          yield line;
+          if (line.kind === "refund") yield line;
+        }
       },
-    }),
+      refund: async (refunds, at) => {
+        await spoilt.refund(refunds, at);
+        for (const { org, meter, amount } of refunds) {
+          spoilt.setUsed(org, meter, Math.max(0, spoilt.used(org, meter, at) - amount), at);
+        }
+      },
+    })),
   },
   // `<=` where `<` was meant.
   {
@@ -136,12 +136,9 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "each organization gets one load a month that nobody pays for",
     kills: ["admits-at-most-the-allowance"],
     stage: "edge-of-quota",
-    spoil: (healthy) => ({
-      limiterDecisions: {
-        ...healthy.limiterDecisions,
-        fits: (used, amount, cap) => cap === null || used + amount <= cap + 1,
-      },
-    }),
+    spoil: members("limiterDecisions", () => ({
+      fits: (used, amount, cap) => cap === null || used + amount <= cap + 1,
+    })),
   },
   // The meter read, then written, with time in between.
   {
@@ -149,27 +146,21 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "whoever opens a hundred maps at once gets all of them, whatever the allowance",
     kills: ["admits-at-most-the-allowance"],
     stage: "edge-of-quota",
-    spoil: (healthy) => ({
-      limiterStore: (store) => {
-        const spoilt = healthy.limiterStore(store);
-        return {
-          ...spoilt,
-          take: async (takes, at) => {
-            const fitting = takes.map(({ org, meter }) => {
-              if (meter === null) return true;
-              return healthy.limiterDecisions.fits(spoilt.used(org, meter.name, at), meter.amount, meter.cap);
-            });
-            await new Promise((resolve) => setTimeout(resolve, GAP_MS));
-            return spoilt.take(
-              takes.map((take, i) =>
-                fitting[i] && take.meter !== null ? { ...take, meter: { ...take.meter, cap: null } } : take,
-              ),
-              at,
-            );
-          },
-        };
+    spoil: storing((spoilt, healthy) => ({
+      take: async (takes, at) => {
+        const fitting = takes.map(({ org, meter }) => {
+          if (meter === null) return true;
+          return healthy.limiterDecisions.fits(spoilt.used(org, meter.name, at), meter.amount, meter.cap);
+        });
+        await new Promise((resolve) => setTimeout(resolve, GAP_MS));
+        return spoilt.take(
+          takes.map((take, i) =>
+            fitting[i] && take.meter !== null ? { ...take, meter: { ...take.meter, cap: null } } : take,
+          ),
+          at,
+        );
       },
-    }),
+    })),
   },
   // The client's request id taken for the charge's.
   {
@@ -187,18 +178,15 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "on the first of the month nobody's allowance is renewed",
     kills: ["admits-what-is-allowed"],
     stage: "month-edge",
-    spoil: (healthy) => ({
-      limiterDecisions: {
-        ...healthy.limiterDecisions,
-        windowOf: (() => {
-          let first: string | undefined;
-          return (nowMs: number): string => {
-            first ??= healthy.limiterDecisions.windowOf(nowMs);
-            return first;
-          };
-        })(),
-      },
-    }),
+    spoil: members("limiterDecisions", (healthy) => ({
+      windowOf: (() => {
+        let first: string | undefined;
+        return (nowMs: number): string => {
+          first ??= healthy.windowOf(nowMs);
+          return first;
+        };
+      })(),
+    })),
   },
   // An organization kept from the call before, as shared state does it.
   {
@@ -220,19 +208,16 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     harm: "around each edge twice the limit comes through, which is what the limit was there to prevent",
     kills: ["rate-within-any-window"],
     stage: "rate-edge",
-    spoil: (healthy) => ({
-      limiterDecisions: {
-        ...healthy.limiterDecisions,
-        // The stored number holds the window and how many calls it has had, three digits' worth.
-        takeRate: (stored, nowMs, { perS, burst }) => {
-          const second = Math.floor(nowMs / 1000);
-          const known = stored ?? 0;
-          const had = Math.floor(known / 1000) === second ? known % 1000 : 0;
-          if (had >= perS + burst) return { allowed: false, tatMs: known, waitMs: 1000 - (nowMs % 1000) };
-          return { allowed: true, tatMs: second * 1000 + had + 1, waitMs: 0 };
-        },
+    spoil: members("limiterDecisions", () => ({
+      // The stored number holds the window and how many calls it has had, three digits' worth.
+      takeRate: (stored, nowMs, { perS, burst }) => {
+        const second = Math.floor(nowMs / 1000);
+        const known = stored ?? 0;
+        const had = Math.floor(known / 1000) === second ? known % 1000 : 0;
+        if (had >= perS + burst) return { allowed: false, tatMs: known, waitMs: 1000 - (nowMs % 1000) };
+        return { allowed: true, tatMs: second * 1000 + had + 1, waitMs: 0 };
       },
-    }),
+    })),
   },
   // Buckets in each replica's own memory.
   {

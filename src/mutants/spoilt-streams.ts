@@ -1,15 +1,8 @@
 /** Mutants of event streams. */
 import { ERROR_EVENT, writeEvent } from "../contract/streams.ts";
-import type { Parts } from "../platform/parts.ts";
-import type { Spoilt } from "./mutant.ts";
+import { members, type Spoilt } from "./mutant.ts";
 
 const EVERY = 50;
-
-type Voice = Parts["voice"];
-
-const voice =
-  (spoil: (healthy: Voice) => Partial<Voice>) =>
-  (healthy: Parts): Pick<Parts, "voice"> => ({ voice: { ...healthy.voice, ...spoil(healthy.voice) } });
 
 export const SPOILT_STREAMS: readonly Spoilt[] = [
   // The connection closed before the last write was flushed.
@@ -18,7 +11,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the person reads half an answer, and the client does not notice",
     kills: ["streams-end-once", "streams-cut"],
     stage: "streams",
-    spoil: voice((healthy) => ({
+    spoil: members("voice", (healthy) => ({
       script: (request) => healthy.script(request).slice(0, -1),
     })),
   },
@@ -28,7 +21,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "every person who asks is answered with nothing, and each status says that all is well",
     kills: ["streams-end-once"],
     stage: "streams",
-    spoil: voice(() => ({
+    spoil: members("voice", () => ({
       script: () => [],
     })),
   },
@@ -58,7 +51,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "on a bad line nobody can distinguish an answer that is complete from one that was cut",
     kills: ["streams-end-once", "streams-cut"],
     stage: "streams",
-    spoil: voice((healthy) => ({
+    spoil: members("voice", (healthy) => ({
       script: (request) => {
         const frames = healthy.script(request);
         return request.kind === "summary" ? frames.slice(0, -1) : frames;
@@ -71,7 +64,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "a client shows the error and goes on typing",
     kills: ["streams-end-once"],
     stage: "streams",
-    spoil: voice((healthy) => ({
+    spoil: members("voice", (healthy) => ({
       failure: (error) => healthy.failure(error) + writeEvent("token", { type: "token", text: "and " }),
     })),
   },
@@ -81,7 +74,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "summaries and popups stay empty: their clients ignore names that they do not know, as the contract asks",
     kills: ["stream-vocabularies-differ", "streams-end-once"],
     stage: "streams",
-    spoil: voice((healthy) => ({
+    spoil: members("voice", (healthy) => ({
       script: (request) => healthy.script({ ...request, kind: "control" }),
     })),
   },
@@ -91,7 +84,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the person stares at nothing for as long as the whole answer takes",
     kills: ["events-are-not-buffered"],
     stage: "streams",
-    spoil: voice(() => ({
+    spoil: members("voice", () => ({
       dueMs: (_i, _n, serviceMs) => serviceMs,
     })),
   },
@@ -111,7 +104,7 @@ export const SPOILT_STREAMS: readonly Spoilt[] = [
     harm: "the client has thrown away what it showed and has nothing to put back",
     kills: ["verify/stream-error-event"],
     stage: "verify",
-    spoil: voice(() => ({
+    spoil: members("voice", () => ({
       failure: ({ code, message }) => writeEvent(ERROR_EVENT, { type: "error", code, message }),
     })),
   },

@@ -1,6 +1,6 @@
 /**
- * The control plane: a listener of its own for the parts of one process, for callers that send its bearer token, and
- * `/deployment`, whose state is that of all parts: a change is made by each of them or by none.
+ * The control plane of one process: a separate listener for all its parts, open to callers that send its bearer token.
+ * It serves `/deployment` itself: every part applies a change, or none does.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";

@@ -117,7 +117,7 @@ export const REQUESTS: Readonly<Record<RouteName, RequestSchema | null>> = {
   "chat.summary": body(Type.Object({ type: Type.Enum(["poi", "building"]) })),
   // Item 105: any object.
   "chat.button": body(AnyObject),
-  // Item 96: all three are required; the types of the last two are not shown.
+  // Item 96: all three are required. The specification does not show the types of the last two, so any JSON is accepted.
   "chat.route": body(Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything })),
   // Items 99, 109. Numbers come as text in a query; they are read before they are checked.
   "poi.enrich": {

@@ -43,7 +43,7 @@ export const beforeSignalEnds = (cleanUp: () => void): (() => void) => {
     } catch {
       // The process ends all the same.
     }
-    // Listening took the signal's own effect away; the last listener gives it back.
+    // Our listener kept the signal from ending the process. If nobody else listens, it is sent again and ends it.
     if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
   });
   return release;

@@ -90,8 +90,8 @@ export type BudgetGuard = {
 const RATE_SHARE = 0.95;
 const BURST_SHARE = 0.05;
 /**
- * A call that wakes later than this loses its turn. A second has at most 0.95 × 1.05 + 0.05 of the rate, which is
- * below 1.05.
+ * A call that wakes later than this asks for another turn. One second then holds at most 0.95 × 1.05 + 0.05 of the
+ * rate: 0.95 a second, reached 5 % late, and a burst of 0.05. That is below 1.05.
  */
 const LATE_US = 50_000;
 /** The stop condition covers the calls that ended in the last second, but at least this many. */
