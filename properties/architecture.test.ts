@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
   const facts = ["contract", "workload", "history"];
   const deployment = [...facts, "supervision", "target", "client"];
-  const judges = ["invariants", "gate", "capacity", "report"];
+  const judges = ["invariants", "gate", "capacity", "shedding", "report"];
   return {
     contract: [],
     workload: ["contract"],
@@ -23,7 +23,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     invariants: ["history", "contract"],
     gate: [...facts, "invariants"],
     capacity: facts,
-    report: [...facts, "invariants", "gate", "capacity"],
+    shedding: facts,
+    report: [...facts, "invariants", "gate", "capacity", "shedding"],
     platform: ["core", "contract"],
     supervision: ["contract"],
     tools: ["supervision", "contract", "client"],
@@ -61,7 +62,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
   };
 })();
 
-const PURE = new Set([...["contract", "workload", "core", "history", "invariants"], ...["gate", "capacity", "report"]]);
+const PURE = new Set([
+  ...["contract", "workload", "core", "history", "invariants"],
+  ...["gate", "capacity", "shedding", "report"],
+]);
 /** k6 loads these: no packages at all. */
 const NO_PACKAGES = new Set(["contract", "workload"]);
 const IMPURE_WORDS =

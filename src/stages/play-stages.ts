@@ -1,6 +1,5 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 
-import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { capabilitiesOf } from "../faults/capabilities.ts";
@@ -12,6 +11,7 @@ import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
+import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { deploymentFor } from "./deployment-for-stage.ts";

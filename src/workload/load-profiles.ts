@@ -72,6 +72,24 @@ const stepsPastCapacity = (
   pieces: levels.map((level) => piece(level * capacityPerS, level * capacityPerS, durationS / levels.length)),
 });
 
+/** Levels of the shedding curve, in multiples of the knee. */
+export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
+/** The level that shows, once calm has returned, whether as much is carried as before. */
+const AFTERWARDS = 2;
+/** Seconds at which a level counts for its share of the time: longer below the knee, where calls are fewer. */
+const weightOf = (level: number): number => 1 / Math.min(1, level);
+
+/** The levels up to `maxPerS`, up and down again, then twice the knee once more. */
+export const upAndDown = (kneePerS: number, durationS: number, maxPerS = Number.POSITIVE_INFINITY): Profile => {
+  const up = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
+  const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];
+  const unitS = durationS / levels.reduce((sum, level) => sum + weightOf(level), 0);
+  return {
+    name: "up-and-down",
+    pieces: levels.map((level) => piece(level * kneePerS, level * kneePerS, unitS * weightOf(level))),
+  };
+};
+
 /** The profiles that `--profile NAME` knows. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,

@@ -4,7 +4,7 @@
  */
 import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
-import { constant, type Profile, ramp, spike } from "../load-profiles.ts";
+import { constant, type Profile, ramp, spike, upAndDown } from "../load-profiles.ts";
 import type { StepWish } from "../step.ts";
 import { type ProfileWish, type Story, storyOf } from "../story.ts";
 import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";
@@ -129,3 +129,28 @@ export const retryStorm = overloadStory(
   (reader) => ({ retry: { times: 3, honours: reader % 2 === 0 } }),
   (ratePerS, durationS) => spike(ratePerS, 4, durationS),
 );
+
+const CURVE_S = 300;
+/** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
+const ROOM = 5;
+/** What may be offered on average, that random arrivals stay inside the permit. */
+const onAverage = (maxPerS: number): number => {
+  const root = (-ROOM + Math.sqrt(ROOM * ROOM + 4 * maxPerS)) / 2;
+  return root * root;
+};
+
+/** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
+export const sheddingCurve: Story = storyOf({
+  name: "shedding-curve",
+  purpose: "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
+  missing: callersMissing,
+  needsCapacity: "chat",
+  profile: (view, { ratePerS, durationS = CURVE_S, maxPerS } = {}) => {
+    const kneePerS = ratePerS ?? streamsPerS(view);
+    if (kneePerS === null) return null;
+    return upAndDown(kneePerS, durationS, maxPerS === undefined ? undefined : onAverage(maxPerS));
+  },
+  reaches: (view, wish) => overloadReach(view, sheddingCurve.profile(view, wish)),
+  plan: (_seed, i, view) => [callAs(view, i, streamers(view).at(i), { route: "chat.control" })],
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
+});

@@ -1,0 +1,10 @@
+/** Streams from half to ten times the knee, up and down again, by k6; the runner judges the curve. */
+import { sheddingCurve } from "../src/workload/stories/mixes-and-streams.ts";
+import { scenarioOf } from "./shared/scenario.ts";
+
+const scenario = scenarioOf(sheddingCurve, {
+  allowed: ["200", "200 error", "429 b2b_overloaded", "429 org_overloaded", "429 rate_limited"],
+});
+
+export const { options, setup, teardown, handleSummary } = scenario;
+export default scenario.run;

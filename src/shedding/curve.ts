@@ -1,0 +1,103 @@
+/**
+ * The curve of shedding as a value: what came of the calls of each level of a load that rises past the knee and comes down
+ * again. Measures and claims are functions of it alone, so that any deployment, ours or not, is judged the same way.
+ */
+import type { Interval } from "../history/statistics/statistics.ts";
+import type { Profile } from "../workload/load-profiles.ts";
+
+/** A figure with its 95 % interval, in one unit. */
+export type Estimate = Interval & { readonly value: number };
+
+/** `up` to the highest level, `down` from it, and `after`: past the knee once more, when calm has returned. */
+export type Pass = "up" | "down" | "after";
+
+/** A level as it is planned; moments in microseconds from the beginning of the schedule. */
+export type PlannedLevel = {
+  readonly pass: Pass;
+  readonly ratePerS: number;
+  readonly fromUs: number;
+  readonly toUs: number;
+};
+
+/** Times of calls in milliseconds; `null` where there are too few. */
+export type Quantiles = { readonly p50: number | null; readonly p99: number | null };
+
+/**
+ * What came of the first attempts that were due in a level, its warm-up left out. offered = good + late + shed + failed +
+ * aborted.
+ */
+export type CurveLevel = {
+  readonly pass: Pass;
+  /** Calls per second of the schedule. */
+  readonly ratePerS: number;
+  /** Seconds that are judged. */
+  readonly judgedS: number;
+  readonly offered: number;
+  /** Completed whole and inside the objective. */
+  readonly good: number;
+  /** Completed whole, later than the objective. */
+  readonly late: number;
+  /** Refused with an overload subcode, by outcome. */
+  readonly shed: Readonly<Record<string, number>>;
+  /** Any other end, by outcome; a stream that was cut counts as `cut`. */
+  readonly failed: Readonly<Record<string, number>>;
+  /** Left by the caller on purpose. */
+  readonly aborted: number;
+  /** Attempts beside the first ones. */
+  readonly retries: number;
+  /** Good calls per second, by batches. */
+  readonly goodputPerS: Estimate;
+  /** Share of first attempts that were shed, by batches. */
+  readonly shedShare: Estimate;
+  /** Standard deviation of the shed share between windows, over that of chance; `null` where hardly any or nearly all are shed. */
+  readonly shedDispersion: number | null;
+  /** From the intended moment: to the end of whole answers, to their first event, to the end of refusals. */
+  readonly stayMs: Quantiles;
+  readonly firstEventMs: Quantiles;
+  readonly refusalMs: Quantiles;
+  /** Events of all streams, and of those that were then cut or came late. */
+  readonly events: number;
+  readonly wastedEvents: number;
+};
+
+/** What a call has to keep to be good, in milliseconds from its intended moment. */
+export type CallObjective = {
+  readonly firstEventMs: number;
+  readonly stayMs: number;
+  /** Stated in the target file, or read from the calmest level. */
+  readonly from: "stated" | "calm";
+};
+
+export type Curve = {
+  readonly stage: string;
+  /** In the order in which they were played. */
+  readonly levels: readonly CurveLevel[];
+  readonly objective: CallObjective;
+  /** What can be admitted, in calls per second: before the overload and after it; `null` where no level shows it. */
+  readonly knee: { readonly before: Estimate | null; readonly after: Estimate | null };
+  /** The outcome that ends the knee (`429 b2b_overloaded`, `latency`, …); `null` where nothing did. */
+  readonly kneeBy: string | null;
+  /** Slots and their holding time, where caps are fixed and stated: what Erlang's formula needs. Slots are of one replica. */
+  readonly closedForm: { readonly slots: number; readonly replicas: number; readonly serviceMs: number } | null;
+  /** Levels that were wanted and not played, as multiples of the knee. */
+  readonly notPlayed: readonly number[];
+};
+
+/**
+ * The levels of a profile that rises, falls and rises once more. The first of the highest ends the way up; after the way
+ * down, whatever rises again is `after`.
+ */
+export const levelsOf = ({ pieces }: Profile): PlannedLevel[] => {
+  const rates = pieces.map(({ from, to }) => (from + to) / 2);
+  const top = rates.indexOf(Math.max(...rates));
+  let fromUs = 0;
+  let pass: Pass = "up";
+  return pieces.map(({ durationS }, at) => {
+    const ratePerS = rates[at] as number;
+    if (at > top) pass = pass === "after" || ratePerS > (rates[at - 1] as number) ? "after" : "down";
+    const toUs = fromUs + durationS * 1e6;
+    const level = { pass, ratePerS, fromUs, toUs };
+    fromUs = toUs;
+    return level;
+  });
+};
