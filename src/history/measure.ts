@@ -70,6 +70,11 @@ export class StageMeasure {
     return this.#durations.lag.whole;
   }
 
+  /** When the first arrival of the schedule was due. */
+  get firstDueUs(): number {
+    return this.#arrivals.first_intended_us;
+  }
+
   /** Arrivals of the schedule that became calls. */
   get arrivals(): number {
     return this.#made.first;

@@ -40,6 +40,9 @@ export type TenantFacts = {
   in_flight_cap?: number;
 };
 
+/** A piece of a load: calls per second from one rate to another, by the run's clock. */
+export type OfferedPiece = { from_us: number; to_us: number; from_per_s: number; to_per_s: number };
+
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
 export type Counts = Record<string, Record<string, number>>;
 
@@ -80,6 +83,8 @@ export type StageFacts = {
    * drawn). A state that is not reached is then skipped, on the reference platform as well.
    */
   incidental?: true;
+  /** What the schedule offered, piece by piece; absent where the load over time is no part of what is judged. */
+  offered?: OfferedPiece[];
   /** Whether faults were injected in this stage. */
   faults: boolean;
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */

@@ -23,7 +23,7 @@ import {
   type Protocol,
   type StageSummary,
 } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { OfferedPiece, StageFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { statesReached } from "../history/states-reached.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
@@ -32,7 +32,7 @@ import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { countArrivals } from "../workload/arrivals.ts";
-import { profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
+import { type Profile, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { stageHost, watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
 import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./planned-load.ts";
@@ -75,6 +75,16 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     if (!one.name.includes("_ms_")) return [one];
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
+
+/** By the run's clock. */
+const offeredBy = ({ pieces }: Profile, startUs: number): OfferedPiece[] => {
+  let fromUs = startUs;
+  return pieces.map(({ from, to, durationS }) => {
+    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
+    fromUs = piece.to_us;
+    return piece;
+  });
+};
 
 /** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
@@ -184,6 +194,7 @@ export const playLoadStage = async (
     tenants,
     host,
     ...faulted,
+    offered: plan.curve === true ? offeredBy(profile, driven.startUs ?? measure.firstDueUs) : undefined,
     gauges_before: heldBefore ?? undefined,
     key_lookups: keyLookups,
     ...witnesses,

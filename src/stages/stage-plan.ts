@@ -43,6 +43,8 @@ export type LoadStage = {
   reaches?: readonly string[];
   /** Whether the `slo` of the target file is judged. */
   objectives?: boolean;
+  /** The curve of goodput over offered load is judged (shedding/): up past the knee and down again. */
+  curve?: true;
   /** Whether growth is judged, over all such stages of a run. */
   growth?: true;
 };

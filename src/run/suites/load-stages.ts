@@ -76,6 +76,13 @@ const ROWS: Readonly<Record<string, Row>> = {
     judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "sheds-only-over-the-cap"],
     reaches: ["200", "429 org_overloaded"],
   },
+  "shedding-curve": {
+    durationS: 240,
+    arrivals: "poisson",
+    curve: true,
+    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap"],
+    reaches: ["200", "429 b2b_overloaded"],
+  },
   "steady-mix": {
     judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "refused-is-not-charged", "charged-once"],
     reaches: ["200"],
@@ -150,6 +157,8 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const alone: LoadStage = { kind: "load", name, story: name, driver: "open-loop", judges, objectives: true };
   const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
   const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
+  // Under another load there is no way up and down again.
+  if (wish.loadProfile !== undefined || wish.replayOfMs !== undefined) delete stage.curve;
   const durationS = isAlone || name === OWN_LENGTH ? undefined : DEFAULT_S;
   const driverNamed = wish.driver === undefined ? undefined : true;
   return { durationS, ...stage, ...wish, driverNamed };

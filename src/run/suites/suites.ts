@@ -101,13 +101,14 @@ const mixed = (name: string, story = "steady-mix", judges = [...EVERYWHERE, ...S
 
 const nightly: Suite = {
   name: "nightly",
-  purpose: "all rules, an ordinary day, every overload, everything broken once: at most 30 minutes",
+  purpose: "all rules, an ordinary day, every overload, the shedding curve, everything broken once: about half an hour",
   stages: (given) => [
     verifyStage(given),
     stageOf("steady-mix", { durationS: 120 }),
     underFaults(given, mixed("soak"), 300, 0),
     stageOf("rate-limit-edge", { durationS: 30 }),
-    stageOf("chat-past-capacity", { durationS: 120 }),
+    stageOf("chat-past-capacity", { durationS: 60 }),
+    stageOf("shedding-curve"),
     stageOf("noisy-neighbour", { durationS: 60 }),
     stageOf("spike-and-recover", { durationS: 120 }),
     stageOf("tile-quota-stampede"),
