@@ -60,6 +60,7 @@ const STARTS_PROCESSES = [
   "src/platform/limiter/{http-limiter,redis-limiter}.test.ts",
   "src/run/calibration/calibrate.test.ts",
   "src/run/capacity/capacity.test.ts",
+  "src/run/merge-parts.test.ts",
   "src/run/{exit-codes,hostile-server,look-first,memory-watch,own-script,protocol,run,target-run}.test.ts",
   "src/run/experiments/{chaos,heal-left-open,left-open,own-chaos}.test.ts",
   "src/run/exploration/explore.test.ts",

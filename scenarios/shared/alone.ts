@@ -8,6 +8,7 @@ import { performIteration } from "./calls.ts";
 import { createCounting, type Expectations } from "./expectations.ts";
 import type { Scenario } from "./k6-exports.ts";
 import { type Plan, planAlone } from "./plan.ts";
+import { printingTo } from "./printing.ts";
 import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
 import { type SummaryData, summaryText } from "./summary-text.ts";
@@ -31,17 +32,19 @@ const planned = (story: Story, expectations: Expectations): Plan => {
 };
 
 export const scenarioAlone = (story: Story, expectations: Expectations): Scenario => {
-  const { handed, notes, target, expected } = planned(story, expectations);
+  const { handed, notes, target, stated, expected } = planned(story, expectations);
   setBudget(handed.budget);
+  const part = __ENV.PART ? printingTo(__ENV.PART) : undefined;
   const counting = createCounting(expected);
-  const sessions = sessionsOfVu(story, handed);
+  const sessions = sessionsOfVu(story, handed, part?.mint);
   const turns = turnsOf(handed);
   return {
     // k6 writes into its options, and what a SharedArray gives is frozen.
     options: JSON.parse(JSON.stringify(handed.options)),
     setup: () => {
+      part?.part(handed, story.name, stated);
       try {
-        return mintSessions(story, handed);
+        return mintSessions(story, handed, part?.mint);
       } catch (error) {
         if (error instanceof Refusal) exec.test.abort(maskSecrets(error.message));
         throw error;
@@ -53,20 +56,25 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
           handed,
           turns,
           sessionOf: sessions(data as Sessions),
-          onAnswer: ({ intendedUs }, step, answer) => {
-            counting.count(step, answer, intendedUs);
+          onAnswer: (made, step, answer) => {
+            part?.call(made, step, answer);
+            counting.count(step, answer, made.intendedUs);
             settled();
           },
           onUnsent: endInOrder,
         });
       } catch (error) {
         // k6 counts an iteration that threw as a good one.
-        counting.fault(maskSecrets(String(error)));
+        const message = maskSecrets(String(error));
+        part?.fault({ i: exec.scenario.iterationInTest, message });
+        counting.fault(message);
       }
     },
     teardown: () => undefined,
-    handleSummary: (data) => ({
-      stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spentSoFar()),
-    }),
+    handleSummary: (data) => {
+      const spent = spentSoFar();
+      if (spent !== null) part?.spent(spent);
+      return { stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spent) };
+    },
   };
 };

@@ -4,7 +4,7 @@ import { type Budget, budgetShare, statedBudget } from "../../src/workload/budge
 import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
-import type { HandOver } from "../../src/workload/handover.ts";
+import { type HandOver, PLACEHOLDER } from "../../src/workload/handover.ts";
 import {
   callsAtOnceFor,
   concurrencyOf,
@@ -25,6 +25,8 @@ export type Plan = {
   /** What a reader of the summary has to know. */
   notes: string[];
   target: string;
+  /** Of the target file what judges read, for a part of a distributed run. */
+  stated: Record<string, unknown>;
   expected: Expected;
 };
 
@@ -103,6 +105,27 @@ const loadFor = (story: Story, view: TargetView, seed: number, permitted: number
   return { profile, wish: bounded };
 };
 
+/** Credentials are left out, and what only the runner acts on. */
+const withoutKeys = (file: Record<string, unknown>): Record<string, unknown> => {
+  const kept = [
+    "schema",
+    "name",
+    "base_url",
+    "stream_end",
+    "shedding",
+    "exclusive",
+    "limits",
+    "slo",
+    "permits",
+    "budget",
+  ];
+  const names = [...kept, "tenants", "credentials"];
+  const text = JSON.stringify(Object.fromEntries(names.map((name) => [name, file[name]])), (field, value) =>
+    field === "key" || field === "token" ? PLACEHOLDER : value,
+  );
+  return JSON.parse(text);
+};
+
 /** Throws a `Refusal` for what is wrong in the target file or the options. */
 export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const { file, read } = readStatedTarget();
@@ -135,6 +158,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const { base_url, key_management_url, tile_url, stream_end: streamEnd } = file;
   return {
     target: file.name ?? base_url,
+    stated: withoutKeys(file),
     notes,
     expected,
     handed: {

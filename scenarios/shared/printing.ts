@@ -6,7 +6,14 @@ import sse from "k6/x/sse";
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import { isObject, mayBeJson, parseJson } from "../../src/contract/envelopes.ts";
 import { foreignValue, REFUSAL_BODY_MOST } from "../../src/contract/foreign-text.ts";
-import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../src/workload/handover.ts";
+import type {
+  HandOver,
+  Printed,
+  PrintedFault,
+  PrintedMint,
+  PrintedPart,
+  PrintedSpent,
+} from "../../src/workload/handover.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Answer, CallMade } from "./answer.ts";
 import { hasAdditions } from "./extension.ts";
@@ -55,6 +62,8 @@ const seenOf = (route: Step["route"], answer: Answer, ended: Printed["ended"]): 
 });
 
 export type Printing = {
+  /** The first line of a part of a distributed run. */
+  part(handed: HandOver, story: string, target: PrintedPart["target"]): void;
   /** A call of the story, when it is over; nothing is printed of one that was not sent. */
   call(made: CallMade, step: Step, answer: Answer): void;
   mint(made: SessionCall, answer: Answer): void;
@@ -66,12 +75,14 @@ export type Printing = {
 /** In the init context, by every VU. `path` is the file that the runner reads. */
 export const printingTo = (path: string): Printing => {
   if (hasAdditions) sse.printTo(path);
-  const print = (line: Printed | PrintedMint | PrintedFault | PrintedSpent): void => {
+  const print = (line: Printed | PrintedPart | PrintedMint | PrintedFault | PrintedSpent): void => {
     const text = JSON.stringify(line);
     if (hasAdditions) sse.print(text);
     else console.log(text);
   };
   return {
+    part: ({ seed, idPrefix, view, schedule: { profile, arrivals } }, story, target) =>
+      print({ type: "part", story, seed, idPrefix, view, profile, arrivals, target, atUs: Date.now() * 1000 }),
     call: (made, { route }, answer) => {
       const { ended } = answer;
       if (ended === "not_sent") return;

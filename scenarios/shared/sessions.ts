@@ -52,9 +52,11 @@ const mint = (wanted: SessionWanted, handed: HandOver, id: string, onMinted?: On
   return sessionFrom(`no session for ${wanted.of}, product ${wanted.product}`, step, answer);
 };
 
-export const mintSessions = (story: Story, handed: HandOver): Sessions =>
+export const mintSessions = (story: Story, handed: HandOver, onMinted?: OnMinted): Sessions =>
   Object.fromEntries(
-    story.sessions(handed.view).map((wanted, n) => [nameOf(wanted), mint(wanted, handed, `${handed.idPrefix}-s${n}`)]),
+    story
+      .sessions(handed.view)
+      .map((wanted, n) => [nameOf(wanted), mint(wanted, handed, `${handed.idPrefix}-s${n}`, onMinted)]),
   );
 
 /** What a VU knows of a session: its own copy, or, where VUs share, the newest of anybody's. */

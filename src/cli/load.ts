@@ -63,10 +63,8 @@ const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStag
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
   const stated = Object.entries(wish).filter(([, value]) => value !== undefined);
   const stage = scenarioStage(scenario, Object.fromEntries(stated) as ScenarioWish) as LoadStage;
-  if (fold === true && stage.disturbance !== undefined) {
-    throw new UsageError(
-      `${stage.name} looks at each call to see when it has recovered, so there is no --fold; leave it out`,
-    );
+  if (fold === true && (stage.disturbance !== undefined || stage.curve === true)) {
+    throw new UsageError(`${stage.name} is judged by each call, so there is no --fold; leave it out`);
   }
   if (precise === true) checkPrecise(stage.driver, segments);
   checkLoop(stage, plannedEmbedded());

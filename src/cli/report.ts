@@ -7,8 +7,10 @@ import { htmlOverlay, type Recorded } from "../report/page/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
 import { worstExit } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";
+import { mergeParts, readParts } from "../run/merge-parts.ts";
 import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
+import { recorded } from "./judging-command.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing/output.ts";
 
 type Reported = Recorded & { folder: string };
@@ -34,12 +36,22 @@ const reportOne = async (path: string, isJson: boolean): Promise<Reported> => {
   return { folder, document, series };
 };
 
+const joined = async (command: Command, files: readonly string[]): Promise<void> => {
+  const parts = readParts(files);
+  command.setOptionValue("seed", parts.seed);
+  const replay = `npx floodgate report --merge ${files.join(" ")}`;
+  await recorded(command, (common) => mergeParts({ ...common, replay }, parts));
+};
+
 export const reportCommand = (): Command =>
   new Command("report")
     .description("judge recorded runs again and render them again; two are compared")
     .argument("<run...>", "run folders")
+    .option("--merge", "the arguments are the parts of one distributed run, one file each: joined, they are one run")
+    .option("--out <dir>", "with --merge: where the run folder is made (default: under reports/runs)")
     .option("--json", "print the content of run.json on stdout")
-    .action(async (runs: string[], { json = false }: { json?: boolean }) => {
+    .action(async (runs: string[], { json = false, merge }: { json?: boolean; merge?: true }, command: Command) => {
+      if (merge === true) return joined(command, runs);
       const reported: Reported[] = [];
       for (const run of runs) reported.push(await reportOne(run, json));
       const [a, b] = reported;

@@ -9,7 +9,7 @@ import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
-import type { Drive, Driven, Problem } from "../drivers/driver.ts";
+import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
 import { capabilitiesOf } from "../faults/capabilities.ts";
 import { faultRecords } from "../faults/disturb.ts";
 import { faultFacts } from "../faults/pace.ts";
@@ -123,7 +123,8 @@ export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
   plan: LoadStage,
-  onLine?: (line: Line) => void,
+  /** `driver`: in place of the one that the plan names. */
+  { onLine, driver }: { onLine?: (line: Line) => void; driver?: Driver } = {},
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs } = context;
   const { target } = deployment;
@@ -168,11 +169,18 @@ export const playLoadStage = async (
   const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
   const machineUse = watchMachineUse(target.base_url);
-  const { driven, disturbed, faults, seenAtDisturbance } = await play(context, deployment, plan, job, (line) => {
-    measure.see(line);
-    objectives?.see(line);
-    onLine?.(line);
-  });
+  const { driven, disturbed, faults, seenAtDisturbance } = await play(
+    context,
+    deployment,
+    plan,
+    job,
+    (line) => {
+      measure.see(line);
+      objectives?.see(line);
+      onLine?.(line);
+    },
+    driver,
+  );
   const durationMs = performance.now() - began;
   const used = machineUse();
   const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });

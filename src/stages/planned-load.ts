@@ -88,6 +88,9 @@ export const plannedLoad = (
   if (plan.driver === "autocannon") {
     return { profile: closedLoad(plan, given.maxPerS), arrivals: "uniform", reach: story.reaches(view, wish) };
   }
+  if (plan.profile !== undefined) {
+    return { profile: plan.profile, arrivals: plan.arrivals ?? "uniform", reach: story.reaches(view, wish) };
+  }
   const own = story.profile(view, wish);
   if (own === null) return null;
   const wanted = wantedProfile(plan, own);

@@ -43,9 +43,10 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   const planned = plannedFor(ramp, deployment);
   if (planned === null) return;
   const calls: CallLine[] = [];
-  const outcome = await playLoadStage(context, deployment, ramp, (line) => {
+  const onLine = (line: Line): void => {
     if (isOfRamp(line)) calls.push(line);
-  });
+  };
+  const outcome = await playLoadStage(context, deployment, ramp, { onLine });
   await context.addStage(outcome);
   calls.sort((one, other) => one.sent_us - other.sent_us);
   if (calls.length === 0) return;

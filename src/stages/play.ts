@@ -82,6 +82,7 @@ export const play = async (
   plan: LoadStage,
   job: Drive["job"],
   onLine: (line: Line) => void,
+  given?: Driver,
 ): Promise<Played> => {
   const { disturbance } = plan;
   const pids: number[] = [];
@@ -124,7 +125,7 @@ export const play = async (
     onSample: context.sample,
   });
   try {
-    const driver = inHand(context.supervisor, `the ${plan.driver} driver`, await driverFor(context, plan));
+    const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
     const driven = await driver(
       {
         job,

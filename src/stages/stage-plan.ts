@@ -5,6 +5,7 @@ import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
+import type { Profile } from "../workload/load-profiles.ts";
 
 export type LoadStage = {
   kind: "load";
@@ -20,6 +21,8 @@ export type LoadStage = {
   durationS?: number;
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
+  /** The load itself, as it was planned elsewhere. */
+  profile?: Profile;
   /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
   replayOfMs?: readonly number[];
   replayed?: ReplayedLog;

@@ -97,6 +97,21 @@ export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt" | "int
 /** The scenario itself failed, never the target; `lacks`: it had no credential. */
 export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: true };
 
+/** The first line of a part of a distributed run: what it is a part of (`report --merge`). */
+export type PrintedPart = {
+  type: "part";
+  story: string;
+  seed: number;
+  idPrefix: string;
+  view: TargetView;
+  profile: Profile;
+  arrivals: Arrivals;
+  /** The target file as far as judges read it, without its secrets. */
+  target: Record<string, unknown>;
+  /** When it was written, microseconds since 1970, before the first call was due. */
+  atUs: number;
+};
+
 /** The last line: what was sent, as counted by the extension that sent it. */
 export type PrintedSpent = {
   type: "spent";

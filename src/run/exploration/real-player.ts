@@ -87,7 +87,7 @@ export const openRealPlayer = async (context: RunContext, wish: EmbeddedWish): P
       number += 1;
       const lines: Line[] = [];
       const plan = planOf(schedule, number);
-      const played = await playLoadStage(context, deployment, plan, (line) => void lines.push(line));
+      const played = await playLoadStage(context, deployment, plan, { onLine: (line) => void lines.push(line) });
       const { claims, summary, facts } = played;
       const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
       const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));

@@ -46,6 +46,9 @@ spec:
       # From here on a missing secret is an error.
       - name: FLOODGATE_ARCHIVING
         value: "no"
+      # Every call as a line of the runner's log, for floodgate report --merge.
+      - name: PART
+        value: /dev/stdout
     envFrom:
       - secretRef:
           name: ${JSON.stringify(secretName(run))}
@@ -78,6 +81,9 @@ It has not been run on a cluster. The fields are those of the k6-operator v1.6.0
    \`kubectl create secret generic ${secretName(run)} --from-env-file=FILE\`.
 3. \`kubectl apply --server-side -f configmap.yaml\` (its archive is too long for the annotation of a client-side apply).
 4. \`kubectl create -f testrun.yaml\`; to run it again, \`kubectl delete testrun ${run.name}\` first.
+5. When it is over, one file a runner, then one verdict:
+   \`for pod in $(kubectl get pods -l k6_cr=${run.name},runner=true -o name); do kubectl logs $pod > $(basename $pod).part; done\`
+   \`npx floodgate report --merge *.part\`
 
 | file | |
 | --- | --- |
@@ -93,5 +99,5 @@ ${run.notes.map((note) => `- ${note}`).join("\n")}
 - Each runner keeps to an equal part of budget and highest rate, so all together never pass them; stop_when ends a runner by
   the errors that it sees itself.
 - Each runner has its own summary, its own thresholds and its own sessions; the operator adds nothing up, and shows a run as
-  finished even where runners failed: \`kubectl logs -l k6_cr=${run.name},runner=true --tail=-1\` has the summaries.
+  finished even where runners failed. \`report --merge\` does: a part that is missing, or broke off, makes it inconclusive.
 `;

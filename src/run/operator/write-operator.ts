@@ -190,6 +190,7 @@ export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten
     SEGMENTS: `${parallelism}`,
     SEED: `${seed}`,
     ...(stage.ratePerS === undefined ? {} : { RATE: `${stage.ratePerS}` }),
+    ...(stage.arrivals === undefined ? {} : { ARRIVALS: stage.arrivals }),
     ...(stage.durationS === undefined ? {} : { DURATION: `${stage.durationS}s` }),
     ...(owned.length === 0 ? {} : { I_OWN: owned.join(",") }),
     ...Object.fromEntries(wanted.map(({ variable }) => [variable, PLACEHOLDER])),

@@ -1,0 +1,108 @@
+import { existsSync } from "node:fs";
+import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { startK6 } from "../drivers/k6/k6-process.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import type { Printed } from "../workload/handover.ts";
+import { mergeParts, readParts } from "./merge-parts.ts";
+import { QUIET } from "./play-quietly.fixture.ts";
+
+const binary = join(REPOSITORY, ".tools/k6");
+const OF = 4;
+
+let folder: string;
+let stub: StubApi;
+
+/** Plays a segment of the schedule by k6 alone, as a runner of a cluster does; answers the file with its lines. */
+const playPart = async (name: string, args: readonly string[], segments: number): Promise<string> => {
+  const part = join(folder, name);
+  const given = { FLOODGATE_TARGET: join(folder, "target.json"), SEGMENTS: `${segments}`, PART: part, SEED: "7" };
+  const environment = { ...given, RATE: "80", DURATION: "2s", ARRIVALS: "poisson" };
+  const script = join(REPOSITORY, "scenarios/catalog-reads.ts");
+  await startK6(binary, ["run", "--quiet", "--no-color", "--log-format=json", ...args, script], environment, folder)
+    .exited;
+  return part;
+};
+
+type Made = Pick<Printed, "i" | "step" | "attempt" | "intendedUs">;
+const callsIn = async (paths: readonly string[]): Promise<Made[]> => {
+  const texts = await Promise.all(paths.map((path) => readFile(path, "utf8")));
+  const calls = texts.flatMap((text) =>
+    text
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Printed)
+      .filter(({ type }) => type === "call"),
+  );
+  return calls.sort((a, b) => a.i - b.i);
+};
+
+const merge = (paths: readonly string[], name: string) =>
+  mergeParts(
+    { seed: 7, reports: folder, out: join(folder, name), replay: "npx floodgate report --merge", events: QUIET },
+    readParts(paths),
+  );
+const reachedOf = ({ document }: Awaited<ReturnType<typeof merge>>) =>
+  document.claims.find(({ id }) => id === "reached/catalog-reads");
+
+describe.skipIf(!existsSync(binary))("parts of one run", { timeout: 60_000 }, () => {
+  let parts: string[];
+  let whole: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "floodgate-parts-"));
+    stub = await startStubApi();
+    const target = stub.target({ name: "parts", permits: { load_max_rps: 200 } });
+    await writeFile(join(folder, "target.json"), JSON.stringify(target));
+    const sequence = `--execution-segment-sequence=${Array.from({ length: OF + 1 }, (_, n) => `${n}/${OF}`).join(",")}`;
+    parts = await Promise.all(
+      Array.from({ length: OF }, (_, n) =>
+        playPart(`${n}.part`, [`--execution-segment=${n}/${OF}:${n + 1}/${OF}`, sequence], OF),
+      ),
+    );
+    whole = await playPart("whole.part", [], 1);
+  });
+  afterAll(async () => {
+    await stub.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("four processes play the same calls as one, each at its own moment of the schedule", async () => {
+    const [one, four] = [await callsIn([whole]), await callsIn(parts)];
+    expect(one.length).toBeGreaterThan(100);
+    const numbers = ({ i, step, attempt }: Made) => ({ i, step, attempt });
+    expect(four.map(numbers)).toEqual(one.map(numbers));
+  });
+
+  test("joined, they are one whole run, and no credential is in a part", async () => {
+    const result = await merge(parts, "joined");
+    expect(reachedOf(result)).toMatchObject({ verdict: "pass" });
+    expect(result.document.stages[0]?.calls.sent).toBe((await callsIn([whole])).length);
+    for (const path of parts) expect(await readFile(path, "utf8")).not.toMatch(/svc_(pk|sk|sess)_\w/);
+  });
+
+  test("a part that is missing, cut off or given twice leaves the run inconclusive", async () => {
+    expect(reachedOf(await merge(parts.slice(1), "missing"))).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/calls of the schedule are in none of the 3 parts/),
+    });
+    const cut = join(folder, "cut.part");
+    await writeFile(cut, (await readFile(parts[0] as string, "utf8")).slice(0, -600));
+    expect(reachedOf(await merge([cut, ...parts.slice(1)], "cut"))?.reason).toMatch(/breaks off/);
+    expect(reachedOf(await merge([...parts, parts[0] as string], "twice"))?.reason).toMatch(/given twice/);
+  });
+
+  test("what a container logged beside the lines is passed over; what is no part is refused", async () => {
+    const log = join(folder, "log.part");
+    await writeFile(log, `time="2026" level=info\n${await readFile(whole, "utf8")}`);
+    await appendFile(log, "  checks passed\n");
+    expect(reachedOf(await merge([log], "log"))).toMatchObject({ verdict: "pass" });
+    expect(() => readParts([join(folder, "target.json")])).toThrow(/expected a part of a distributed run/);
+    expect(() => readParts([join(folder, "nothing.part")])).toThrow(/there is no such file/);
+    const other = join(folder, "other.part");
+    await writeFile(other, (await readFile(whole, "utf8")).replace('"seed":7', '"seed":8'));
+    expect(() => readParts([whole, other])).toThrow(/parts of different runs: their seed differs/);
+  });
+});

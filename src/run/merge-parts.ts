@@ -1,0 +1,171 @@
+/**
+ * Joins the parts of one schedule that several k6 played by themselves (`-e PART=`, and what `load --operator` writes): their
+ * lines are read as a driver's and judged as one stage. Nothing is sent to the deployment.
+ */
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Driver, Problem } from "../drivers/driver.ts";
+import { createReader } from "../drivers/k6/result.ts";
+import { playLoadStage } from "../stages/load-stage.ts";
+import { UserFileError } from "../supervision/user-file.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { arrivalTimesUs } from "../workload/arrivals.ts";
+import { guardBudget } from "../workload/budget.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import type { Printed, PrintedPart } from "../workload/handover.ts";
+import { profileDurationS } from "../workload/load-profiles.ts";
+import type { Story } from "../workload/story.ts";
+import { UsageError } from "./exit-codes.ts";
+import { textBlocks } from "./read-lines.ts";
+import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+import { scenarioStage } from "./suites/load-stages.ts";
+
+/** A part may be what a container logged: only lines that begin like this are a scenario's. */
+const PRINTED = '{"type":"';
+
+function* printedLines(path: string): Generator<string> {
+  for (const block of textBlocks(path)) for (const line of block.split("\n")) if (line.startsWith(PRINTED)) yield line;
+}
+
+const headOf = (path: string): PrintedPart => {
+  try {
+    const head = JSON.parse(printedLines(path).next().value ?? "") as PrintedPart;
+    if (head.type === "part" && STORIES.has(head.story) && head.profile.pieces.length > 0) return head;
+  } catch (error) {
+    if (error instanceof UserFileError) throw new UsageError(`${path}: ${error.message}`);
+  }
+  throw new UsageError(
+    `${path}: expected a part of a distributed run, which begins with a line of type "part"; k6 writes one with -e PART=FILE`,
+  );
+};
+
+/** What all parts of one run have in common, as text. */
+const commonOf = ({ story, seed, profile, arrivals, view, target }: PrintedPart): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries({ story, seed, profile, arrivals, view, target }).map(([name, value]) => [
+      name,
+      JSON.stringify(value),
+    ]),
+  );
+
+type Parts = { paths: readonly string[]; heads: readonly PrintedPart[]; seed: number };
+
+/** Throws `UsageError` where a file is no part, or files are parts of different runs. */
+export const readParts = (paths: readonly string[]): Parts => {
+  const heads = paths.map(headOf);
+  const common = commonOf(heads[0] as PrintedPart);
+  for (const [at, head] of heads.entries()) {
+    const other = Object.entries(commonOf(head)).find(([name, value]) => common[name] !== value);
+    if (other === undefined) continue;
+    throw new UsageError(`${paths[at]} and ${paths[0]} are parts of different runs: their ${other[0]} differs`);
+  }
+  return { paths, heads, seed: (heads[0] as PrintedPart).seed };
+};
+
+/** Parts whose schedules began further apart than this blur every level of the load. */
+const APART_MOST_US = 1_000_000;
+const NOT_CALIBRATED = "the parts were played on machines that nobody calibrated";
+
+const unplayed = (calls: ReadonlyMap<number, number>, scheduled: number, parts: number): string[] => {
+  const twice = [...calls.values()].filter((times) => times > 1).length;
+  const missing = scheduled - calls.size;
+  return [
+    ...(missing > 0
+      ? [
+          `${missing} of the ${scheduled} calls of the schedule are in none of the ${parts} parts: one is missing, or ended early`,
+        ]
+      : []),
+    ...(twice > 0 ? [`${twice} calls are in two parts: is one file given twice?`] : []),
+  ];
+};
+
+/** When the schedule of a part began, microseconds since 1970, by the first of its calls; `null` where it has none. */
+const beginOf = (path: string, momentsUs: readonly number[]): number | null => {
+  for (const line of printedLines(path)) {
+    if (!line.startsWith('{"type":"call"')) continue;
+    const { i, step, attempt, intendedUs } = JSON.parse(line) as Printed;
+    const afterUs = momentsUs[i];
+    if (step === 0 && attempt === 0 && afterUs !== undefined) return intendedUs - afterUs;
+  }
+  return null;
+};
+
+const driveParts =
+  ({ paths, heads }: Parts, story: Story): Driver =>
+  async ({ job, onLine }) => {
+    const calls = new Map<number, number>();
+    const momentsUs = arrivalTimesUs(job.profile, job.arrivals, job.seed);
+    const starts: number[] = [];
+    const problems: Problem[] = [{ verdict: "inconclusive", reason: NOT_CALIBRATED, about: "time" }];
+    const say = (reasons: readonly string[]): void => {
+      problems.push(...reasons.map((reason): Problem => ({ verdict: "inconclusive", reason })));
+    };
+    for (const [at, path] of paths.entries()) {
+      const { idPrefix } = heads[at] as PrintedPart;
+      const { seen, take } = createReader({ ...job, story, idPrefix }, onLine);
+      let isHead = true;
+      for (const line of printedLines(path)) {
+        if (!isHead) take(line);
+        isHead = false;
+      }
+      const startUs = beginOf(path, momentsUs);
+      if (startUs !== null) starts.push(startUs);
+      for (const i of seen.calls) calls.set(i, (calls.get(i) ?? 0) + 1);
+      const { faults, strangers, end } = seen;
+      say([
+        ...(end === null ? [`${path} breaks off: its k6 did not come to its end`] : []),
+        ...(end?.stopped ? [`${path} was stopped early: ${end.stopped.reason}`] : []),
+        ...(faults.length > 0
+          ? [`${path}: the scenario threw in ${faults.length} iterations: ${faults[0]?.message}`]
+          : []),
+        ...(strangers > 0 ? [`${path}: ${strangers} lines could not be read`] : []),
+      ]);
+    }
+    const apartUs = Math.max(...starts) - Math.min(...starts);
+    say([
+      ...unplayed(calls, momentsUs.length, paths.length),
+      ...(apartUs > APART_MOST_US
+        ? [`the parts began ${(apartUs / 1e6).toFixed(1)} s apart, so levels of the load overlap`]
+        : []),
+    ]);
+    return {
+      problems,
+      notes: [],
+      host: null,
+      scheduledMs: profileDurationS(job.profile) * 1000,
+      startUs: starts.length === 0 ? undefined : Math.min(...starts) - job.epochUs,
+    };
+  };
+
+/** Of the target only what its parts say. */
+const deploymentOf = (target: Target): Deployment => ({
+  target,
+  secrets: createSecrets("."),
+  folder: ".",
+  embedded: false,
+  reference: false,
+  exclusive: target.exclusive === true,
+  budget: guardBudget({}),
+  found: {},
+  faults: null,
+  faultsMissing: "a merged run sends nothing",
+});
+
+export const mergeParts = async (
+  request: Omit<RunRequest, "targets" | "profile">,
+  parts: Parts,
+): Promise<RunResult> => {
+  const { heads } = parts;
+  const { story: name, seed, profile, arrivals, target } = heads[0] as PrintedPart;
+  const story = STORIES.get(name) as Story;
+  const stage = scenarioStage(name, { arrivals });
+  if (stage === null) throw new UsageError(`there is no scenario "${name}"`);
+  return recordRun({ ...request, targets: [], profile: `load-${name}`, seed }, async (context) => {
+    const epochUs = Math.min(...heads.map(({ atUs }) => atUs));
+    const deployment = deploymentOf(target as Target);
+    context.opened(deployment);
+    const merged = { ...context, seed, epochUs };
+    const plan = { ...stage, driver: "k6" as const, profile };
+    await context.addStage(await playLoadStage(merged, deployment, plan, { driver: driveParts(parts, story) }));
+  });
+};
