@@ -22,16 +22,16 @@ import { ORGANIZATIONS_ARE_SERVED_ALIKE, RUNTIME_ANSWER_RULES } from "./rules/ru
 import { SESSION_RULES, STYLE_IS_NO_DEFAULT } from "./rules/sessions.ts";
 import { ERROR_EVENT_RULES, STREAM_RULES } from "./rules/streams.ts";
 
-/** Within a phase the order matters where something is said beside a rule. */
+/** The order within a phase matters only at the commented places. */
 const ALL: readonly Rule[] = [
   ...[...SESSION_RULES, ...CREDENTIAL_RULES, ...EXCHANGE_RULES, ...RUNTIME_RULES, ...CORS_RULES],
-  // What may be metered by mistake comes before what is metered on purpose, and would hide it.
+  // Metered by mistake before metered on purpose, which would hide the mistake.
   ...[ANALYSIS_NEEDS_A_DATASET, ...RUNTIME_ANSWER_RULES, ...OPTIONAL_MEMBER_RULES],
   ...[...MIXED_RULES, ...ROUTE_FAILURE_RULES, ...MALFORMED_RULES, PROMPT_IS_OPTIONAL, HOSTILE_INPUT],
   ...[...STREAM_RULES, ...ERROR_EVENT_RULES, ...METER_RULES, ALLOWANCE_PER_ORGANIZATION],
   ...[ORGANIZATIONS_ARE_SERVED_ALIKE, ...REFUSED_KEY_RULES, ...KEY_AUTHORITY_RULES, ...CREATED_KEY_RULES],
   ...[...KEY_CHANGE_RULES, ...GAP_RULES, ...BURN_RULES, ...RATE_RULES, ...OVERLOAD_RULES, ...CAP_RULES],
-  // After the other bursts, when most of a window has passed.
+  // After the other bursts, when most of a rate window has passed.
   RATE_LIMIT_ENDS,
   ...[...EVERY_ANSWER_RULES, STYLE_IS_NO_DEFAULT],
   // It sends calls of its own, so it comes last.
@@ -42,7 +42,7 @@ export const RULES: readonly Rule[] = PHASES.flatMap((phase) => ALL.filter((rule
 
 export const ruleOf = (id: string): Rule | undefined => RULES.find((rule) => rule.id === id);
 
-/** `--only` and `--skip` name rules or phases; a name that is neither is given back. */
+/** Selects rules by `--only` and `--skip`, which name rules or phases. Returns names that are neither as `unknown`. */
 export const selectRules = (
   only: readonly string[] = [],
   skip: readonly string[] = [],
@@ -57,12 +57,11 @@ export const selectRules = (
   return { rules, unknown };
 };
 
-/** Names in `only` or `skip` that are no rule and no phase. */
 export class UnknownRuleError extends Error {
   override name = "UnknownRuleError";
 }
 
-/** As `selectRules`; throws `UnknownRuleError`. */
+/** As `selectRules`; throws `UnknownRuleError` for a name that is no rule and no phase. */
 export const chosenRules = (only: readonly string[] | undefined, skip: readonly string[] | undefined): Rule[] => {
   const { rules, unknown } = selectRules(only, skip);
   if (unknown[0] === undefined) return rules;
@@ -70,7 +69,7 @@ export const chosenRules = (only: readonly string[] | undefined, skip: readonly 
   throw new UnknownRuleError(noSuch("rule or phase", unknown[0], known, "--list shows them all"));
 };
 
-/** The rules with, for those about every answer alone, others that make calls and are not reported. */
+/** If all chosen rules judge every answer of the run, adds rules that produce answers and are not reported. */
 export const withAnswers = (rules: readonly Rule[]): { rule: Rule; reported: boolean }[] => {
   const chosen = rules.map((rule) => ({ rule, reported: true }));
   const isAbout = ({ phase }: Rule): boolean => phase === "every-answer";

@@ -1,11 +1,11 @@
-/** Counts what a rule found and makes one verdict of it: one breach fails it, something unseen leaves it open. */
+/** Counts what a rule found and makes one verdict of it: one breach fails; without a breach, one unclear answer is inconclusive. */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 import type { Failure, Open, Verdict } from "./verdict.ts";
 
-/** In a list of accepted outcomes: any 2xx without an `error` key. */
+/** As an accepted outcome: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
 
 const EVIDENCE_MAX = 10;
@@ -15,11 +15,11 @@ const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_co
 export type Accepts = {
   /** Outcomes that fit the specification as the reference platform reads it. */
   readonly accepts: readonly string[];
-  /** Outcomes of the other readings of part C: they pass with a note. */
+  /** Outcomes by the other readings of part C: they pass with a note. */
   readonly tolerates?: readonly string[];
 };
 
-/** Whether the operator has switched sessions off (items 161-162): then the exchange is not judged. */
+/** Whether the operator has switched sessions off (items 161-162). The exchange is then not judged. */
 export const isSessionsOff = (answer: Answer): boolean =>
   answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
 
@@ -49,7 +49,7 @@ export class Checks {
   readonly #notes = new Map<string, number>();
   readonly #evidence: string[] = [];
 
-  /** `expected`: what must hold, in a sentence. */
+  /** `expected`: what must hold, as a sentence. */
   constructor(expected: string) {
     this.#expected = expected;
   }
@@ -58,7 +58,7 @@ export class Checks {
     return this.#broken > 0;
   }
 
-  /** Judges one answer by its outcome and returns whether it fits. `steps`: the calls that led to it. */
+  /** Judges an answer by its outcome. Returns whether it fits. `steps`: the calls before it, for the crash file. */
   expect(answer: Answer, { accepts, tolerates = [] }: Accepts, steps: readonly Answer[] = []): boolean {
     if (fits(answer, accepts)) {
       this.#seen += 1;
@@ -83,19 +83,17 @@ export class Checks {
     return false;
   }
 
-  /** As `expect`, for a call that has to be admitted. */
   admits(answer: Answer, steps: readonly Answer[] = []): boolean {
     return this.expect(answer, { accepts: [ANY_SUCCESS] }, steps);
   }
 
-  /** Judges anything else about an answer. */
   require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
     if (holds) this.#seen += 1;
     else this.breach({ expected, got: `${callInWords(answer)}: ${got}`, steps: [answer], accepts: null });
     return holds;
   }
 
-  /** As `require` by what is wrong: a text is a breach, `null` fits, `undefined` says nothing. */
+  /** As `require` with a fault for `holds`: a text is a breach, `null` fits, `undefined` is not counted. */
   fault(fault: string | null | undefined, answer: Answer, expected: string): void {
     if (fault !== undefined) this.require(fault === null, answer, expected, fault ?? "");
   }
@@ -117,13 +115,13 @@ export class Checks {
     if (this.#unclearWhy === "") this.#unclearWhy = why;
   }
 
-  /** Returns whether the answer says nothing about any check, and counts it as unclear then. */
+  /** Returns whether the answer is transient, and counts it as unclear if so. */
   isUnclear(answer: Answer): boolean {
     if (answer.transient) this.unclear(inWords(answer));
     return answer.transient;
   }
 
-  /** A part of the rule was not tried for want of budget; one that was never allowed is only noted. */
+  /** Records that a part was not tried for lack of budget. A budget that never allowed it is only noted. */
   short(shortage: Open | null, what: string): void {
     if (shortage?.verdict === "skipped") this.note(`${what}: not tried, ${shortage.reason}`);
     else if (shortage !== null) {
@@ -132,17 +130,16 @@ export class Checks {
     }
   }
 
-  /** Something a reader should know that changes no verdict. */
+  /** Adds text to the reason without changing the verdict. */
   note(text: string): void {
     this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1);
   }
 
-  /** Counts something that was seen and fits. */
   fine(): void {
     this.#seen += 1;
   }
 
-  /** The rule has nothing to hold if nothing was seen, and no caller can change that. Returns the reason. */
+  /** Marks the rule as idle: if nothing was seen, no caller can change that. Returns the reason. */
   idle<T extends string>(reason: T): T {
     this.#idle = true;
     return reason;

@@ -1,4 +1,4 @@
-/** What a rule works with: roles, one way to send, sessions, permits, budget. It does not know whose deployment it is. */
+/** What a rule works with: roles, one way to send, sessions, permits, budget. */
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { Budget, Spending } from "../target/budget.ts";
@@ -16,7 +16,7 @@ import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestC
 import { createSessions } from "./sessions.ts";
 import type { Open } from "./verdict.ts";
 
-/** Few enough that no deployment calls it load. */
+/** Concurrent calls outside of bursts: too few to be load. */
 export const AT_A_TIME = 4;
 
 export type Context = {
@@ -24,33 +24,33 @@ export type Context = {
   readonly budget: Budget;
   readonly effects: Effects;
   readonly signal: AbortSignal | undefined;
-  /** Wall time, ms since 1970: months are taken from it. */
+  /** Wall time, ms since 1970, for the month of an allowance. */
   wallMs(): number;
   readonly seed: number;
-  /** How long past its end a session may be admitted, for clocks that differ (item 29). */
+  /** How long past its end a session may still be admitted, because clocks differ (item 29). */
   readonly leewayMs: number;
-  /** How long overload may last before it is taken for lasting. */
+  /** Total time spent waiting for overload to end. */
   readonly patienceMs: number;
-  /** Everything that came so far. */
+  /** Every answer of the run so far. */
   readonly answers: readonly Answer[];
   has(name: Role): boolean;
   keyRole(name: KeyRole): KeyCredential | undefined;
-  /** The key's own text: only for what a rule has to change in it. */
+  /** The key itself, for rules that change a character in it. */
   secretOf(name: Role): Promise<string>;
   kindOf(name: KeyRole): Promise<"publishable" | "server">;
   permits(what: Permission): boolean;
-  /** Why so much of a budget cannot be spent any more; `null` where it can. */
+  /** Returns why a budget cannot cover the amount; `null` if it can. */
   short(what: keyof Spending, amount: number): Open | null;
   send(testCall: TestCall): Promise<Answer>;
-  /** Headers in which the exchange takes a publishable key; which ones is not stated for it (item 143). */
+  /** Headers in which the exchange takes a publishable key: they are not specified (item 143), so they are tried once. */
   exchangeForms(): Promise<readonly Form[]>;
-  /** A few at a time, in order of the list. */
+  /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
   each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void>;
-  /** The answer of the exchange, kept: each product is minted once for each role. */
+  /** The exchange's answer for a role and product, cached for the session's life. */
   mint(of: KeyRole, product: Product): Promise<Answer>;
-  /** Something that several rules look at, done by the first that asks. */
+  /** Memoizes `work` by name, for answers that several rules judge. */
   once<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** Drops what `once` keeps and the sessions: whoever asks next finds out anew. */
+  /** Drops all memoized results and sessions. */
   forget(): void;
 };
 
@@ -106,7 +106,7 @@ export const createContext = ({ view, secrets, allowed, makeSender, ...given }: 
     originOf: ({ originValue, origin, credential }) => {
       if (originValue !== undefined) return originValue;
       if (origin !== "listed" || !("of" in credential)) return undefined;
-      // A server key has no allowlist of origins: any real one will do, best one that the deployment knows.
+      // A server key has no origin allowlist. Any real origin will do, so one that the deployment knows is preferred.
       return keyRole(nameOf(credential) as KeyRole)?.origin ?? keyRole("publishable")?.origin;
     },
     neighbourOf: ({ route, credential }) => {
@@ -161,7 +161,7 @@ export const createContext = ({ view, secrets, allowed, makeSender, ...given }: 
 
 export type Caller = Pick<TestCall, "credential" | "origin">;
 
-/** Who may call the runtime routes: a session of the full-scope key from its origin, and the server key. */
+/** Credentials that may call the runtime routes: a session of the publishable key, and the server key. */
 export const callersOf = (context: Context, scope: "ai" | "design"): Caller[] => [
   ...(context.has("publishable") ? [callerIn(inSession(scope === "ai" ? "chat" : "editor", "-"))] : []),
   ...(context.has("server") ? [callerIn(asServer("-"))] : []),

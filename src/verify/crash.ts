@@ -1,4 +1,4 @@
-/** A failing case, written down to be tried again. Secrets are variables; a curl line for each call lets a person try. */
+/** A failing case as a file that can be replayed. Secrets are replaced by variables; each call is also given as a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
@@ -9,9 +9,8 @@ import type { Failure } from "./verdict.ts";
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
 type CrashStep = SentRequest & {
-  /** What came, in short. */
   got: string;
-  /** Variables that later steps use, and the field of this answer that each is read from. */
+  /** Variables of later steps, and the field of this answer that holds each. */
   saves?: Record<string, string>;
 };
 
@@ -22,14 +21,14 @@ export type Crash = {
   title: string;
   seed: number;
   target: string;
-  /** What the user had allowed; a rule that is tried again needs the same. */
+  /** What the user allowed; a replay needs the same. */
   allowed: Permission[];
   steps: CrashStep[];
   expected: string;
   got: string;
-  /** Outcomes that the last call may have; `null`: the whole rule has to be tried again. */
+  /** Outcomes that the last call may have; `null` if one call does not decide and the whole rule has to be replayed. */
   accepts: string[] | null;
-  /** What to put into each variable of the curl lines. */
+  /** The meaning of each variable in the curl commands. */
   variables: Record<string, string>;
   curl: string;
 };
@@ -62,12 +61,12 @@ const meaningOf = (variable: string): string => {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Double quotes where a variable has to be seen by the shell. */
+/** Quotes for the shell: double quotes if it has to expand a variable. */
 const argument = (text: string): string =>
   /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
 
 const curlOf = ({ method, url, headers, body }: SentRequest): string => {
-  // These only say who sends.
+  // These headers only identify the sender.
   const { "user-agent": _agent, "x-request-id": _id, ...told } = headers;
   const head = Object.entries(told).map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);
   const data = body === undefined ? [] : [`-d ${quoted(body)}`];
@@ -80,7 +79,7 @@ const stepOf = ({ request, outcome, testCall: { route } }: Answer): CrashStep =>
   ...(route === "keys.create" ? { saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } } : {}),
 });
 
-/** The id of a key that this run made is another one next time. */
+/** Replaces the id of a created key by a variable: it differs on each run. */
 const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
   const id = answers.find(({ testCall }) => testCall.route === "keys.create")?.fields.id;
   if (typeof id !== "string") return steps;

@@ -1,25 +1,25 @@
-/** Keys that were made: journalled before each is done, taken back on every way out, else left open in the journal. */
+/** Keys that this run creates: written to the journal before each is made, deleted on every way out, else left open in the journal. */
 
-/** The run's journal, as far as `verify` needs it. */
+/** The part of the run's journal that `verify` uses. */
 export type EffectJournal = {
-  /** On disk when it returns; the returned id belongs to `done` and `undone`. */
+  /** On disk when it returns. The returned id is passed to `done` and `undone`. */
   about(effect: { kind: "key" | "session"; name: string; detail?: string }): string;
   done(id: string, detail?: string): void;
   undone(id: string, detail?: string): void;
 };
 
 export type Effect = {
-  /** Says how it is taken back; `undo` resolves to `true` when it was. */
+  /** It was made; `undo` resolves to whether it was removed. */
   happened(detail: string, undo: () => Promise<boolean>): void;
-  /** There is nothing to take back. */
+  /** It was not made, or is gone. */
   over(detail: string): void;
-  /** It was done, and nothing here can take it back. */
+  /** It was made and cannot be removed from here. */
   stays(detail: string): void;
 };
 
 export type Effects = {
   about(kind: "key" | "session", name: string): Effect;
-  /** Takes back whatever is open, newest first; returns the names of what is still there. */
+  /** Undoes everything open, newest first. Returns the names of what could not be removed. */
   takeBackAll(): Promise<string[]>;
 };
 

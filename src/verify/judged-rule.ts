@@ -1,4 +1,4 @@
-/** One rule, tried once, made into a claim. A rule that cannot be tried or judged says why, and nothing about the target. */
+/** Runs one rule and makes a claim of its verdict. */
 import type { Claim } from "../history/run-document.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
@@ -40,14 +40,14 @@ const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<
   return rule.run(context).catch((error: unknown) => notJudged(openOf(error, context), rule.title));
 };
 
-/** A gap of the specification is never held against a deployment: what was found is recorded. */
+/** A gap in the specification never fails a deployment: the finding is recorded. */
 const recordedOnly = (rule: Rule, result: Verdict): Verdict => {
   if (rule.level !== "info" || result.verdict !== "fail") return result;
   const { failure: _, ...found } = result;
   return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
 };
 
-/** How the command of a rule begins; a caller that knows the target file puts its name in place of FILE. */
+/** Start of a rule's replay command; callers replace FILE by the target file's name. */
 export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
 
 export type Judged = {
@@ -64,7 +64,7 @@ export const judgedRule = async (rule: Rule, context: Context, permits: Permits,
   const claim: Claim = {
     id: `verify/${rule.id}`,
     stage,
-    // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
+    // An idle rule must not fail a target under `--require-all`.
     level: idle === true ? "info" : rule.level,
     ...found,
     spec: [...rule.spec],

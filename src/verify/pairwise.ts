@@ -1,7 +1,6 @@
 /**
- * Fewer calls for the same coverage: of a product of factors, a small set of rows in which every pair of values of any two
- * factors occurs. Most defects show in one value or in two together; the whole product would be thousands of calls.
- * Greedy, without chance: the same factors give the same rows.
+ * All-pairs testing: a small set of rows in which every pair of values of any two factors occurs. Most defects show in one value
+ * or in two together. Greedy and deterministic.
  */
 
 type Factors = Readonly<Record<string, readonly unknown[]>>;
@@ -13,7 +12,7 @@ const product = <F extends Factors>(factors: F): RowOf<F>[] =>
     [{}],
   ) as RowOf<F>[];
 
-/** `valid` leaves out combinations that mean nothing. */
+/** `valid` leaves out meaningless combinations. */
 export const pairwise = <F extends Factors>(factors: F, valid: (row: RowOf<F>) => boolean = () => true): RowOf<F>[] => {
   const names = Object.keys(factors);
   const index = new Map(names.map((name) => [name, new Map((factors[name] ?? []).map((value, i) => [value, i]))]));

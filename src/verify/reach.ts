@@ -1,21 +1,20 @@
-/** Whether the API answers at `base_url` at all: a wrong address is reported as such, and not as fifty broken rules. */
+/** Finds out whether the API answers at `base_url`, so that a wrong address is reported as one and not as fifty broken rules. */
 import { foreignError } from "../contract/foreign-text.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { asNobody, mint, role } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
-/** The deployment does not answer at all, or what answers is something else. */
 export class TargetUnreachableError extends Error {
   override name = "TargetUnreachableError";
 }
 
 const ATTEMPTS = 3;
 const RESTART_MS = 2_000;
-/** Answers of a web server that has something else there, or nothing. */
+/** Statuses of a web server that hosts something else there. */
 const NOT_HERE = [200, 301, 302, 404, 405, 410];
 
-/** No such path, no such method there, moved elsewhere, or a page for people: with good credentials the API says none of it. */
+/** Whether the answer cannot be the API's: no such path or method, a redirect, or an HTML page. */
 const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   if (status === null) return false;
   if (foreign) return true;
@@ -24,8 +23,8 @@ const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
 };
 
 /**
- * One call each to the routes that every deployment has, with credentials: without one some deployments say 404 to everything. Whatever
- * is wrong with a credential, the API would say something else.
+ * Calls the routes that every deployment has, with credentials, because some deployments answer 404 without. Throws if no answer
+ * is the API's.
  */
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const [as] = (["server", "publishable"] as const).filter(context.has);
@@ -39,7 +38,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   ];
   const seen: Answer[] = [];
   for (const call of calls) {
-    // A deployment may look for it in one header alone.
+    // Each header once: a deployment may read only one of them.
     const answer = await context.send({ ...call, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
     if (!isNoApi(answer)) return;
     seen.push(answer);
@@ -58,13 +57,13 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   );
 };
 
-/** Throws `TargetUnreachableError`. One call that needs nothing; more only where its answer is none of the API's. */
+/** Throws `TargetUnreachableError` if the API does not answer. Usually takes one call, without a credential. */
 export const reach = async (context: Context): Promise<void> => {
   let last: Answer | undefined;
   for (let i = 0; i < ATTEMPTS; i++) {
     last = await context.send(asNobody("design.styles", { once: true }));
     if (last.status === null) continue;
-    // A gateway whose upstream restarts is given the time.
+    // The service behind a gateway may be restarting.
     if (last.foreign && last.transient && i < ATTEMPTS - 1) {
       await wait(RESTART_MS, context.signal);
       continue;

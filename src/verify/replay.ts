@@ -1,4 +1,4 @@
-/** Tries a recorded failing case again (`dev replay FILE`): fixed, failing, or unclear where nothing could be seen. */
+/** Replays a recorded failing case (`dev replay FILE`). */
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -27,7 +27,7 @@ export const readCrash = async (file: string): Promise<Crash> => {
 
 const VERDICT = { pass: "fixed", fail: "failing", inconclusive: "unclear", skipped: "unclear" } as const;
 
-/** Tries the rule again with its seed and permissions: calls, sessions and made keys need the rule's own hands. */
+/** Runs the crash's rule with its seed and permissions. The whole rule, because its calls depend on fresh sessions and keys. */
 export const replayCrash = async (crash: Crash, target: Target, secrets: Secrets): Promise<Replayed> => {
   const unclear = { verdict: "unclear", expected: crash.expected, got: "not tried" } as const;
   if (ruleOf(crash.rule) === undefined) return { ...unclear, reason: `there is no rule ${crash.rule} any more` };

@@ -1,7 +1,7 @@
 /**
- * A rule of `verify`: one statement of the specification, tried on a deployment from outside. A stated requirement is a must, an
- * ambiguity a should, a gap an info: recorded and never failed. `rulesOf` makes the rules of a phase, from a list of calls with
- * the outcomes that fit, or from a procedure.
+ * A rule of `verify`: one statement of the specification, tested from outside. `must`: a stated requirement. `should`: an
+ * ambiguous one. `info`: a gap, recorded and never failed. `rulesOf` makes the rules of a phase, from rows of calls with fitting
+ * outcomes or from a step function.
  */
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
@@ -13,7 +13,7 @@ import type { Needs, Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
 import { CannotJudge, type Verdict } from "./verdict.ts";
 
-/** The order in which rules are tried: what changes nothing first, what burns and loads last. */
+/** In order: what changes nothing first, what spends and loads last. */
 export const PHASES = [
   ...(["lattice", "order", "bodies", "streams", "meters", "organizations", "management", "gaps"] as const),
   ...(["quota-burn", "load", "every-answer"] as const),
@@ -21,14 +21,14 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-/** What a rule sends and spends at most on a conforming deployment with every role. A test compares it with what was sent. */
+/** What a rule sends and spends at most on a conforming deployment with every role. A test compares it with the calls sent. */
 export type Cost = {
   readonly calls?: number;
   readonly map_loads?: number;
   readonly analyses?: number;
-  /** Made and removed again. */
+  /** Created and deleted again. */
   readonly keys?: number;
-  /** Rules of one name look at the same calls. */
+  /** Rules with the same name share their calls. */
   readonly shared?: string;
 };
 
@@ -37,7 +37,7 @@ export type Rule = {
   readonly level: Level;
   /** Numbers in contract/requirements.md. */
   readonly spec: readonly number[];
-  /** What must hold, in a sentence. */
+  /** What must hold, as a sentence. */
   readonly title: string;
   readonly phase: Phase;
   readonly needs: Needs;
@@ -45,9 +45,9 @@ export type Rule = {
   run(context: Context): Promise<Verdict>;
 };
 
-/** The name of a refusal, `2xx`, or an outcome as it is. */
+/** A refusal's name, `2xx`, or an outcome as it is. */
 export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
-/** `or`: outcomes of other readings. `inEachForm`: once in each header that the exchange takes. */
+/** `or`: outcomes by other readings. `inEachForm`: sent once in each header that the exchange reads. */
 export type Row = readonly [
   call: TestCall,
   fits: Fit | readonly Fit[],
@@ -58,13 +58,13 @@ export type Row = readonly [
 type About = { title: string; needs?: Needs; cost?: Rule["cost"] };
 type Listed = About & {
   rows: readonly Row[] | ((context: Context) => readonly Row[] | Promise<readonly Row[]>);
-  /** Why there may be no rows, beyond what `needs` says. */
+  /** Why there may be no rows, apart from `needs`. */
   nothing?: string;
 };
 type Stepwise = About & {
-  /** What must hold, where the title does not say it. */
+  /** What must hold, if the title does not say it. */
   expected?: string | ((context: Context) => string);
-  /** Judges by `checks`. A text that it returns says why there may be nothing to judge; a verdict is taken as it is. */
+  /** Judges by `checks`. A returned text is the reason if nothing was checked; a returned verdict is final. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a procedure that says nothing returns nothing
   step(context: Context, checks: Checks): Promise<string | Verdict | undefined | void>;
 };
@@ -74,7 +74,7 @@ const outcomes = (fits: Fit | readonly Fit[] = []): string[] =>
 
 export const acceptsOf = ([, fits, or]: Row): Accepts => ({ accepts: outcomes(fits), tolerates: outcomes(or) });
 
-/** The same outcomes for many calls. */
+/** Rows for many calls with the same outcomes. */
 export const all = (calls: readonly TestCall[], ...fits: [Fit | readonly Fit[], (Fit | readonly Fit[])?]): Row[] =>
   calls.map((call): Row => [call, ...fits]);
 
@@ -83,7 +83,7 @@ export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits
 export const roleOf = ({ credential }: TestCall): Role | null =>
   "of" in credential ? (credential.of.replace(/^role:/, "") as Role) : null;
 
-/** What rows need that are known beforehand: the role that all calls have, or one of several; a tile's address. */
+/** Needs derived from rows: the role of all calls or any of several, and a tile address. */
 const needsOf = (rows: readonly Row[]): Needs => {
   const roles = [...new Set(rows.map(([call]) => roleOf(call)))].filter((name) => name !== null);
   const isNamed = rows.every(([call]) => roleOf(call) !== null);
@@ -116,7 +116,7 @@ const tryRows = async (context: Context, checks: Checks, rows: readonly Row[], o
       stuck ??= error;
     }
   });
-  // One call that cannot be tried does not hide a breach that another has shown.
+  // A call that could not be tried does not hide a breach seen in another.
   if (stuck !== undefined && !checks.failed) throw stuck;
 };
 
@@ -139,7 +139,7 @@ const runOf = (level: Level, about: Listed | Stepwise): Rule["run"] => {
 
 type Make = (id: string, spec: readonly number[], about: Listed | Stepwise) => Rule;
 
-/** Ways to make the rules of one phase; `common` holds for those that do not say otherwise. */
+/** Makes the rules of one phase. `common` holds their default needs and cost. */
 export const rulesOf = (phase: Phase, common: Pick<About, "needs" | "cost"> = {}): Readonly<Record<Level, Make>> => {
   const make =
     (level: Level): Make =>

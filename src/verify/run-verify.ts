@@ -1,4 +1,4 @@
-/** Tries the rules one after the other on a deployment. What a rule makes is taken back before the next begins, on every way out. */
+/** Runs the rules one after the other on a deployment. Keys that a rule makes are deleted before the next begins, on every way out. */
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
 import type { CallLine } from "../history/line.ts";
@@ -20,39 +20,39 @@ import type { Answer } from "./sending/answer.ts";
 import { createSender } from "./sending/sender.ts";
 import { createThrottle, RATE_PER_S, wait } from "./sending/throttle.ts";
 
-/** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
+/** RFC 7519 suggests a few minutes at most. */
 const LEEWAY_MS = 120_000;
-/** Far longer than any `Retry-After` of an overload. */
+/** Longer than any `Retry-After` of an overload. */
 const PATIENCE_MS = 60_000;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
   | { at: "claim"; rule: Rule; claim: Claim; spent: Spending }
-  /** A rule that was left open, tried once more: what it says now. */
+  /** A rule left open, judged once more. */
   | { at: "again"; rule: Rule; claim: Claim };
 
 export type VerifyOptions = Asked & {
   target: Target;
   secrets: Secrets;
   seed: number;
-  /** Ids of rules or names of phases. */
+  /** Rule ids or phases. */
   only?: readonly string[];
   skip?: readonly string[];
-  /** Calls a second; 20 where absent. */
+  /** Calls per second; 20 by default. */
   ratePerS?: number;
-  /** For clocks that differ: two minutes where absent. */
+  /** Tolerance for clocks; two minutes by default. */
   leewayMs?: number;
-  /** For overload to end, which may be others': a minute in all where absent. */
+  /** Total time to wait for overload, which other callers may cause; a minute by default. */
   patienceMs?: number;
   stage?: string;
-  /** Begins every call's id, by which the reference platform counts. */
+  /** Prefix of call ids, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
-  /** Wall time from which months are taken, ms since 1970; the machine's where absent. */
+  /** Wall time, ms since 1970. */
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
-  /** Of the whole run: asked before each call leaves, beside the budget of the rules. */
+  /** The budget of the whole run, besides that of the rules. */
   runBudget?: BudgetGuard;
   onProgress?(progress: VerifyProgress): void;
   onLine?(line: CallLine): void;
@@ -61,18 +61,17 @@ export type VerifyOptions = Asked & {
 
 export type VerifyResult = {
   claims: Claim[];
-  /** Failing cases, one for each failed rule that a call shows. */
+  /** One for each failed rule that a call shows. */
   crashes: Crash[];
   spent: Spending;
-  /** Names of what was made and could not be taken back. */
+  /** Names of keys that could not be deleted. */
   leftOver: string[];
-  /** Ids of claims about what did not come about and cannot be brought about from outside: they cannot be required. */
+  /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
   idle: string[];
-  /** Whether it was ended from outside. */
   stopped: boolean;
 };
 
-/** Reads the secrets of the rules before anything is sent: a target file that has to be mended is reported as such. */
+/** Reads all secrets before anything is sent, so that a broken target file is reported as one. */
 const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
   const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));
@@ -85,13 +84,13 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
   analyses: now.analyses - before.analyses,
 });
 
-/** Other stages of the run may have spent of the same budget. */
+/** Other stages of the run may spend from the same budget. */
 const withinRun = (budget: Budget, run: BudgetGuard | undefined): Budget => ({
   ...budget,
   left: (what) => Math.min(budget.left(what), run?.left()[what] ?? Number.POSITIVE_INFINITY),
 });
 
-/** A should that was not tried would, alone, leave a run that its budget cut short a pass. */
+/** A must, because a run cut short by its budget would otherwise pass if only shoulds were left open. */
 const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   const of = `${spent.length} ${spent.length === 1 ? "rule" : "rules"}`;
   const reasons = new Set(spent.map((one) => one.spent));
@@ -104,11 +103,11 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   };
 };
 
-/** Where more rules are open, it was no disturbance of seconds. */
+/** More open rules mean a longer disturbance than a second look would help. */
 const OPEN_MAX = 12;
 const SERVED_WITHIN_S = 20;
 
-/** Whether a call that should be admitted is, within a short time. */
+/** Waits up to `SERVED_WITHIN_S` for a call to be served. */
 const isServedSoon = async (context: Context): Promise<boolean> => {
   const [caller] = callersOf(context, "design");
   if (caller === undefined) return true;
@@ -121,8 +120,8 @@ const isServedSoon = async (context: Context): Promise<boolean> => {
 };
 
 /**
- * Rules that a disturbance of seconds has left open, to be tried once more with everything forgotten that was found out during it.
- * What failed is never tried again, an allowance is not used up twice, and a budget that is spent does not come back.
+ * Rules left open by a short disturbance, to be judged once more without memoized answers. Excludes failures, used-up allowances
+ * and spent budgets.
  */
 const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Judged[]> => {
   const open = judged.filter(
@@ -134,7 +133,7 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
   return open;
 };
 
-/** Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; else there is a claim. */
+/** Throws `UnknownRuleError`, `TargetUnreachableError`, and errors of reading a secret. */
 export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> => {
   const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
   const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;
@@ -188,11 +187,11 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   };
   try {
     await readRoles(rules, context, permits);
-    // A stop is no sign of a target that is not there.
+    // A stopped run does not show that the target is away.
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
     });
-    // What is about every answer comes last, so that it sees those of the second look as well.
+    // Rules over every answer come last, to see those of the second look as well.
     const chosen = withAnswers(rules);
     const isAbout = ({ rule }: { rule: Rule }): boolean => rule.phase === "every-answer";
     for (const { rule, reported } of chosen.filter((one) => !isAbout(one))) await tryAndReport(rule, reported);
@@ -206,7 +205,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
       if (claim.verdict === "fail" && failure !== undefined) result.crashes.push(crashOf(rule, failure, run));
     }
     const spent = judged.filter((one) => one.spent !== undefined);
-    // First, for it is why the others are open.
+    // First, because it explains the others.
     if (spent.length > 0) result.claims.unshift(budgetClaim(stage, spent));
     result.leftOver = await effects.takeBackAll();
     result.stopped = signal?.aborted === true;

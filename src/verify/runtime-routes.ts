@@ -1,6 +1,6 @@
 import type { RouteName } from "../contract/routes.ts";
 
-/** Routes that every deployment has: the runtime surface without the reference's extensions. */
+/** Routes of every deployment: without the reference's extensions. */
 export const RUNTIME_ROUTES: readonly RouteName[] = [
   ...(["chat.control", "chat.summary", "chat.button", "chat.route", "poi.enrich"] as const),
   ...(["design.analyze", "design.apply", "design.styles", "design.samples", "design.themes"] as const),

@@ -1,4 +1,4 @@
-/** Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone. */
+/** Mints sessions when first needed and caches them by role and product; renews one when most of its life has passed. */
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
@@ -25,7 +25,7 @@ export const createSessions = (tileShortage: () => Open | null, send: (call: Tes
       ({ transient, fields: { expires_in: lifeS } }) => {
         const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
         entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
-        // What overload refused is asked for again by the next who needs it.
+        // A transient refusal is not cached.
         if (transient) minted.delete(name);
       },
       () => minted.delete(name),
@@ -33,7 +33,7 @@ export const createSessions = (tileShortage: () => Open | null, send: (call: Tes
     return entry.answer;
   };
 
-  /** Throws where no session could be minted. */
+  /** Throws if no session can be minted. */
   const tokenOf = async (of: KeyRole, product: Product): Promise<string> => {
     const known = minted.get(`${of} ${product}`);
     if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(`${of} ${product}`);

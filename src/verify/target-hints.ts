@@ -1,4 +1,4 @@
-/** What in the target file may be behind a refusal. It stays a failure, for the deployment may be wrong as well. */
+/** Mistakes in the target file that may explain a refusal. It stays a failure, because the deployment may be wrong as well. */
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
 import type { Context } from "./context.ts";
@@ -7,7 +7,7 @@ import type { Answer } from "./sending/answer.ts";
 const MISMATCH = outcomeOf("session_origin_mismatch");
 const ADDRESS = outcomeOf("ip_not_allowed");
 
-/** A question to the user; `null` where the target file has nothing to do with it. `of`: the role whose key was sent. */
+/** Returns a question to the user; `null` if the target file cannot be the cause. `of`: the role whose key was sent. */
 export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
   if (status === 401) return `does the deployment know the key of the role ${of}?`;
   if (outcome === ADDRESS) return `may the key of the role ${of} be used from this machine's address?`;

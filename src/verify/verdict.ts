@@ -1,15 +1,14 @@
-/** What a rule says in the end: judged, with what shows a failure, or not judged, and why. */
+/** The verdict of a rule: judged, with what shows a failure; or not judged, and why. */
 import { maskSecrets } from "../contract/credentials.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
 import type { Answer } from "./sending/answer.ts";
 
-/** What made a rule fail, as a crash file shows it. */
 export type Failure = {
   expected: string;
   got: string;
   /** The calls that show it, the decisive one last. */
   steps: readonly Answer[];
-  /** Outcomes that the last call may have; `null` where one call alone does not decide. */
+  /** Outcomes that the last call may have; `null` if one call does not decide. */
   accepts: readonly string[] | null;
 };
 
@@ -21,13 +20,13 @@ export type Verdict = {
   /** Ids of calls, at most ten. */
   evidence: string[];
   failure?: Failure;
-  /** The budget that the run has used up, in a sentence: the rule is inconclusive for want of it. */
+  /** The spent budget, as a sentence, if that made the rule inconclusive. */
   spent?: string;
-  /** What the rule is about did not come about, and no caller can bring it about. */
+  /** Nothing happened that the rule is about, and no call can cause it. */
   idle?: true;
 };
 
-/** What was found where the specification leaves the answer open. */
+/** Verdict of an `info` rule: what was found. */
 export const recorded = (
   got: string,
   answers: readonly Answer[],
@@ -40,10 +39,10 @@ export const recorded = (
   evidence: answers.map(({ id }) => id),
 });
 
-/** Why something is not judged. `inconclusive` leaves the run open; `skipped` does not. */
+/** Why a rule was not judged. `inconclusive` leaves the run open; `skipped` does not. */
 export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
 
-/** Thrown by a rule in place of a verdict, whatever it judged before. */
+/** Ends a rule without judging, whatever it found before. */
 export class CannotJudge extends Error {
   override name = "CannotJudge";
   readonly open: Open;

@@ -1,7 +1,7 @@
-/** The words of a refusal, to compare two: the same word as for broken JSON means that it is called malformed (202-203). */
+/** Compares the words of refusals: a refusal worded like that of broken JSON calls the body malformed (items 202-203). */
 import type { Answer } from "./sending/answer.ts";
 
-/** Refused as something that is not what a body or a query should be; 422 is the stated status. */
+/** 422 is specified; 400 is the usual other status. */
 export const isMalformed = ({ status }: Answer): boolean => status === 422 || status === 400;
 
 export const wordingOf = ({ status, fields, subcode }: Answer): string => {
@@ -10,7 +10,7 @@ export const wordingOf = ({ status, fields, subcode }: Answer): string => {
   return /^[\w.-]+$/.test(subcode) ? `${status} ${subcode}` : `${status} a sentence`;
 };
 
-/** All that is said about the reason, without what may differ from call to call. */
+/** The refusal's reason without the given words, which differ from call to call. */
 export const reasonIn = ({ fields }: Answer, ...without: readonly string[]): string =>
   without.reduce(
     (text, word) => text.replaceAll(word, "..."),

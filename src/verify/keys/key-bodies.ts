@@ -1,6 +1,6 @@
 /**
- * What a deployment has shown of the bodies of key management, which the specification does not show: whether it reads them as they
- * are written here. Where it does not, nothing is held against it; and a key to try things on, or why there is none.
+ * Which members of a key creation the deployment has shown to read. The specification names no body of key management, so a rule
+ * about a member counts only if the deployment reads it under our name.
  */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
@@ -16,14 +16,14 @@ import { createKey, keysWithoutId, NOT_THERE } from "./managed-keys.ts";
 export const FREE_ONLY = "free_plan_publishable_only";
 const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
-/** Subcodes that only a deployment gives which has read the fields of a creation. */
+/** Subcodes that show that the deployment has read the members of a creation. */
 const READ_FIELDS = new Set([
   ...["unknown_scope", "unknown_product", NEEDS_ORIGINS, FREE_ONLY, "vendor_scope_requires_acknowledgement"],
   ...["tier_capability_not_allowed", "key_limit_reached"],
 ]);
 const OTHER_BODY = "key management takes another body (its fields are not shown in the specification)";
 
-/** What was asked for; empty where it was no JSON. */
+/** The members sent; empty if the body was not JSON. */
 const bodyOf = ({ testCall }: Answer): Partial<KeyBody> => {
   const sent = parseJson(testCall.body?.text ?? "");
   return isObject(sent) ? (sent as Partial<KeyBody>) : {};
@@ -32,16 +32,16 @@ const bodyOf = ({ testCall }: Answer): Partial<KeyBody> => {
 const creations = (context: Context): Answer[] =>
   context.answers.filter(({ testCall }) => testCall.route === "keys.create" && testCall.credential.as === "admin");
 
-/** A key that is made only to see what is read of its body; `null` where none can be made, or could not be removed. */
+/** Creates a key to see which members are read; `null` if none can be created, or it could not be removed. */
 const tryKey = async (context: Context, body: KeyBody): Promise<MadeKey | null> =>
   context.has("admin_pro") && context.permits("writes") && keysWithoutId(context).length === 0
     ? (await createKey(context, "admin_pro", body)).key
     : null;
 
-/** Whether the deployment has shown that it reads bodies as they are written here; asks in ways that create nothing. */
+/** Whether the deployment reads our bodies. Finds out by creations that are refused. */
 export const readsOurBodies = (context: Context, admin: AdminRole): Promise<boolean> =>
   context.once(`bodies of ${admin}`, async () => {
-    // Only by a body with every member: one that takes few of them may find the others malformed.
+    // Only a body with every member counts: a deployment that knows few of them may call the others malformed.
     const shows = (answer: Answer): boolean =>
       (isAdmitted(answer) || READ_FIELDS.has(answer.subcode ?? "")) &&
       ["scopes", "products", "allowed_origins"].every((member) => member in bodyOf(answer));
@@ -56,13 +56,13 @@ export const readsOurBodies = (context: Context, admin: AdminRole): Promise<bool
 
 export type ListMember = "scopes" | "products";
 
-/** How it shows that a list is read: what refuses a wrong one, and two that differ in what they let a key do. */
+/** How to see that a list is read: a value that must be refused, and two keys that may do different things. */
 const LISTS = {
   scopes: { subcode: "unknown_scope", wrong: "floodgate-no-such-scope", chat: ["ai"], editor: ["design"] },
   products: { subcode: "unknown_product", wrong: "floodgate-no-such-product", chat: ["chat"], editor: ["editor"] },
 } as const;
 
-/** Lists of which the answer returned exactly what was asked for: two of them are no default. */
+/** Number of different lists that answers returned as sent: two show that it is not a default. */
 const listsTold = (context: Context, member: ListMember): number => {
   const told = creations(context).flatMap((answer) => {
     const asked = bodyOf(answer)[member] ?? [];
@@ -72,8 +72,8 @@ const listsTold = (context: Context, member: ListMember): number => {
 };
 
 /**
- * Whether a member of a creation is read by that name: a lenient deployment makes a key without what it does not know. By what it has
- * refused, returned, or done. Without permission to write, only by what was seen so far.
+ * Whether the deployment reads a member under this name, shown by a refusal, a returned value or the key's rights. A lenient
+ * deployment would ignore unknown members. Without permission to write, uses only the answers seen so far.
  */
 export const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
@@ -95,7 +95,7 @@ export const readsMember = async (context: Context, admin: AdminRole, member: Li
   });
 };
 
-/** Whether the kind is read by that name and in these words: keys of two kinds have two prefixes, or each answer names its kind. */
+/** Whether `kind` is read: keys of the two kinds have different prefixes, or the answers name their kind. */
 export const readsKind = (context: Context): Promise<boolean> =>
   context.once("member kind", async () => {
     const made = (kind: KeyBody["kind"]): Answer | undefined =>
@@ -112,7 +112,7 @@ export const readsKind = (context: Context): Promise<boolean> =>
     return isTold || prefixOf(server) !== prefixOf(publishable);
   });
 
-/** Whether origins are read by that name: without them a key is refused that is made with them, or they are returned. */
+/** Whether `allowed_origins` is read: its value is returned, or a key without it is refused and one with it is made. */
 export const readsOrigins = (context: Context): Promise<boolean> =>
   context.once("member allowed_origins", async () => {
     const isShown = (): boolean => {
@@ -128,7 +128,7 @@ export const readsOrigins = (context: Context): Promise<boolean> =>
 export const notRead = (member: string): string =>
   `nothing shows that the deployment reads ${member} by that name (the fields of a creation are not shown in the specification)`;
 
-/** Why a new key's first refusal at the exchange is no fault: it lacks what was asked for in a member that is not read; else `null`. */
+/** Returns why a new key's refusal is no fault of the deployment (it does not read the member in question); else `null`. */
 export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer): Promise<string | null> => {
   if (outcome === OUTCOME.scope)
     return (await readsMember(context, "admin_pro", "scopes")) ? null : notRead("the scopes");
@@ -137,7 +137,7 @@ export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer)
   return null;
 };
 
-/** Why a refusal shows that the creation was not understood as it was meant; else `null`. */
+/** Returns why a refused creation was misunderstood; else `null`. */
 export const misunderstood = async (context: Context, answer: Answer): Promise<string | null> => {
   const { kind, allowed_origins: origins = [] } = bodyOf(answer);
   if (answer.subcode === NEEDS_ORIGINS && kind === "server") return notRead("the kind");
@@ -146,29 +146,29 @@ export const misunderstood = async (context: Context, answer: Answer): Promise<s
   return (await readsKind(context)) ? null : notRead("the kind");
 };
 
-/** Why key management is not where or what it is expected to be, which is no fault of the target; else `null`. */
+/** Returns why key management is elsewhere or takes other bodies, which is no fault; else `null`. */
 export const notAsExpected = ({ status, outcome, subcode }: Answer): string | null => {
   if (status === 404 || status === 405 || (status !== null && status >= 300 && status < 400)) return NOT_THERE;
   return outcome === OUTCOME.malformed && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
 };
 
-/** A body that is not understood is refused (item 223). */
+/** A body that is not understood must be refused (item 223), so a 500 is a breach. */
 export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
 
-/** Why no more keys are made here; `null` where there is no reason. */
+/** Returns why this run may create no more keys; else `null`. */
 export const noMoreKeys = (context: Context): string | null => {
   const left = keysWithoutId(context).join(", ");
   const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
   return left === "" ? null : why;
 };
 
-/** Throws where no more keys are made. */
+/** Throws if this run may create no more keys. */
 export const mayMakeKeys = (context: Context): void => {
   const why = noMoreKeys(context);
   if (why !== null) throw skipped(why);
 };
 
-/** Why a creation that is not refused by a rule of the specification made no key. */
+/** Returns why a creation made no key, unless a rule of the specification explains the refusal. */
 export const whyNoKey = async (
   context: Context,
   checks: Checks,
@@ -180,7 +180,7 @@ export const whyNoKey = async (
   return known ?? `${otherwise}: ${inWords(answer)}`;
 };
 
-/** A key to try things on; throws where there is none to be had. */
+/** Creates a key for a rule to use. Throws if none can be made. */
 export const makeKey = async (
   context: Context,
   admin: AdminRole,

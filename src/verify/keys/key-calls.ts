@@ -1,4 +1,4 @@
-/** The calls of key management (section 4.4) and of its keys. Bodies are not shown: these are the names of item 50. */
+/** Calls of key management (section 4.4) and with the keys it creates. Bodies are not specified: the names are those of item 50. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { json, role, type TestCall } from "../sending/test-call.ts";
@@ -15,12 +15,11 @@ export type KeyBody = {
   vendor_acknowledged?: boolean;
 };
 
-/** So that an operator recognises a key that could not be removed. */
+/** Lets an operator recognise a key that could not be removed. */
 export const KEY_NAME = "floodgate-verify";
 export const KEY_ORIGIN = "https://floodgate-verify.example";
 export const FULL_SCOPES = ["ai", "design", "maps"] as const;
 
-/** A key with every scope, and one for tiles alone. */
 export const FULL_KEY = {
   ...({ kind: "publishable", env: "live" } as const),
   scopes: FULL_SCOPES,
@@ -28,7 +27,7 @@ export const FULL_KEY = {
 } satisfies KeyBody;
 export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;
 
-/** Outcomes of section 7.3 and of a key's use, by their subcodes. */
+/** Outcomes of section 7.3 and of using a key. */
 export const OUTCOME = {
   ...{ scope: outcomeOf("insufficient_scope"), product: outcomeOf("product_not_allowed") },
   ...{ tier: outcomeOf("tier_capability_not_allowed"), mismatch: outcomeOf("session_origin_mismatch") },
@@ -61,7 +60,7 @@ export const deleteCall = (admin: AdminRole, id: string, more: More = {}): TestC
   ...more,
 });
 
-/** A call with a created key: at the exchange or at runtime. */
+/** A call with a created key, to the exchange or a runtime route. */
 export const withKey = (
   { secret, admin, variable }: MadeKey,
   call: Omit<TestCall, "credential" | "secret">,
@@ -71,7 +70,7 @@ export const withKey = (
   secret: { value: secret, variable },
 });
 
-/** The exchange with a created publishable key, from the origin that it was created with. */
+/** The exchange with a created publishable key, from its own origin. */
 export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", more: More = {}): TestCall =>
   withKey(key, {
     ...{ route: "sdk.sessions", origin: "listed", originValue: KEY_ORIGIN },

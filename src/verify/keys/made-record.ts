@@ -1,4 +1,4 @@
-/** The id and secret in the answer to a creation, whose shape is not shown (items 50, 126, 141): by any name, at any depth. */
+/** Finds id and secret in the answer to a creation, whose shape is not specified (items 50, 126, 141), under any usual name and depth. */
 import { isObject } from "../../contract/envelopes.ts";
 import type { Answer } from "../sending/answer.ts";
 
@@ -8,7 +8,7 @@ const everyText = (value: unknown): string[] => {
   return isObject(value) ? Object.values(value).flatMap(everyText) : [];
 };
 
-/** A secret without its prefix: that it lacks it is for a rule to say. */
+/** A secret by its member's name; it may lack the prefix, which another rule judges. */
 const secretByName = (value: unknown, id: unknown): string | undefined => {
   if (Array.isArray(value)) return value.map((inner) => secretByName(inner, id)).find((found) => found !== undefined);
   if (!isObject(value)) return undefined;
@@ -21,7 +21,7 @@ const secretByName = (value: unknown, id: unknown): string | undefined => {
   return undefined;
 };
 
-/** An address of a key: `/shared-api/api-keys/7023`, `api-keys/7023`. */
+/** The id in an address such as `/shared-api/api-keys/7023`. */
 const idInAddress = (text: string): string | undefined => {
   const segment = /(?:^|\/)api-?_?keys\/([^/?#\s]+)\/?$/i.exec(text)?.[1];
   try {
@@ -32,7 +32,7 @@ const idInAddress = (text: string): string | undefined => {
 };
 
 const ID_NAMES = [/^(id|_id)$/i, /^(api)?[_-]?key[_-]?id$/i, /^(uid|uuid|identifier|kid)$/i];
-/** Whose ids are not the key's. */
+/** Members whose ids belong to something else. */
 const OTHERS = /org|owner|user|account|creat|request|tenant|project|plan|meta/i;
 
 const idsOf = (record: Readonly<Record<string, unknown>>, secret: string | null): string[] =>
@@ -42,7 +42,7 @@ const idsOf = (record: Readonly<Record<string, unknown>>, secret: string | null)
       .map(([, value]) => String(value)),
   ).filter((id) => id !== "");
 
-/** Objects from the outermost to the innermost, without those that are of something else. */
+/** All objects, outermost first, except those under a member of `OTHERS`. */
 const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
   if (Array.isArray(value)) return value.flatMap(recordsIn);
   if (!isObject(value)) return [];
@@ -51,7 +51,7 @@ const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
 };
 
 type Made = {
-  /** Likeliest first; more than one where the answer has several. */
+  /** Candidates, likeliest first. */
   ids: readonly string[];
   secret: string | null;
 };
@@ -62,7 +62,7 @@ export const madeIn = (answer: Answer): Made => {
   const records = recordsIn(answer.body);
   const named = records.flatMap((record) => idsOf(record, whole ?? null));
   const secret = whole ?? secretByName(answer.body, named[0]) ?? null;
-  // A record that shows the secret, or the members of a key, is the key's; an envelope may have an id of its own.
+  // A record with the secret or with scopes is the key's. An envelope may have an id of its own.
   const isKeys = (record: Readonly<Record<string, unknown>>): boolean =>
     (secret !== null && Object.values(record).includes(secret)) || "scopes" in record;
   const own = records.filter(isKeys).flatMap((record) => idsOf(record, secret));
@@ -71,7 +71,7 @@ export const madeIn = (answer: Answer): Made => {
   return { ids: ids.filter((id) => id !== secret), secret };
 };
 
-/** Whether the answer shows a list with exactly these texts, as a list or as one text. */
+/** Whether the value contains a list, or a separated text, of exactly these texts. */
 export const tellsList = (value: unknown, wanted: readonly string[]): boolean => {
   const isSame = (found: readonly unknown[]): boolean =>
     found.length === wanted.length && wanted.every((text) => found.includes(text));
@@ -80,6 +80,6 @@ export const tellsList = (value: unknown, wanted: readonly string[]): boolean =>
   return isObject(value) && Object.values(value).some((inner) => tellsList(inner, wanted));
 };
 
-/** Whether the text stands anywhere in the answer. */
+/** Whether the text occurs anywhere in the answer. */
 export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));

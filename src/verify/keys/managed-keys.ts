@@ -1,4 +1,4 @@
-/** Keys made through key management: a creation is journalled before it leaves, and what came of it is taken back. */
+/** Creates keys through key management: each is written to the journal before the call leaves, and deleted in the end. */
 import { maskSecrets } from "../../contract/credentials.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
@@ -11,10 +11,10 @@ import { skipped } from "../verdict.ts";
 import { adminCredential, createCall, deleteCall, KEY_NAME, type KeyBody, type MadeKey } from "./key-calls.ts";
 import { madeIn } from "./made-record.ts";
 
-/** `key`: only where the answer has id and secret; without a secret the key is removed all the same. */
+/** `key`: `null` unless the answer has both id and secret. */
 type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
 
-/** A rule may have deleted it already; the answer to a second deletion is the deployment's affair. */
+/** A rule may have deleted it already; how a second deletion is answered is not specified. */
 const isGone = ({ answers }: Context, answer: Answer): boolean =>
   isAdmitted(answer) ||
   answer.status === 404 ||
@@ -24,14 +24,14 @@ const isGone = ({ answers }: Context, answer: Answer): boolean =>
       earlier.testCall.route === "keys.delete" && earlier.testCall.path === answer.testCall.path && isAdmitted(earlier),
   );
 
-/** Whether a creation surely made nothing: refused, not connected, or 503 (item 216). Half an answer or a 5xx is unsure. */
+/** Whether a creation certainly made nothing: refused, not connected, or 503 (item 216). A cut answer or another 5xx is uncertain. */
 const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   if (received.error === "ECONNREFUSED" || outcome === "503") return true;
   const isRefusal = status !== null && status >= 300 && status < 500 && status !== 408 && status !== 499;
   return isRefusal && outcome !== "indeterminate";
 };
 
-/** Keys of which the answer to the creation names no id: only the deployment's people can remove them. */
+/** Keys whose creation returned no id: only an operator can remove them. */
 const withoutId = new WeakMap<Context, string[]>();
 export const keysWithoutId = (context: Context): readonly string[] => withoutId.get(context) ?? [];
 
@@ -41,7 +41,7 @@ const noteWithoutId = (context: Context, secret: string | null): string => {
   return `${secret === null ? shown : maskSecrets(secret)}: the answer names no id, so that it cannot be removed`;
 };
 
-/** Subcodes that only key management gives. */
+/** Subcodes of the API; a gateway uses none of them. */
 const OWN_WORDS = new Set(
   Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
 );
@@ -49,7 +49,7 @@ const OWN_WORDS = new Set(
 export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
 const NOWHERE = "/shared-api/floodgate-no-such-path";
 
-/** Whether a refusal is what any path is answered: then a gateway said it (item 18), and key management is elsewhere (item 126). */
+/** Whether any path gets this refusal: then a gateway answered (item 18), and key management is elsewhere (item 126). */
 const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {
   const { status, outcome } = answer;
   if (status === null || answer.transient || isAdmitted(answer) || [404, 405, 409, 422].includes(status)) return false;
@@ -61,7 +61,7 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
 
-/** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
+/** Sends a creation that may or may not succeed. Any key it makes is deleted in the end. */
 export const createKey = async (
   context: Context,
   admin: AdminRole,
@@ -69,7 +69,7 @@ export const createKey = async (
   more: Partial<TestCall> = {},
 ): Promise<Creation> => {
   let effect: Effect | null = null;
-  // Not before: a call that a stop or the budget holds back leaves nothing to take back.
+  // Written just before the call leaves: a call that the budget or a stop holds back creates nothing.
   const beforeSent = (): void => {
     effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
   };
@@ -81,7 +81,7 @@ export const createKey = async (
       .every(isRefusedForSure);
   const call: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
   const answer = await context.send(call).catch((error: unknown) => {
-    // Stopped between two attempts: what the first was answered is known.
+    // Stopped between two attempts: the answer to the first is known.
     if (isRefusedEveryTime()) effect?.over("not made");
     throw error;
   });
@@ -97,7 +97,7 @@ export const createKey = async (
   const [id = null] = ids;
   if (id === null) made.stays(noteWithoutId(context, text));
   else {
-    // By whoever made it: where a wrong caller could make it, the right one may not see it.
+    // With the caller's credential: if a wrong caller could create the key, the right one may not see it.
     const { credential = adminCredential(admin), form, secret } = more;
     const by: Partial<TestCall> = {
       ...{ credential, anyway: true, once: true },
@@ -106,7 +106,7 @@ export const createKey = async (
     };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
       let gone = false;
-      // Where an answer has several ids, those that are no key's are not found.
+      // Of several candidate ids, those that are not the key's are not found.
       for (const one of ids) {
         const deleted = await context.send(deleteCall(admin, one, by));
         if (isAdmitted(deleted)) return true;

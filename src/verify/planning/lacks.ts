@@ -1,11 +1,10 @@
-/** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
+/** What a rule lacks before it can run: roles, permissions, budget. Known before anything is sent. */
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { Rule } from "../rule.ts";
 import type { Open } from "../verdict.ts";
 import { type Left, type Permission, type Role, shortageOf, type Tense } from "./needs.ts";
 
-/** What the user allowed with an option. */
 export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
 
 export const OPTION_OF: Readonly<Record<Permission, string>> = {
@@ -16,13 +15,13 @@ export const OPTION_OF: Readonly<Record<Permission, string>> = {
 
 export type Permits = {
   readonly allowed: ReadonlySet<Permission>;
-  /** Why not, as a sentence. */
+  /** Why a permission is not given, as a sentence. */
   readonly why: ReadonlyMap<Permission, string>;
-  /** What was asked for and the target file does not allow: the name of its field. */
+  /** Permissions that were asked for but the target file denies, with the denying field. */
   readonly forbidden: ReadonlyMap<Permission, string>;
 };
 
-/** What the option allows and the target file does not forbid. A stranger's host has to say so in its file. */
+/** Permissions given by an option and not denied by the target file. A host other than loopback has to permit them in its file. */
 export const permitsOf = (target: Target, options: Asked): Permits => {
   const allowed = new Set<Permission>();
   const why = new Map<Permission, string>();
@@ -51,7 +50,7 @@ export const permitsOf = (target: Target, options: Asked): Permits => {
 
 const SPENT = ["map_loads", "analyses"] as const;
 
-/** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. `tense`: of a budget without it. */
+/** Returns what keeps the rule from running; `null` for nothing. */
 export const lackOf = (
   { needs }: Rule,
   target: Target,
@@ -67,9 +66,9 @@ export const lackOf = (
     lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
   if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
   if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
-  // What was admitted unasked may have gone past the budget: rules that need nothing of it are tried all the same.
+  // Sessions admitted by mistake may have overspent the budget: rules that need none of it still run.
   const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0, tense) ?? []);
-  // What is missing from the start is the better reason.
+  // A missing role or permission is the better reason.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
   lacks.push(...short.map(({ reason }) => reason));
   if (lacks.length === 0) return null;

@@ -1,21 +1,21 @@
-/** What a rule may need: roles of the target file, permission, budget; and what a budget that does not have it does to a rule. */
+/** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
 import type { Spending } from "../../target/budget.ts";
 import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
 import type { Open } from "../verdict.ts";
 
-/** What the user must have allowed with an option, and the target file must not forbid in `permits`. */
+/** Given by an option, unless the target file's `permits` denies it. */
 export type Permission = "writes" | "quota-burn" | "load";
 
 export type Role = KeyRole | AdminRole;
 
-/** What a rule cannot do without; it is skipped by the name of what is missing. */
+/** Without these the rule is skipped, by the name of what is missing. */
 export type Needs = {
   readonly roles?: readonly Role[];
-  /** One of these is enough. */
+  /** At least one of these. */
   readonly anyOf?: readonly Role[];
   readonly permission?: Permission;
   readonly tileUrl?: true;
-  /** What the rule spends at least on a conforming target. */
+  /** At least, on a conforming target. */
   readonly spends?: { readonly map_loads?: number; readonly analyses?: number };
 };
 
@@ -25,8 +25,8 @@ export type Tense = "is" | "would be";
 export type Left = (what: keyof Spending) => number;
 
 /**
- * Why a budget does not have the amount; `null` where it has. A budget that the target file never allowed, or that it does not
- * state, skips. One that was enough and that the run has used up leaves the rule open.
+ * Returns why a budget is short of the amount; `null` if it is not. `skipped`: the budget was too small from the start, or is not
+ * stated. `inconclusive`: earlier rules spent it.
  */
 export const shortageOf = (
   { budget = {} }: Target,

@@ -1,4 +1,4 @@
-/** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they spend. */
+/** The plan of a run (`--dry-run`): rules to judge and to skip, calls, and spending. Sends nothing. */
 import type { Level } from "../../history/run-document.ts";
 import { createBudget, type Spending } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
@@ -11,9 +11,9 @@ type PlannedRule = {
   id: string;
   level: Level;
   phase: Phase;
-  /** `inconclusive`: a budget of the target file would be used up before it. */
+  /** `inconclusive`: earlier rules would use the budget up. */
   would_be: "judged" | "skipped" | "inconclusive";
-  /** What is missing, in words; `null` where nothing is. */
+  /** What is missing, as a sentence. */
   lacks: string | null;
   calls: number;
 };
@@ -23,11 +23,11 @@ export type VerifyPlan = {
   target: { name: string; base_url: string };
   rate_per_s: number;
   rules: PlannedRule[];
-  /** At the most on a conforming deployment that meets no limit; `keys` are made and removed again. */
+  /** At most, on a conforming deployment that meets no limit. `keys` are created and deleted again. */
   would_send: { calls: number; map_loads: number; analyses: number; keys: number };
-  /** Of the budget; `null` where the target file states none. */
+  /** `null`: the target file states none. */
   budget: { requests: number | null; map_loads: number; analyses: number };
-  /** The paced calls alone, at that rate; how long answers take is not known here. */
+  /** Of the paced calls alone, without the time that answers take. */
   takes_s_at_least: number;
 };
 
@@ -36,7 +36,7 @@ const costOf = ({ cost }: Rule, target: Target): Required<Omit<Cost, "shared">> 
   ...(typeof cost === "function" ? cost(target) : cost),
 });
 
-/** Sessions that many rules use, minted once, and the call before the first rule. */
+/** Calls before the first rule: one to find the API, and the sessions that rules share. */
 const baseCalls = ({ credentials = {} }: Target): number =>
   1 +
   (credentials.publishable === undefined ? 0 : 6) +
@@ -71,7 +71,7 @@ export const planVerify = (
     if (lacks !== null || isKnown) continue;
     if (cost.shared !== undefined) seen.add(cost.shared);
     spent.calls += cost.calls;
-    // Rules that can do without use what there is.
+    // Rules that can do without use what is left.
     for (const what of ["map_loads", "analyses"] as const) spent[what] += Math.min(cost[what], Math.max(0, left(what)));
     spent.keys += cost.keys;
     if (phase !== "load") paced += cost.calls;

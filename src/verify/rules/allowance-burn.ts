@@ -1,4 +1,4 @@
-/** Uses an allowance of map loads up on purpose, several mints asking for its last unit. `allowance.ts` judges what comes. */
+/** Uses up an allowance of map loads on purpose, with concurrent mints for its last unit. `allowance.ts` judges the result. */
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/target.ts";
@@ -17,23 +17,23 @@ const BURST_MAX = 48;
 export type Burn = {
   of: KeyRole;
   admitted: Answer[];
-  /** Mints that gave out a session again (A19): no new map load. */
+  /** Mints that returned an earlier session again (A19): no new map load. */
   reused: number;
-  /** The refusal that ended it; `null` if nothing stopped it. */
+  /** The refusal that ended it; `null` if all were admitted. */
   stop: Answer | null;
-  /** Answers that were neither. */
+  /** Answers that neither admit nor stop. */
   other: Answer[];
-  /** Of mints at the same time some were admitted and some refused: they met at the last unit. */
+  /** Some of the mints sent together were admitted and some refused: they raced for the last unit. */
   edgeMetAtOnce: boolean;
 };
 
 export const isStop = ({ outcome }: Answer): boolean => outcome === EXCEEDED || outcome === HARD_STOP;
 
-/** Whether the answer says that an organization's map loads of this month are spent. */
+/** Whether the answer says that the organization's map loads of this month are used up. */
 export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =>
   outcome === HARD_STOP || (outcome === EXCEEDED && !(typeof used === "number" && used < Number(limit)));
 
-/** Admitted answers about tiles of a role, the newest last. */
+/** Admitted tile answers of a role, oldest first. */
 export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
   context.answers.filter(
     (answer) => answer.testCall.product === "tile" && roleOf(answer.testCall) === of && isAdmitted(answer),
@@ -41,41 +41,37 @@ export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
 
 const HOUR_MS = 3_600_000;
 
-/**
- * Whether a month begins within a day. Its time zone is not stated (items 10, 229), and midnight is somewhere between UTC+14 and
- * UTC-12, so what is used up may be there again for a while.
- */
+/** Whether a month begins within a day. Its time zone is not specified (items 10, 229): midnight lies between UTC+14 and UTC-12. */
 export const monthTurns = (ms: number): boolean => {
   const day = (hours: number): number => new Date(ms + hours * HOUR_MS).getUTCMonth();
   return day(-36) !== day(38);
 };
 
-/** Throws where the month may turn during a burn. */
+/** Throws if the month may change during a burn. */
 export const withinAMonth = (context: Context): void => {
   if (monthTurns(context.wallMs())) throw skipped("a month begins somewhere within a day, and an allowance with it");
 };
 
-/** A store that loses counts, or has one for each replica, refuses late: so many times the expected number is tried. */
+/** A store that loses counts, or has one per replica, refuses late: up to so many times the allowance is tried. */
 const LATE_TIMES = 3;
-/** Mints past the edge, which a conforming target refuses. */
+/** Mints past the allowance, which a conforming target refuses. */
 export const PAST = 3;
-/** Where the target file does not say how large the allowance is. */
+/** Assumed allowance if the target file states none. */
 export const UNKNOWN_MOST = 40;
-/** Where calls were shed, the edge is tried again with fewer of them. */
+/** A wave in which calls were shed is repeated with fewer calls, so many times. */
 const WAVES_MAX = 5;
-/** A permitted rate counts for each second. */
 const WAVE_EVERY_MS = 1_000;
 
-/** So many mints at once that neither the permit, a stated cap nor our own connections stand in the way. */
+/** The number of concurrent mints that permit, stated caps and our own connections allow. */
 const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): number => {
   const bounds = [permits?.load_max_rps, limits.org_in_flight, limits.global_in_flight, inFlightMax(target)];
   return Math.max(1, Math.min(BURST_MAX, ...bounds.filter((n) => n !== undefined)));
 };
 
 /**
- * Mints until it is refused, then some more. While units are known, paced until fewer are left than may be in flight, then all at
- * once, so that several ask for the last unit; a wave in which calls were shed is tried again with fewer. Without a number, wave
- * follows wave. Where all were admitted, the next mints show late counting from none at all (A9), as far as the budget goes.
+ * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one concurrent
+ * wave, so that several mints race for the last unit. An unknown one is used up wave by wave. If no mint is refused, goes on up
+ * to `LATE_TIMES`, which tells late counting from none (A9).
  */
 export const burn = async (context: Context, of: KeyRole, units: number | undefined): Promise<Burn> => {
   const found: Burn = { of, admitted: [], reused: 0, stop: null, other: [], edgeMetAtOnce: false };
@@ -96,7 +92,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     tokens.add(token);
     return answer;
   };
-  // The first two say that they are the same request: an id of the client's must not make one charge of two.
+  // The first two send the same request id: one charge for both would trust an id of the client's.
   const twins = { headers: { "x-request-id": `twins-${of}-${context.seed}` } };
   let width = Math.min(widthOf(context), enough);
   const hasEnded = (): boolean => found.stop !== null || found.admitted.length >= enough;
@@ -117,7 +113,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     if (served.some(isStop) && served.some(isAdmitted)) found.edgeMetAtOnce = true;
     if (served.length < size) width = Math.max(2, served.length);
   }
-  // One more after the burst in any case: only a refusal that comes last shows the final `used`.
+  // At least one more after the burst: only the last refusal shows the final `used`.
   const most = enough * LATE_TIMES;
   const hasMore = (): boolean =>
     found.admitted.length < enough || (found.admitted.length < most && context.budget.left("map_loads") >= 1);
@@ -128,7 +124,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   return found;
 };
 
-/** Loads under a session that is there already, until one is refused. */
+/** Sends loads under an existing session until one is refused. */
 export const loadUnder = async (
   context: Context,
   of: KeyRole,

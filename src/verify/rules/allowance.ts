@@ -1,6 +1,6 @@
 /**
- * The allowance of map loads (items 10, 79-80, 87, 128, 184, 204-207, 222, 225-229, 234; A8, A8b, A9, A19): where it is used up, and
- * used up on purpose. What was used before is read from the target where it shows, never assumed.
+ * The allowance of map loads (items 10, 79-80, 87, 128, 184, 204-207, 222, 225-229, 234; A8, A8b, A9, A19). Earlier use is read
+ * from the target's answers, never assumed.
  */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { KeyRole, Target } from "../../target/target.ts";
@@ -28,7 +28,7 @@ import {
 const meters = rulesOf("meters");
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
-/** Paid organizations stop at so many times their allowance (section 8). */
+/** Paid organizations stop at this multiple of their allowance (section 8). */
 const HARD_STOP_TIMES = 5;
 
 const paidCap = ({ credentials }: Target): number => HARD_STOP_TIMES * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
@@ -38,7 +38,7 @@ const tokenOf = (answer: Answer | undefined): unknown => answer?.fields.session_
 const usedIn = ({ fields: { used } }: Answer): number | undefined =>
   Number.isInteger(used) ? (used as number) : undefined;
 
-/** Around the first of a month an allowance that was used up may be there again, and being served is no breach. */
+/** Whether an admission is explained by a new month. Counts it as unclear. */
 const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => {
   if (!isAdmitted(answer) || !monthTurns(context.wallMs())) return false;
   const why = "a month has just begun, or is about to: what the target file says is used up may be there again";
@@ -94,7 +94,7 @@ export const METER_RULES: readonly Rule[] = [
         answer = await mintTile(context, "publishable_hard_stop");
       }
       if (maybeNew(context, checks, answer)) return;
-      // A8, the other reading: the exchange refuses everybody at the allowance, in the words of the allowance.
+      // A8, the other reading: the exchange refuses every organization at its allowance, by the same name.
       checks.expect(answer, { accepts: [HARD_STOP], tolerates: [EXCEEDED] }, admitted);
       if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
     },
@@ -121,7 +121,7 @@ export const METER_RULES: readonly Rule[] = [
       });
       const after = await readUsed(context, checks);
       if (after === null) return;
-      // A new month starts again at nothing, so less is no breach.
+      // A new month starts at 0, so less is no breach.
       const expected = `used still ${before.used} after ${refused.length} refused mints`;
       checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
     },
@@ -131,7 +131,7 @@ export const METER_RULES: readonly Rule[] = [
 const PAIRS = 4;
 const ROUNDS = 2;
 
-/** Two organizations mint at once: between check and charge one may be taken for the other. */
+/** Two organizations mint concurrently: a race between check and charge could mix them up. */
 const mintTogether = async (context: Context, checks: Checks): Promise<void> => {
   for (let round = 0; round < ROUNDS; round++) {
     const short = context.short("map_loads", PAIRS);
@@ -156,18 +156,18 @@ export const ALLOWANCE_PER_ORGANIZATION = rulesOf("organizations").must("allowan
   step: async (context, checks) => {
     const exhausted = await mintTile(context, "publishable_exhausted");
     const other = await mintTile(context, "publishable");
-    // Any other refusal is not about map loads, and other rules say whether it is right.
+    // Any other refusal is judged by other rules.
     if (!isAdmitted(other) && !other.transient && !isStop(other))
       throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
     if (isSpent(other) && loadsOf(context, "publishable").length === 0)
       checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
     else checks.admits(other, [exhausted]);
-    // An allowance that was refused in the old month is served in the new one.
+    // After a month's turn the exhausted organization would be served.
     if (isSpent(exhausted) && isAdmitted(other) && !monthTurns(context.wallMs())) await mintTogether(context, checks);
   },
 });
 
-/** Whether the Free organization got exactly what the target file states, in this run; `null` if it was not looked at. */
+/** Remembers whether the Free organization got exactly its stated allowance in this run; `null` if not tested. */
 const figuresHold = (context: Context, found: boolean | null): Promise<boolean | null> =>
   context.once("figures of the allowance hold", async () => found);
 
@@ -176,7 +176,7 @@ const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: stri
   if (admitted.length > cap) checks.breach({ expected, got, steps: admitted.slice(-1), accepts: null });
 };
 
-/** A call that overload refused was not charged and was sent again; one without an answer may have been charged. */
+/** A shed call was not charged; a call without an answer may have been. */
 const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
   for (const answer of other) {
     if (answer.status === 429 || answer.status === 503) checks.note(inWords(answer));
@@ -184,7 +184,7 @@ const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
   }
 };
 
-/** Says where a gap between check and charge would not have shown. */
+/** Notes that a race between check and charge could not have shown. */
 const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
   if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
   checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
@@ -196,15 +196,15 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
   return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
 };
 
-/** A19, the other reading: the session that is there already is given out, and `expires_in` is what remains of it. */
+/** A19, the other reading: the exchange returns the existing session, with the rest of its life as `expires_in`. */
 const REUSED = "the exchange gives out the same session again (A19), so minting cannot use the allowance up";
-/** A9, the other reading: only what is loaded under a session counts. */
+/** A9, the other reading: only loads under a session count. */
 const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so minting cannot use the allowance up";
 
 const isGivenAgain = ({ admitted, reused }: Burn, last?: Answer): boolean =>
   reused > 0 || (tokenOf(last) !== undefined && admitted.some((one) => tokenOf(one) === tokenOf(last)));
 
-/** Nothing refused a mint. Either loads under a session count in its place (A9), or nothing does. */
+/** No mint was refused: either only loads under a session count (A9), or nothing does. */
 const notCounted = async (context: Context, checks: Checks, found: Burn, most: number): Promise<void> => {
   const { of, admitted, reused } = found;
   if (reused > 0) throw skipped(REUSED);
@@ -219,11 +219,11 @@ const notCounted = async (context: Context, checks: Checks, found: Burn, most: n
   checks.breach({ expected: "an end to the allowance", got, steps: [last], accepts: null });
 };
 
-/** Whether minting was seen to use the Free organization's allowance up; looked at now where it was not. */
+/** Whether minting uses up the Free organization's allowance, from earlier answers or by a burn. */
 const mintsCount = async (context: Context): Promise<boolean> => {
   if (!context.has(FREE)) return false;
   const about = context.answers.filter(({ testCall }) => roleOf(testCall) === FREE);
-  // A stop after loads under a session shows nothing about minting.
+  // A stop after loads under a session says nothing about minting.
   if (about.some(({ testCall }) => testCall.route.startsWith("maps."))) return false;
   if (about.some(({ outcome }) => outcome === EXCEEDED)) return true;
   const { limit } = context.keyRole(FREE) ?? {};
@@ -231,7 +231,7 @@ const mintsCount = async (context: Context): Promise<boolean> => {
   return context.budget.left("map_loads") >= most && (await burn(context, FREE, limit)).stop !== null;
 };
 
-/** Map loads of this run that were admitted before a burn began; a session that was given out twice is one. */
+/** Map loads of this run before a burn. A session returned twice counts once. */
 const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
   const mine = new Set(admitted.map(({ id }) => id));
   const before = loadsOf(context, of).filter(({ id }) => !mine.has(id));
@@ -239,8 +239,8 @@ const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
 };
 
 /**
- * A8, the other reading: the exchange stops paid organizations at their allowance, and the soft band is for sessions that are there
- * already. Then their loads are served, and counted: a band in which nothing counts is no band. `true` if that cannot be seen.
+ * A8, the other reading: paid organizations mint up to their allowance, and the soft band serves existing sessions. Returns
+ * whether such loads are served and counted; `true` if that cannot be seen.
  */
 const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
@@ -263,7 +263,7 @@ const judgeStopAtAllowance = async (context: Context, checks: Checks, stopped: S
   checks.note("stops at the allowance (A8)");
 };
 
-/** A stop at exactly 1 to 4 times the allowance means a wrong limit, not loads from before, if nobody else loads here. */
+/** A stop at exactly 1 to 4 times the allowance means a wrong limit, if nobody else uses the organization. */
 const judgeHardStop = async (context: Context, checks: Checks, { found, limit, last }: Stopped): Promise<void> => {
   const cap = limit * HARD_STOP_TIMES;
   const count = found.admitted.length + loadedBefore(context, found);
@@ -276,11 +276,11 @@ const judgeHardStop = async (context: Context, checks: Checks, { found, limit, l
     checks.unclear(`it stopped after ${count} of ${cap}: some may have been used before`);
 };
 
-/** Loads past the end: one may be admitted by A8b, and of the rest each one counts. */
+/** Loads past the end. A8b admits at most one of them. */
 const TRIES = 4;
 const OTHERS_MAX = 60;
 
-/** Uses the allowance up where no rule before has; the refusal of a mint that shows it, or why there is none. */
+/** The refusal that shows the allowance used up, after using it up if needed; or why there is none. */
 const spent = async (context: Context): Promise<Answer | string> => {
   const first = await mintTile(context, FREE);
   if (first.outcome === EXCEEDED) return first;
@@ -292,7 +292,7 @@ const spent = async (context: Context): Promise<Answer | string> => {
   return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`;
 };
 
-/** Loads under the newest tile session that this run was given for the role. */
+/** Loads under the role's newest tile session of this run. */
 const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
   const session = loadsOf(context, of).findLast(({ testCall }) => testCall.route === "sdk.sessions");
   return loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
@@ -301,7 +301,7 @@ const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
 const isHardStopped = async (context: Context): Promise<boolean> =>
   (await mintTile(context, PAID)).outcome === HARD_STOP;
 
-/** The paid organization's loads. A month may begin meanwhile, so the exchange has to refuse before and after. */
+/** Judges loads of the paid organization. A month may begin meanwhile, so the exchange has to refuse before and after. */
 const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> => {
   if (!context.has(PAID) || !(await isHardStopped(context))) return;
   const answers = await loadsUnder(context, PAID);
@@ -334,7 +334,7 @@ export const BURN_RULES: readonly Rule[] = [
       if (found.stop === null) return notCounted(context, checks, found, (stated ?? UNKNOWN_MOST) + PAST);
       if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
       if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
-      // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
+      // Once more alone: `stop` may hold a mint that was sent first and refused last.
       const last = await mintTile(context, FREE);
       if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
       const used = usedIn(last);
@@ -342,7 +342,7 @@ export const BURN_RULES: readonly Rule[] = [
       if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return;
       const limit = Number(last.fields.limit);
       overCap(checks, found, limit, `at most ${limit} map loads in a month`);
-      // Above the limit, when it was a paid organization before, or somebody else's loads came first: then nothing is admitted.
+      // `used` is above the limit after a downgrade or another caller's loads; then nothing is admitted.
       const fits = admitted.length === 0 ? used >= limit : used === limit;
       checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
       const all = `every one of the ${admitted.length} admitted mints counted`;
@@ -384,9 +384,9 @@ export const BURN_RULES: readonly Rule[] = [
       if (short !== null) throw new CannotJudge(short);
       const found = await burn(context, PAID, cap);
       noteOtherRefusals(checks, found);
-      // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
+      // If free organizations are charged for mints, a paid one that never stops is a breach.
       if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
-      // What the rule before has loaded counts as well.
+      // Including loads of earlier rules.
       const most = cap + 1 - loadedBefore(context, found);
       overCap(checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
       if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
@@ -401,7 +401,7 @@ export const BURN_RULES: readonly Rule[] = [
       if (found.admitted.length === 0 && !checks.failed) throw skipped(spentNote(PAID, last));
     },
   }),
-  // Only what a deployment counts can use anything up: a load that leaves `used` as it was is no map load here (A9).
+  // Only counted loads can use an allowance up: a load that leaves `used` unchanged is none here (A9).
   burns.must("used-up-allowance-stops-loads", [10, 204, 205, 225, 227], {
     title: "what stops tile sessions stops counted map loads under sessions that are there already as well",
     expected: "map_load_quota_exceeded, and map_load_hard_stop for a paid organization",

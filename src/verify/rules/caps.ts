@@ -1,4 +1,4 @@
-/** Caps that are stated and fixed (items 180, 210, 211, 216-222): each call that is shed, or is not, is judged there. */
+/** Fixed caps on calls in flight, as stated in the target file (items 180, 210, 211, 216-222): judged call by call. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
@@ -26,10 +26,10 @@ const GLOBAL = outcomeOf("b2b_overloaded");
 const OWN = outcomeOf("org_overloaded");
 const DOWN = outcomeOf("key_service_unavailable");
 
-/** A stream has surely run for so much of its time when its client sees the end. */
+/** Share of a stream's time, as the client saw it, in which it certainly held a slot. */
 const SURELY_RUNNING = 0.6;
 
-/** The least number of streams that ran side by side. */
+/** Lower bound of the streams that ran at once. */
 const surelyTogether = (answers: readonly Answer[]): number => {
   const moments = answers.filter(isAdmitted).flatMap(({ received: { seen, firstUs: headUs, doneUs, ended } }) => {
     const firstUs = seen?.firstUs ?? headUs;
@@ -39,11 +39,11 @@ const surelyTogether = (answers: readonly Answer[]): number => {
   return mostAtOnce(moments);
 };
 
-/** A cap may be held by several threads, each a little behind the others. */
+/** Tolerance: several threads may hold a cap, each a little behind the others. */
 const mayRun = (cap: number): number => Math.ceil(cap * 1.15);
-/** So much of a cap is surely free for a wave that comes after a rest. */
+/** Share of a cap that is certainly free after a rest. */
 const FREE_SHARE = 0.75;
-/** Once may be others' traffic; of a small cap there is no number that could not be. */
+/** Once may be other callers' traffic. */
 const TIMES = 3;
 
 const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
@@ -51,7 +51,7 @@ const servedIn = (answers: readonly Answer[]): number => count(answers, isAdmitt
 
 type ShedBelow = { one: Answer; size: number; counts: number[] };
 
-/** Whether a wave below a cap loses some each time, and one of half of what was served loses none. */
+/** Whether a wave below a cap is shed each time, while a wave of half the served size never is. */
 const isShedBelow = async (
   context: Context,
   size: number,
@@ -63,7 +63,7 @@ const isShedBelow = async (
     const shed = shedIn(answers);
     const one = shed.at(-1);
     const served = servedIn(answers);
-    // Nothing served at all is another matter: slots that have not come back.
+    // If nothing is served, slots were lost: another rule judges that.
     if (one === undefined || served === 0) return null;
     counts.push(shed.length);
     if (counts.length === TIMES) return { one, size, counts };
@@ -86,19 +86,19 @@ const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow | 
   return isShedBelow(context, size, [caller], await wave(context, size, [caller]));
 };
 
-/** Bursts at the most, and so many that show something else than a cap are enough to believe it. */
+/** At most `BURSTS` bursts; `CONVINCED` of them that show a mistaken name are enough. */
 const BURSTS = 4;
 const CONVINCED = 2;
-/** Streams that end early, or refusals that hold a place for a moment, take away some. */
+/** Share of the cap that has to be served: streams may end early, and refusals hold a slot for a moment. */
 const FULL_SHARE = 0.75;
-/** Less of the refusals may be a key service that stumbles, or others' traffic. */
+/** A smaller share may be a failing key service, or other callers' traffic. */
 const SUCH_SHARE = 0.25;
-/** What comes at any time, in a deployment that others use too. */
+/** Share of such answers that other callers' traffic may cause at any time. */
 const STUMBLES_SHARE = 0.1;
 
 type Plan = { callers: Caller[]; cap: number; orgCap: number; below: number; above: number };
 
-/** Waves around the global cap by several organizations, or what stands in their way. */
+/** Sizes of the waves around the global cap, or what the target file lacks for them. */
 const planOf = (context: Context): Plan | string => {
   const caps = fixedCaps(context);
   if (typeof caps === "string") return caps;
@@ -117,21 +117,21 @@ const isDown = ({ outcome }: Answer): boolean => outcome === DOWN;
 const isOwn = ({ outcome }: Answer): boolean => outcome === OWN;
 const named = (answers: readonly Answer[]): number => count(answers, ({ outcome }) => outcome === GLOBAL);
 
-/** A full house, and such answers for a good part of the refusals. */
+/** Whether the cap was full and a good part of the refusals were such answers. */
 const looksLike = (answers: readonly Answer[], cap: number, isSuch: (answer: Answer) => boolean): boolean => {
   const admitted = servedIn(answers);
   const such = count(answers, isSuch);
   return admitted >= cap * FULL_SHARE && such >= (answers.length - admitted) * SUCH_SHARE && such > 4 * named(answers);
 };
 
-/** Organizations are blamed, each below its own cap, and so many that all their caps are more than the deployment's. */
+/** Whether organizations below their own caps were refused as if over them, although the global cap was full. */
 const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap }: Plan): boolean => {
   const blamed = new Set(answers.filter(isOwn).map(({ testCall }) => JSON.stringify(testCall.credential)));
   const isBelow = Math.ceil(above / callers.length) <= orgCap;
   return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
 };
 
-/** What a call over the global cap was answered in place of its name. */
+/** Wrong names for a call over the global cap. */
 const MISTAKEN: readonly {
   looks(answers: readonly Answer[], plan: Plan): boolean;
   isSuch(answer: Answer): boolean;
@@ -145,7 +145,7 @@ const MISTAKEN: readonly {
   { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
 ];
 
-/** A few of them may be others' traffic, so they have to outnumber what else was said. */
+/** More of the right name than of the others, which other callers' traffic may cause. */
 const isTold = (answers: readonly Answer[]): boolean =>
   named(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
 const isIll = (isSuch: (answer: Answer) => boolean) => (calm: readonly Answer[]) =>
@@ -153,7 +153,7 @@ const isIll = (isSuch: (answer: Answer) => boolean) => (calm: readonly Answer[])
 
 type Bursts = { plan: Plan; calm: Answer[][]; above: Answer[][] };
 
-/** Calm waves and bursts in turn, until the global cap has spoken or cannot be met. */
+/** Alternates calm waves and bursts until the global cap shows, or cannot be reached. */
 const bursts = (context: Context): Promise<Bursts | string> =>
   context.once("bursts over the global cap", async () => {
     const plan = planOf(context);
@@ -173,7 +173,7 @@ const bursts = (context: Context): Promise<Bursts | string> =>
     return found;
   });
 
-/** As `isShedBelow`, for the calm waves between the bursts of several organizations. */
+/** As `isShedBelow`, for the calm waves of `bursts`. */
 const shedBelowGlobal = (context: Context): Promise<ShedBelow | null> =>
   context.once("shed below the global cap", async () => {
     const found = await bursts(context);
@@ -191,12 +191,10 @@ const isMuchShed = (answers: readonly Answer[]): boolean =>
   shedIn(answers).length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
 
 export const CAP_RULES: readonly Rule[] = [
-  // A cap reported as an outage, or as an organization's own, shows in bursts that come again, with calm waves between them.
   loads.must("overload-is-no-outage", [210, 211, 216, 222], {
     title:
       "calls over the global cap are answered 429 b2b_overloaded, not that the key service or an organization is at its end",
     expected: "b2b_overloaded, and nothing else, for calls over the global cap",
-    // Four bursts, each with calm between.
     cost: ({ limits }) => ({ calls: Math.ceil(4 * 1.85 * (limits?.global_in_flight ?? 0)) }),
     step: async (context, checks) => {
       const found = await bursts(context);
@@ -253,7 +251,7 @@ export const CAP_RULES: readonly Rule[] = [
       return ["no wave came above a cap or far below it", want].filter(Boolean).join("; ");
     },
   }),
-  // Two keys of one organization, each below its cap, both together far above.
+  // Two keys of one organization, each below its cap, together far above it.
   loads.must("overload-cap-is-per-organization", [211], {
     title: "calls of one organization are shed above its cap, whichever of its keys they use",
     expected: "no more streams side by side than the cap of an organization allows, by two of its keys",
@@ -272,10 +270,9 @@ export const CAP_RULES: readonly Rule[] = [
       if (size > rateAllowed(context)) return `${size} calls at once: permits.load_max_rps allows fewer`;
       const want = forWantOfConnections(context, size);
       if (want !== "") return `${size} calls at once; ${want}`;
-      // The session is there before the wave begins.
+      // Minted before the wave begins.
       await context.mint("publishable", "chat");
       let answers: Answer[] = [];
-      // One wave alone decides nothing.
       for (let k = 0; k < 2; k++) {
         await wait(REST_MS, context.signal);
         answers = await wave(context, size, twoKeys);
@@ -287,7 +284,7 @@ export const CAP_RULES: readonly Rule[] = [
       checks.require(false, answers.filter(isAdmitted).at(-1) as Answer, `at most ${cap} at once, of ${org}`, got);
     },
   }),
-  // Last of all bursts: whatever the ones before and the refusals have left behind shows now.
+  // The last of the bursts, so that it shows every slot that earlier bursts and refusals lost.
   loads.must("overload-ends", [180, 210, 220], {
     title: "after bursts over the global cap and refusals, almost as many as the cap allows are served again",
     expected: `hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`,
@@ -317,8 +314,8 @@ export const CAP_RULES: readonly Rule[] = [
         }
         if (performance.now() < endMs) continue;
         const before = Math.max(...above.map(servedIn));
-        // Nothing was lost where no more was served before; the rule about the caps says so. The best of several waves here as
-        // there: in one that a busy machine draws out, slots are given back and taken again.
+        // No slot was lost if earlier bursts served no more; `overload-keeps-the-caps` reports the low cap. Compares the best waves,
+        // because on a busy machine a wave is drawn out and slots are reused.
         if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null)
           return `as many are served as ever, ${served}, and that is far below the cap of ${cap}`;
         checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
@@ -330,9 +327,9 @@ export const CAP_RULES: readonly Rule[] = [
 
 const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
-/** A deployment that asks for more is not waited for. */
+/** Longer `Retry-After` values are not waited for. */
 const WAIT_MAX_MS = 30_000;
-/** Fewer refusals since the last admitted call may be others' traffic. */
+/** Fewer refusals may be other callers' traffic. */
 const SHED_SINCE_MIN = 12;
 
 const organizationOf = (context: Context, { testCall }: Answer): string | null => {
@@ -340,7 +337,7 @@ const organizationOf = (context: Context, { testCall }: Answer): string | null =
   return name === null ? null : (context.keyRole(name as KeyRole)?.org ?? name);
 };
 
-/** Admitted and shed calls of the whole deployment and of each organization. Key management may be spared (A22). */
+/** Answers of the whole deployment and by organization. Without key management, which may be exempt (A22). */
 const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
   const all = context.answers.filter(({ testCall: { route } }) => route !== "-" && !route.startsWith("keys."));
   const shedWith = (subcode: string, of: string | null = null) =>
@@ -354,7 +351,7 @@ const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
   ];
 };
 
-/** Refusals since the last admitted call; `null` if none was ever admitted, or too few came since. */
+/** Refusals since the last admitted call; `null` if none was admitted, or too few came since. */
 const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[] } | null => {
   const lastUs = Math.max(...answers.filter(isAdmitted).map(({ received }) => received.doneUs));
   if (!Number.isFinite(lastUs)) return null;
@@ -365,8 +362,8 @@ const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[]
 const askedMs = ({ headers }: Answer): number => statedWaitMs(headers["retry-after"] ?? "0", Date.now()) ?? 0;
 
 /**
- * A call that comes alone is below each cap. None admitted for a minute and more, up to the end of the run, by a deployment that
- * admitted calls before, are slots that do not come back. Only where the run shows that, anything is sent.
+ * A single call is below each cap. If none is admitted for over a minute up to the end of the run, slots were not given back.
+ * Sends calls only if the run shows that.
  */
 export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210, 211, 217], {
   title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
@@ -378,7 +375,7 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
       return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
     for (const { whose, answers } of groupsOf(context)) {
       const found = shedSince(answers);
-      // A call that uses nothing up, to be made again.
+      // A call that spends nothing.
       const one = found?.shed.findLast(
         ({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile",
       );

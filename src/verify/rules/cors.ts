@@ -1,4 +1,4 @@
-/** What a browser may send and read (items 41, 143, 146, 159, 160). How a preflight is answered is a gap, and may be done further in front. */
+/** CORS (items 41, 143, 146, 159, 160). How a preflight is answered is not specified, and a proxy may answer it. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { rulesOf } from "../rule.ts";
 import type { Answer } from "../sending/answer.ts";
@@ -9,7 +9,7 @@ const { must, should } = rulesOf("lattice", { needs: { roles: ["publishable"] } 
 const allowed = ({ headers }: Answer): string | undefined => headers["access-control-allow-origin"];
 const overloaded = "overload or no answer";
 
-/** The Fetch standard: `*` stands for every name but Authorization. */
+/** In the Fetch standard `*` covers every header but Authorization. */
 const lets = ({ headers }: Answer, name: string): boolean => {
   const names = (headers["access-control-allow-headers"] ?? "").toLowerCase().split(/\s*,\s*/);
   return names.includes(name) || (names.includes("*") && name !== "authorization");
@@ -47,7 +47,7 @@ export const CORS_RULES = [
       }
     },
   }),
-  // A preflight that lets the Origin in and no header that could carry the key lets no page through (item 143: either is enough).
+  // A preflight that allows the Origin but no credential header makes the API unusable from a page (item 143: one of them is enough).
   should("preflight-allows-a-credential", [143, 159, 160], {
     title: "a preflight that lets an allowlisted Origin in lets it send X-Api-Key or Authorization",
     expected: "Access-Control-Allow-Headers with X-Api-Key or Authorization",

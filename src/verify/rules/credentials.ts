@@ -1,4 +1,4 @@
-/** Credentials that are missing, unknown, forged, almost good, revoked or expired: refused with 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
+/** Missing, unknown, forged, almost right, revoked and expired credentials: 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { UNKNOWN_KEYS } from "../../workload/request.ts";
@@ -14,7 +14,7 @@ import { forgeries, segment, UNKNOWN_CREDENTIALS, type UnknownCredential } from 
 
 const { must, should } = rulesOf("lattice");
 
-/** Routes whose refusals keep their status; the other is A11. */
+/** All runtime routes but `chat.route`, which may report refusals under status 200 (A11). */
 const PLAIN_ROUTES: readonly RouteName[] = ["sdk.sessions", ...RUNTIME_ROUTES.filter((name) => name !== "chat.route")];
 const ORIGINS = ["none", "foreign"] as const;
 const ASKED = PRODUCTS.filter((name) => name !== "viewer");
@@ -35,8 +35,8 @@ const unknownBy = (
 });
 
 /**
- * Refusals that may come before the key is looked up: the kind shows in the prefix and a missing Origin in the head. The kind is
- * the first of the exchange's checks, and where 401 stands among them is not stated (items 69-70, 83; A1, A4).
+ * Refusals that may come before the key is looked up, because prefix and Origin show in the head. Whether 401 comes before them
+ * is not specified (items 69-70, 83; A1, A4).
  */
 const earlier = (kind: UnknownCredential["kind"], route: RouteName, origin: string): string[] => {
   const needsOrigin = origin === "none" ? ["origin_required"] : [];
@@ -53,7 +53,7 @@ const CLAIMS = segment('{"sub":"nobody","exp":4102444800}');
 const SIGNATURE = segment("signature-of-nobody");
 const NO_UTF8 = Buffer.from('{"sub":"\xff"}', "latin1").toString("base64url");
 
-/** Texts behind a session's prefix that no JWT library can read. */
+/** Texts that no JWT library can parse. */
 const UNPARSABLE: readonly (readonly [what: string, text: string])[] = [
   ["nothing behind the prefix", ""],
   ["no dots", "floodgate0no0such0session"],
@@ -72,17 +72,17 @@ const UNPARSABLE: readonly (readonly [what: string, text: string])[] = [
 ];
 const UNPARSABLE_AT = ["design.styles", "poi.enrich", "chat.control"] as const;
 
-/** The chat token that this run was given; empty where there is none. */
+/** The run's own chat token; empty if there is none. */
 const chatToken = async (context: Context): Promise<string> => {
   if (!context.has("publishable")) return "";
   const { session_token: token } = (await context.mint("publishable", "chat")).fields;
   return typeof token === "string" ? token : "";
 };
 
-/** So much of a key's end is surely random: before it an organization's name may stand. */
+/** Length of the end of a key that is certainly random; an organization's name may come before it. */
 const RANDOM_END = 12;
 
-/** What follows the prefix in the other case. `isEvident`: its letters are of both cases, so they are told apart. */
+/** The key with the case of its letters swapped. `isEvident`: the key has letters of both cases, so case must matter. */
 const inOtherCase = (key: string): { value: string; isEvident: boolean } | null => {
   const head = /^svc_(?:pk|sk)_(?:(?:live|test)_)?/.exec(key)?.[0] ?? "";
   const rest = key.slice(head.length);
@@ -118,7 +118,7 @@ const nearMisses = async (context: Context): Promise<NearMiss[]> => {
   return misses;
 };
 
-/** A key that is over, where it would be used if it were good. Its place among the checks is not stated (A1). */
+/** Calls with a revoked or expired key that would otherwise be right. The order of this check is not specified (A1). */
 const overRows = async (context: Context, name: "revoked" | "expired"): Promise<Row[]> => {
   const kind = await context.kindOf(name);
   const facts = { state: name };
@@ -148,11 +148,11 @@ const over = (id: string, name: "revoked" | "expired") =>
     },
   });
 
-/** Headers are sent as Latin-1: the byte of that letter, and the two bytes of the same letter in UTF-8. */
+/** Headers are sent as Latin-1: this letter as one byte, or as the two bytes of its UTF-8 form. */
 const ONE_BYTE = { letter: "\u00e9", what: "a key with one byte above 127 at its end" };
 const TWO_BYTES = { letter: "\u00c3\u00a9", what: "a key with two bytes of UTF-8 at its end" };
 
-/** Keys with a letter outside ASCII, sent by whichever rule asks first; `hostile-input` judges that nothing breaks. */
+/** Keys with a letter outside ASCII, sent once for two rules: `hostile-input` judges that nothing breaks. */
 export const foreignLetters = (context: Context): Promise<Answer[]> =>
   context.once("keys with letters outside ASCII", async () => {
     const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
@@ -224,14 +224,14 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
     title: "a text with the prefix of a session token that cannot be parsed is answered 401, as any unknown credential",
     cost: { calls: 19 },
     rows: async (context) => {
-      // As the deployment's own tokens begin, where it mints any for us.
+      // With the deployment's own prefix, if it mints a session for us.
       const prefix = /^svc_sess_[^_.]*_/.exec(await chatToken(context))?.[0] ?? LIVE;
       const by = ([what, text]: (typeof UNPARSABLE)[number], i: number): Partial<TestCall> => ({
         ...unknownBy(prefix + text, "$UNPARSABLE_SESSION", `a session token with ${what}`),
         form: FORMS[i % FORMS.length] ?? "bearer",
       });
       const atRuntime = UNPARSABLE.map((text, i) => asNobody(UNPARSABLE_AT[i % 3] ?? "design.styles", by(text, i)));
-      // At the exchange it may be refused unread, for its kind (items 69-70): some of each sort are enough.
+      // The exchange may refuse them unread for their kind (items 69-70), so a sample is enough.
       const atExchange = UNPARSABLE.filter((_, i) => i % 3 === 1).map((text, i) =>
         asNobody("sdk.sessions", { product: "chat", open: true, ...by(text, i) }));
       return [...all(atRuntime, "unauthenticated"), ...all(atExchange, "unauthenticated", "publishable_key_required")];
@@ -243,7 +243,7 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       for (const answer of await foreignLetters(context)) {
         const { status, testCall: { what }, outcome } = answer;
-        // What stands before the service may refuse such a head altogether.
+        // A proxy may refuse such a header.
         if (status === null || status === 400 || /^edge 4/.test(outcome)) checks.note(`${what}: ${inWords(answer)}`);
         else if (checks.isUnclear(answer)) continue;
         else if (status >= 500) checks.note(`${what}: ${status}, of which hostile-input says more`);

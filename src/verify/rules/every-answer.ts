@@ -1,4 +1,4 @@
-/** What holds for every answer of the run, whoever called (sections 7.1 and 7.2). Nothing is sent for these rules, but for a look at shedding. */
+/** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). Only `shedding-ends` sends calls of its own. */
 import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
@@ -15,7 +15,7 @@ type Row = {
   title: string;
   concerns(answer: Answer): boolean;
   expected: string | ((answer: Answer) => string);
-  /** What is wrong with the answer: `null` for nothing, `undefined` where it does not show. May note. */
+  /** What is wrong with the answer: `null` for nothing, `undefined` if it cannot be told. */
   fault(answer: Answer, note: (text: string) => void): string | null | undefined;
   /** Why there may be nothing to judge. */
   nothing: string;
@@ -28,7 +28,7 @@ const each =
       title,
       step: async (context, checks) => {
         for (const answer of context.answers) {
-          // Half an answer says nothing of the other half, and a gateway's nothing of the API's.
+          // A cut answer cannot be judged, and a gateway's says nothing about the API.
           if (answer.outcome === "indeterminate" || answer.foreign || !concerns(answer)) continue;
           const wanted = typeof expected === "string" ? expected : expected(answer);
           checks.fault(
@@ -47,28 +47,28 @@ const unless = (fits: boolean, fault: string): string | null => (fits ? null : f
 const bySubcode = new Map(
   Object.values(REFUSALS).flatMap((refusal) => (refusal.subcode === null ? [] : [[refusal.subcode, refusal] as const])),
 );
-/** A13: their envelope is not stated; the flat one passes with a note. */
+/** A13: their envelope is not specified; the flat one passes with a note. */
 const EITHER_ENVELOPE = new Set(["limiter_unavailable", "rate_limited"]);
-/** Paths that are not stated (items 18, 128): a gateway may answer there. */
+/** Unspecified paths (items 18, 128), where a gateway may answer. */
 const UNSTATED: ReadonlySet<string> = new Set(["-", "maps.loads"]);
 
 const isRefusal = ({ status }: Answer): boolean => status !== null && status >= 400;
 const isKnownRefusal = (answer: Answer): boolean => isRefusal(answer) && bySubcode.has(answer.subcode ?? "");
-/** The stated platform surface without key management. */
+/** The specified routes, without key management. */
 const isPlatform = ({ testCall: { route } }: Answer): boolean => !UNSTATED.has(route) && !route.startsWith("keys.");
 const envelopeOf = ({ status, subcode }: Answer) =>
   status === 422 ? "detail" : bySubcode.get(subcode as string)?.envelope;
-/** Item 164 is stated of keys; the answer to a session that is over is a gap. */
+/** Item 164 is about keys; how an expired session is answered is not specified. */
 const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
   credential.as === "session" && facts?.state !== undefined && facts.state !== "valid";
 const retryAfter = ({ headers }: Answer): string | undefined => headers["retry-after"];
 const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
 
-/** A date counts whole seconds; without a `Date` beside it, two clocks are compared. */
+/** Dates have whole seconds; without a `Date` header two clocks are compared. */
 const PAST_MS = 2_000;
 const CLOCKS_DIFFER_MS = 300_000;
 
-/** RFC 9110 allows a date that has passed, but a client that honours it does not wait at all. */
+/** RFC 9110 allows a past date, but then a client does not wait at all. */
 const isPast = (stated: NonNullable<ReturnType<typeof readRetryAfter>>, { headers }: Answer): boolean => {
   if (!("atMs" in stated)) return false;
   if (headers.date === undefined) return stated.atMs < Date.now() - CLOCKS_DIFFER_MS;
@@ -96,7 +96,7 @@ const ANSWERS: readonly Rule[] = [
     concerns: (answer) => (answer.status === 403 || answer.status === 429) && isPlatform(answer), nothing: "no 403 or 429 came",
     expected: "a subcode of section 7.2",
     fault: ({ subcode, envelope, outcome }, note) => {
-      // A firewall or a balancer in front does not speak the API's language.
+      // A firewall or balancer does not know the API's subcodes.
       if (subcode === null && envelope === "other") return void note(`${outcome} from in between`);
       return unless(bySubcode.has(subcode ?? ""), `it was ${shapeOf(subcode ?? "none")}`);
     } }),
@@ -109,7 +109,7 @@ const ANSWERS: readonly Rule[] = [
     title: "a 503 has no detail",
     concerns: ({ status }) => status === 503, nothing: "no 503 came", expected: "a body without `detail`",
     fault: ({ fields }) => unless(!("detail" in fields), "there was one") }),
-  // 502 and 504 are a balancer's words, 503 is the key service's.
+  // 502 and 504 come from a balancer, 503 from the key service.
   must("no-server-errors", [223], {
     title: "nothing is answered with a server error",
     concerns: ({ status }) => status !== null, nothing: "nothing was answered", expected: "no 5xx but 503",
@@ -154,7 +154,7 @@ const ANSWERS: readonly Rule[] = [
       `they were ${shapeOf({ meter, limit, used })}`) }),
 ];
 
-/** RFC 9110 section 12.5.3; the specification does not speak of it. */
+/** RFC 9110 section 12.5.3; the specification is silent. */
 const UNASKED_CODINGS = should("answers-have-no-unasked-coding", [178], {
   title: "an answer that was asked for without a content coding has none",
   concerns: ({ status, request }) => status !== null && request.headers["accept-encoding"] === "identity",
@@ -163,13 +163,13 @@ const UNASKED_CODINGS = should("answers-have-no-unasked-coding", [178], {
   nothing: "no answer was asked for without a coding",
 });
 
-/** Refusals of the exchange that come after the Origin was found listed (item 69). */
+/** Refusals of the exchange after the Origin was accepted (item 69). */
 const PAST_THE_ORIGIN = new Set<string>([
   ...["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"],
   ...["map_load_quota_exceeded", "map_load_hard_stop"],
 ]);
 
-/** An answer to a page on an allowlisted Origin, once its Origin has surely been looked at. */
+/** Whether the answer went to a page on an allowlisted Origin, after its Origin was checked. */
 const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean => {
   const { origin, credential, route, originValue } = testCall;
   const ofBrowser = credential.as === "session" || credential.as === "publishable";
@@ -179,11 +179,11 @@ const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean
 };
 const allowedIn = ({ headers }: Answer): string | undefined => headers["access-control-allow-origin"];
 
-/** Shorter credentials may stand in an answer by chance. */
+/** Shorter credentials may occur in an answer by chance. */
 const SECRET_MIN = 20;
 const LOOKS_SECRET = /svc_|eyJ/;
 
-/** Keys that this run has used, sessions that it was given, and whatever it sent in their place. */
+/** Keys and sessions of this run, and what it sent in their place. */
 const sentSecrets = async (context: Context): Promise<string[]> => {
   const secrets = new Set<string>();
   const used = new Set(context.answers.map(({ testCall }) => roleOf(testCall)));
@@ -195,7 +195,7 @@ const sentSecrets = async (context: Context): Promise<string[]> => {
   return [...secrets].filter((secret) => secret.length >= SECRET_MIN && LOOKS_SECRET.test(secret));
 };
 
-/** The parts of an answer that have no reason to hold a credential: not the body that hands out a session or a key. */
+/** Parts of an answer that must not hold a credential: not the body that issues one. */
 const textsOf = (answer: Answer): { where: string; text: string }[] => {
   const { route } = answer.testCall;
   const handsOut = route.startsWith("keys.") || (route === "sdk.sessions" && isAdmitted(answer));
@@ -203,12 +203,12 @@ const textsOf = (answer: Answer): { where: string; text: string }[] => {
   return handsOut ? headers : [...headers, { where: "the body", text: answer.text }];
 };
 
-/** Whole seconds are rounded on both sides. */
+/** Both sides round to whole seconds. */
 const ROUNDED_S = 2;
 
 export const EVERY_ANSWER_RULES: readonly Rule[] = [
   ...ANSWERS,
-  // Where no answer at all has the header, CORS may be done further in front; where some have it, the others are blocked.
+  // If no answer has the header, a proxy may add it; if only some have it, browsers block the others.
   every.must("cors-for-every-answer-to-a-listed-origin", [159], {
     title:
       "where CORS is done here, every answer to an allowlisted Origin may be read there: streams and refusals as well",
@@ -224,7 +224,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       }
     },
   }),
-  // Sessions of the roles, minted again long before their end: each way of sending one that was good stays good.
+  // Sessions are renewed long before they end, so one that was good must stay good in each header.
   every.must("session-lasts", [23, 32], {
     title: "a session is taken for as long as expires_in says",
     expected: "no 401 for a session within its expires_in that was taken before",
@@ -233,7 +233,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       for (const answer of context.answers) {
         const { credential, secret, form = "bearer", route, path, method } = answer.testCall;
         if (credential.as !== "session" || secret !== undefined || route === "sdk.sessions") continue;
-        // An address or a method that does not exist says nothing of the session.
+        // An unknown path or method says nothing about the session.
         if (answer.transient || path !== undefined || method !== undefined) continue;
         const way = `${credential.of} ${credential.product} ${form}`;
         if (answer.status !== 401) taken.add(way);
@@ -243,7 +243,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       return checks.idle("no session was used");
     },
   }),
-  // A19: a session may be given out again; `expires_in` is then what remains of it.
+  // A19: a session may be returned again, with the rest of its life as `expires_in`.
   every.must("session-expires-in-remains", [32], {
     title: "a session that is given out again is returned with the lifetime that remains",
     expected: "an expires_in that has become less by the time between",
@@ -266,7 +266,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       return checks.idle("no session was given out twice");
     },
   }),
-  // No sentence of the specification forbids it, so it is no must; it would stand in every log and cache on the way.
+  // No must, because the specification is silent; an echoed credential would reach logs and caches.
   every.should("credentials-are-not-echoed", [50], {
     title: "no answer repeats a credential, in its headers or in its body",
     step: async (context, checks) => {

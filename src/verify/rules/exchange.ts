@@ -1,4 +1,4 @@
-/** Who may mint which session, from where, and which check decides when two fail (items 42-53, 68-81, 192-199). */
+/** Who may mint which session, from which origin, and which check decides if two fail (items 42-53, 68-81, 192-199). */
 import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { Context } from "../context.ts";
@@ -12,7 +12,7 @@ const order = rulesOf("order");
 
 const CHAT_EDITOR = ["chat", "editor"] as const;
 const both = (of: KeyRole): TestCall[] => CHAT_EDITOR.map((product) => mint(of, product));
-/** An allowance that is used up is reported only after the product was found allowed. */
+/** A used-up allowance is reported only after the product was allowed. */
 const oneTile = (of: KeyRole) => ({
   needs: { roles: [of], spends: { map_loads: 1 } },
   cost: { map_loads: 1 },
@@ -30,7 +30,7 @@ const fromElsewhere = (more: Partial<TestCall>, of: KeyRole = "publishable"): Te
 
 const listedOrigin = ({ keyRole }: Context): string | undefined => keyRole("publishable")?.origin;
 
-/** Origins that only look like the listed one. No pattern could mean the strict ones; the rest is a matter of matching (item 52). */
+/** Origins that resemble the listed one. No wildcard pattern matches the `strict` ones; matching of the others is not specified (item 52). */
 const lookalikesOf = (listed: string): { strict: string[]; lenient: string[] } => {
   const { protocol, hostname, port } = new URL(listed);
   const at = port === "" ? "" : `:${port}`;
@@ -62,7 +62,7 @@ const lookalikes = (which: "strict" | "lenient", title: string, calls: number) =
 
 const SERVERS = ["server", "server_no_design", "server_downgraded"] as const;
 const PRODUCTS = ["chat", "editor", "tile", "viewer"] as const;
-/** Keys and products that a later check would refuse. */
+/** Keys with a product that a later check refuses. */
 const REFUSED_LATER: readonly (readonly [of: KeyRole, product: Product])[] = [
   ...([
     ["publishable", "viewer"],
@@ -76,7 +76,7 @@ const REFUSED_LATER: readonly (readonly [of: KeyRole, product: Product])[] = [
   ] as const),
 ];
 
-/** Each row breaks one condition alone, or, in the phase `order`, an earlier and a later one: then the earlier decides (69, 81). */
+/** Each row breaks one condition or, in the phase `order`, two: the earlier check decides (items 69, 81). */
 // biome-ignore format: a table, a rule in a few lines
 export const EXCHANGE_RULES: readonly Rule[] = [
   must("exchange-wrong-kind", [68, 70, 199], {
@@ -95,7 +95,7 @@ export const EXCHANGE_RULES: readonly Rule[] = [
     cost: { calls: 6 },
     rows: (context) => [
       ...atEach("none", "origin_required"),
-      // Anybody can write a Referer; only a browser's Origin says where a call comes from.
+      // Anybody can send a Referer; only Origin is set by the browser.
       [exchangeCall("publishable", "none", "chat", { headers: { referer: `${listedOrigin(context)}/` } }), "origin_required"],
       [fromElsewhere({ originValue: "", what: "an empty Origin" }), ["origin_required", "session_origin_mismatch"]],
     ] }),
@@ -111,7 +111,7 @@ export const EXCHANGE_RULES: readonly Rule[] = [
     lookalikes("strict", "an Origin that merely contains an allowlisted host name is refused", 8)),
   info("origin-is-matched-exactly", [52],
     lookalikes("lenient", "whether an Origin of another scheme, port or subdomain is refused", 6)),
-  // Whether `null` counts as an Origin or as none is a gap (item 53); either reading refuses the call. A key may list the text itself.
+  // Whether `null` is an Origin is not specified (item 53); both readings refuse it, unless the key lists that text.
   must("exchange-origin-null", [71, 72], {
     title: "the exchange takes Origin: null neither for an allowlisted one nor for enough",
     cost: { calls: 1 },
@@ -123,7 +123,7 @@ export const EXCHANGE_RULES: readonly Rule[] = [
   must("exchange-mints-what-is-in-scope", [42, 46, 76], {
     title: "a key without ai still mints the session that its other scopes allow",
     rows: inEachForm([[mint("publishable_no_ai", "editor"), "2xx"]]) }),
-  // Its scopes are not stated; a key that was seen to have them is `key-is-narrowed-and-widened`'s.
+  // Its scopes are unknown; `key-is-narrowed-and-widened` tests a key with known scopes.
   must("exchange-product-not-allowed", [45, 74, 77, 196], {
     title: "a key restricted to tile cannot mint another product: 403 product_not_allowed",
     rows: inEachForm(all(both("publishable_tile_only"), "product_not_allowed", "insufficient_scope")) }),

@@ -1,4 +1,4 @@
-/** Credentials that nobody issued, and good ones with one thing changed. No secrets, but masked as if they were. */
+/** Credentials that were never issued, and valid ones with one change. They are masked like secrets. */
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 
 export const segment = (text: string): string => Buffer.from(text).toString("base64url");
@@ -30,16 +30,16 @@ export const UNKNOWN_CREDENTIALS: readonly UnknownCredential[] = [
   unknown("session", "a session token that nobody issued", `svc_sess_live_${SESSION}`, "$UNKNOWN_SESSION"),
 ];
 
-/** `once`: one of several for the same weakness, so that one route is enough. */
+/** `once`: one of several for the same weakness, tried on one route only. */
 type Forgery = { what: string; value: string; once: boolean };
 
 const changedAt = (text: string, at: number): string =>
   `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
 
-/** The last character of base64url may hold padding bits alone, so a change at the end is made before it. */
+/** The last base64url character may hold only padding bits, so changes are made before it. */
 const BEFORE_END = 10;
 
-/** A good token with one thing changed. Empty for a token of another shape. */
+/** Variants of a valid token, each with one change. Empty if it is not a JWT. */
 export const forgeries = (token: string): Forgery[] => {
   const prefix = /^svc_sess_[^_]*_/.exec(token)?.[0];
   const [head, payload, signature] = prefix === undefined ? [] : token.slice(prefix.length).split(".");
@@ -65,7 +65,7 @@ export const forgeries = (token: string): Forgery[] => {
     const later = `${prefix}${head}.${jsonSegment({ ...claims, exp: 4_102_444_800 })}.${signature}`;
     made.push({ what: "a session token whose end was moved", value: later, once: false });
   } catch {
-    // Its claims cannot be read from outside; the others remain.
+    // Claims that cannot be decoded cannot be changed.
   }
   return made;
 };

@@ -1,4 +1,4 @@
-/** What the specification leaves open (tags [G]; A7): recorded and not judged, because clients will come to rely on it. */
+/** Gaps of the specification (tags [G]; A7): recorded and not judged, because clients will come to rely on what is there. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type Context, callersOf } from "../context.ts";
@@ -51,7 +51,7 @@ const GAPS: readonly Gap[] = [
     PUBLISHABLE, mint("publishable", "editor"), "cache-control"],
 ];
 
-/** Sent once, by whichever rule asks first. */
+/** Memoized: sent once for several rules. */
 const answerOf = (context: Context, id: string): Promise<Answer> =>
   context.once(id, () => {
     const ask = GAPS.find(([gap]) => gap === id)?.[4] as Ask;
@@ -71,7 +71,7 @@ export const GAP_RULES: readonly Rule[] = [
       },
     }),
   ),
-  // Where a session needs an Origin, either reading of `null` refuses it: as an Origin it is not listed, as none it is missing.
+  // Both readings of `null` refuse a session that needs an Origin: not listed, or missing.
   must("session-origin-null", [53, 151, 152], {
     title: "where a session needs an Origin, null is neither an allowlisted one nor enough",
     expected: "a refusal, where a session without an Origin is refused as well",
@@ -79,7 +79,7 @@ export const GAP_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const without = await answerOf(context, "gap-session-without-origin");
       const withNull = await answerOf(context, "gap-session-with-null-origin");
-      // A key may list the text `null` itself, for pages without an origin.
+      // A key may list the text `null`, for pages without an origin.
       const isListed = context.keyRole("publishable")?.origin === "null";
       if (without.outcome !== outcomeOf("origin_required") || isListed)
         return checks.idle("a session works without an Origin (152), so null may count as none (53)");

@@ -1,6 +1,6 @@
 /**
- * Input that no well-meaning client sends (items 58, 102, 109, 118-119, 144, 202, 223, 232). Limits of size and the types of most
- * fields are not shown, so such a call may be served or refused; a server error is a breach on any of them.
+ * Malformed and extreme input (items 58, 102, 109, 118-119, 144, 202, 223, 232). Limits of size and most types are not specified,
+ * so a call may be served or refused. A server error is a breach.
  */
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
@@ -15,16 +15,16 @@ type Odd = Partial<TestCall> & { readonly what: string };
 type OddOn = Odd & { readonly route: TestCall["route"] };
 
 const DEPTH = 3_000;
-/** Below the 8 KiB that HTTP servers commonly take for one header. */
+/** Below the 8 KiB that HTTP servers commonly accept for one header. */
 const LONG_HEADER = 7_500;
-/** Below what servers commonly take for a request line. */
+/** Below what HTTP servers commonly accept for a request line. */
 const LONG_LINE = 3_000;
-/** A size that servers commonly stop at; barely more, so that the answer is not lost with the rest of the body. */
+/** A common limit, exceeded only slightly, so that the answer is not lost with the rest of the body. */
 const MIB = 1 << 20;
 const LONG_TEXT = 20_000;
 const MANY_MESSAGES = 200;
 const MANY_PLACES = 1_000;
-/** Crash files and reports show the beginning. */
+/** Length shown in crash files and reports. */
 const SHOWN_MAX = 300;
 
 const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
@@ -43,7 +43,7 @@ const BODIES: readonly Odd[] = [
   { what: "a body of nothing but nested lists", body: malformed(deep) },
 ];
 
-/** A good body with one odd value: beside the product at the exchange, as what the user says on the control stream. */
+/** A valid body with one odd value inserted. */
 type Frame = (value: string, extra?: string) => string;
 const inExchange: Frame = (value, extra = "") => `{"product": "chat", "floodgate": ${value}${extra}}`;
 const inControl: Frame = (value, extra = "") => {
@@ -54,11 +54,11 @@ const inControl: Frame = (value, extra = "") => {
 
 const oddBodies = (frame: Frame): readonly Odd[] => {
   const long = (n: number): Body => ({ ...body(frame(`"${"a".repeat(n)}"`)), shown: frame(`"<${n} letters>"`) });
-  // The letter of that number in Latin-1 is the byte 255, which stands nowhere in UTF-8.
+  // Sent as Latin-1 this is byte 255, which never occurs in UTF-8.
   const latin = frame('"caf\u00ff"');
   const bytes = { bytes: Buffer.from(latin, "latin1"), shown: frame('"<the byte 255>"') };
   return [
-    // An upload that is too long is often cut off, and would be time after time.
+    // Servers often cut off such an upload, every time.
     { what: "a body over 1 MiB", body: long(MIB), once: true },
     { what: `a text of ${LONG_TEXT} characters`, body: long(LONG_TEXT) },
     { what: "the number 1e400", body: body(frame("1e400")) },
@@ -88,7 +88,7 @@ const longKey = (prefix: string): Odd => ({
   secret: { value: prefix + "a".repeat(LONG_HEADER), variable: "$LONG_KEY" },
 });
 
-/** Sent without a credential, and by who may use the catalogs. */
+/** Sent without a credential and with one. */
 const ANYBODY: readonly OddOn[] = [
   { route: "-", what: "HEAD /design/styles", path: "/design/styles", method: "HEAD" },
   { route: "-", what: "HEAD /sdk/sessions", path: "/sdk/sessions", method: "HEAD" },
@@ -121,7 +121,7 @@ const QUERIES: readonly (readonly [what: string, query: string])[] = [
 
 const MESSAGES = [{ role: "user", content: "Where is the harbour?" }];
 const message = (role: unknown, ...content: unknown[]) => ["messages", [{ role, content: content[0] }]] as const;
-/** One odd value at a time: a deployment that refuses the first would never read a second. */
+/** One odd value at a time: a deployment that refuses the first would not read a second. */
 // biome-ignore format: a table
 const IN_CONTROL: readonly (readonly [name: string, value: unknown])[] = [
   ["location", 5], ["map_zoom", {}], ["lang", []], ["session_id", 7], ["app_snapshot", []], ["auto_actions", "yes"],
@@ -141,7 +141,7 @@ const IN_ROUTE: readonly (readonly [name: string, value: unknown])[] = [
   ["profile", ""], ["raw_query", ""], ["raw_query", "\ud800"],
 ];
 
-/** So much that a server may work on it for long: no answer is no finding. */
+/** May take a server long: a missing answer is no finding. */
 const MUCH: readonly OddOn[] = [
   valueIn("chat.control", `${MANY_MESSAGES} messages`, { messages: Array(MANY_MESSAGES).fill(MESSAGES[0]) }),
   valueIn("chat.route", `${MANY_PLACES} places`, {
@@ -156,7 +156,7 @@ const PLACES_TEXT = JSON.stringify(ROUTE).replaceAll(":", ": ").replaceAll(",", 
 
 const HARBOUR = inControl('"Where is the harbour?"');
 
-/** By the first caller of the route. */
+/** Sent by the first caller of the route. */
 // biome-ignore format: a table
 const VALUES: readonly OddOn[] = [
   ...IN_CONTROL.map(([name, value]) =>
@@ -171,7 +171,7 @@ const VALUES: readonly OddOn[] = [
   valueIn("design.apply", "a dataset that is a list", { dataset: [], roles: 7 }),
   valueIn("design.apply", "nothing in the dataset", { dataset: {}, roles: [] }),
   { route: "sdk.sessions", what: "the same member twice", body: body('{"product": "chat", "product": "chat"}') },
-  // No key of a hash table, and a name that every object of some languages has.
+  // Types that cannot be hash keys, and a name that every JavaScript object has.
   { route: "sdk.sessions", what: "a product that is a list", body: body('{"product": ["chat"]}') },
   { route: "sdk.sessions", what: "a product that is an object", body: body('{"product": {"chat": 1}}') },
   { route: "sdk.sessions", what: "a product named constructor", body: body('{"product": "constructor"}') },
@@ -181,10 +181,10 @@ const VALUES: readonly OddOn[] = [
   { route: "design.apply", what: "a dataset that is -Infinity", body: malformed('{"dataset": {"n": -Infinity}}') },
 ];
 
-/** By the last caller of the route: a server key is the one whose address may matter. */
+/** Sent by the last caller of the route: for a server key the address may matter. */
 // biome-ignore format: a table
 const ODD_HEADS: readonly OddOn[] = [
-  // What proxies write who know or say nothing of the caller (RFC 7239 section 6).
+  // As proxies write an unknown client (RFC 7239 section 6).
   { route: "design.styles", what: "a caller whose address the proxy does not know",
     headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" } },
   { route: "design.samples", what: "odd conditions and an odd cookie",
@@ -241,11 +241,11 @@ const TILES: readonly (readonly [what: string, path: string])[] = [
   ["a tile whose row no integer holds", "/maps/tiles/1/0/99999999999999999999"],
 ];
 
-/** Only where the target file says what its tiles are called; the session is one that other rules use too. */
+/** Odd tile addresses, if the target file names its tiles. */
 const oddTiles = async (context: Context): Promise<TestCall[]> => {
   if (context.target.tile_url === undefined) return [];
   const mayMint = context.has("publishable") && context.budget.left("map_loads") >= 1;
-  // Where the allowance is used up there is still the server key.
+  // If the allowance is used up, the server key is left.
   const bySession = mayMint && isAdmitted(await context.mint("publishable", "tile"));
   const server = callersOf(context, "ai").find(({ credential }) => credential.as === "server");
   const caller = bySession ? inSession("tile", "maps.tiles") : server;
@@ -254,7 +254,7 @@ const oddTiles = async (context: Context): Promise<TestCall[]> => {
 
 const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
 
-/** Each may be admitted, and then it is metered; so two of the values go together. */
+/** Each may be admitted and metered, so two of the values share a call. */
 const ODD_ANALYSES: readonly OddOn[] = [
   valueIn("design.analyze", "a dataset that is a list", { dataset: [] }),
   valueIn("design.analyze", "rows that are a text, and options that are a list", {
@@ -275,9 +275,9 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
       const { status, testCall } = answer;
       const said = `${testCall.what}: ${inWords(answer)}`;
       if (answer.transient && isMuch(testCall)) checks.note(said);
-      // A connection that is closed on such a call is a refusal as well, if a rude one.
+      // Closing the connection is a refusal, if a rude one.
       else if (status === null) isSilent(answer) ? checks.unclear(said) : checks.note(said);
-      // A balancer's own words, and the key service's.
+      // From a balancer or the key service.
       else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer));
       else if (status === 503) checks.note(`${testCall.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
@@ -289,7 +289,7 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
     await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
     const analyst = callersOf(context, "design")[0];
-    // Whoever admits one may charge it: one after the other, as long as the budget has any.
+    // One after the other while the budget lasts, because each may be charged.
     for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {
       if (context.budget.left("analyses") >= 1) await judge({ ...(analyst as NonNullable<typeof analyst>), ...odd });
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);

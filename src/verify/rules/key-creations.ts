@@ -1,7 +1,6 @@
 /**
- * Creations of keys: those that must be refused (section 7.3; items 129-136), each wrong in one way, and keys as they come from one
- * (items 40-49, 124-129, 143-147): of use at once, and for what was asked for. A breach is judged only where the deployment has shown
- * that it understood what was meant.
+ * Creations of keys that must be refused (section 7.3; items 129-136), and the rights of created keys (items 40-49, 124-129,
+ * 143-147). A breach counts only if the deployment has shown that it reads the members in question.
  */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
@@ -39,25 +38,25 @@ const { must, info } = rulesOf("management", { needs: { permission: "writes", ro
 
 const ANY_ADMIN: readonly AdminRole[] = ["admin_pro", "admin_key_limit", "admin_free"];
 
-/** Why a creation that was admitted, or refused in other words, proves nothing; `null` where it is a breach. */
+/** Returns why an unexpected answer to a creation proves nothing; `null` if it is a breach. */
 type Doubt = (context: Context, answer: Answer, secret: string | null) => Promise<string | null>;
 
 type Refused = {
   title: string;
-  /** A refusal creates nothing, so it is tried without permission where `writes` is absent. */
+  /** Absent: tried without the permission, because a refusal creates nothing. */
   writes?: true;
   cost: Cost;
   admins?: readonly AdminRole[];
   body: KeyBody;
   accepts: RefusalName;
-  /** The same said in other ways; a deployment may find them malformed. */
+  /** Equivalent bodies, which a deployment may also call malformed. */
   others?: readonly { readonly what: string; readonly body: KeyBody }[];
   doubt?: Doubt;
-  /** Creations that are admitted, and after which the body is refused as before. */
+  /** Creations that are admitted, after which `body` must still be refused. */
   evenAfter?: readonly KeyBody[];
 };
 
-/** Whether key management spoke: a 422 may be about another member; a path that is found for another admin is there. */
+/** Whether key management answered, judged by the bodies it reads. */
 const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
   const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
   return asked === undefined ? Promise.resolve(false) : readsOurBodies(context, asked);
@@ -67,7 +66,7 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
   const { title, writes, cost, admins = ANY_ADMIN, body, others = [], doubt, evenAfter = [] } = rule;
   const accepts = [outcomeOf(rule.accepts)];
   const roles: Needs = admins.length === 1 ? { roles: admins } : { anyOf: admins };
-  // Without the permission of the other rules of this phase.
+  // Without the phase's permission to write.
   return rulesOf("management").must(id, spec, {
     ...{ title, cost, needs: { ...roles, ...(writes ? { permission: "writes" } : {}) } },
     step: async (context, checks) => {
@@ -75,7 +74,7 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
       if (admin === undefined) return `none of ${admins.join(", ")}`;
       for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
         const { answer, secret } = await createKey(context, admin, tried, what === undefined ? {} : { what });
-        // Which error decides where two apply is open (item 135).
+        // Which check decides if two fail is not specified (item 135).
         if (answer.outcome === OUTCOME.limit && !accepts.includes(OUTCOME.limit))
           return `the organization of ${admin} is at its key limit, and that is reported first`;
         const left = isAdmitted(answer) ? noMoreKeys(context) : null;
@@ -104,32 +103,32 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
   });
 };
 
-/** Admitted although the member is wrong: a breach only where the member is read. */
+/** A breach only if the deployment reads the member. */
 const unlessRead =
   (member: ListMember): Doubt =>
   async (context, answer) =>
     !isAdmitted(answer) || (await readsMember(context, adminOf(answer), member)) ? null : notRead(`the ${member}`);
 
-/** A live key for browsers, as far as what was made shows: `env` may have another name, or the kind. */
+/** A breach only if the key made is a live publishable one: `env` or `kind` may have other names. */
 const unlessLive: Doubt = async (context, answer, secret) => {
   if (!isAdmitted(answer)) return null;
   if (secret?.startsWith("svc_sk_") === true) return notRead("the kind");
   const word = /^svc_pk_([a-z]+)_/.exec(secret ?? "")?.[1];
   if ((word !== undefined && /^(live|prod)/.test(word)) || tellsText(answer, "live")) return null;
   if (word !== undefined) return `the key that was made says ${word}: ${notRead("env")}`;
-  // Without a word in the key: an environment that does not exist is refused by whoever reads it.
+  // A deployment that reads `env` refuses an unknown environment.
   const strange = { ...TILE_KEY, env: "floodgate-no-such-env" as "live" };
   const { answer: refusal } = await createKey(context, adminOf(answer), strange);
   return refusal.status === 422 || refusal.status === 400 ? null : notRead("env");
 };
 
-/** What is said of another kind of key is no answer to a server key. */
+/** A breach only if the deployment understood that a server key was asked for. */
 const unlessServerKey: Doubt = async (context, _answer, secret) =>
   secret?.startsWith("svc_sk_") === true || (await readsKind(context)) ? null : notRead("the kind");
 
 const { allowed_origins: _, ...WITHOUT_ORIGINS } = TILE_KEY;
 const VENDOR = { ...TILE_KEY, scopes: ["maps", "vendor"] };
-/** The acknowledgement's name is not shown: each is one that a deployment may know. */
+/** The acknowledgement's name is not specified: two likely ones. */
 const ACKNOWLEDGEMENTS = ["vendor_acknowledged", "acknowledge_vendor"] as const;
 
 // biome-ignore format: a table, a rule in a few lines
@@ -160,7 +159,7 @@ export const REFUSED_KEY_RULES: readonly Rule[] = [
     writes: true, cost: { calls: 6, keys: 1 }, admins: ["admin_pro"], body: VENDOR,
     accepts: "vendor_scope_requires_acknowledgement", doubt: unlessRead("scopes"),
     others: ACKNOWLEDGEMENTS.map((flag) => ({ what: `the scope vendor with "${flag}": false`, body: { ...VENDOR, [flag]: false } })),
-    // The acknowledgement is each key's own (item 47), not one for ever.
+    // Each key needs its own acknowledgement (item 47).
     evenAfter: ACKNOWLEDGEMENTS.map((flag) => ({ ...VENDOR, [flag]: true })) }),
   refused("keys-limit-reached", [133], {
     title: "an organization at its key limit is answered 409 key_limit_reached",
@@ -179,7 +178,6 @@ export const REFUSED_KEY_RULES: readonly Rule[] = [
 
 type Restricted = { created: Answer; within: Answer; beyond: Answer };
 
-/** A key made for the editor alone, and what the exchange says to it. */
 const restricted = (context: Context): Promise<Restricted> =>
   context.once("a key made for one product", async () => {
     const { key, created } = await makeKey(context, "admin_pro", { ...FULL_KEY, products: ["editor"] });
@@ -188,14 +186,14 @@ const restricted = (context: Context): Promise<Restricted> =>
     return { created, within, beyond };
   });
 
-/** Whether a key is restricted to the products of its creation; also `true` where that cannot be seen. */
+/** Whether a key is restricted to the products of its creation; `true` if that cannot be seen. */
 export const keepsProducts = async (context: Context): Promise<boolean> => {
   if (!context.has("admin_pro")) return true;
   const found = await restricted(context).catch(() => null);
   return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
 };
 
-/** A Free organization is admitted to tiles, or is refused for its allowance of them alone. */
+/** Whether a Free organization gets tiles, or is refused only for its used-up allowance. */
 const freeMintsTiles = async (context: Context): Promise<boolean> => {
   if (!context.has("publishable_exhausted")) return false;
   const answer = await context.mint("publishable_exhausted", "tile");
@@ -210,7 +208,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const before = context.answers.length;
       const found = await makeKey(context, "admin_pro", FULL_KEY).catch((error: unknown) => {
-        // Whatever the fields are called: a body that is not understood is refused.
+        // Whatever the members are called, a body that is not understood must be refused.
         const failed = context.answers.slice(before).find(isServerError);
         if (failed === undefined) throw error;
         return failed;
@@ -241,7 +239,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       checks.fine();
       if (isAdmitted(beyond) && !(await readsMember(context, "admin_pro", "products")))
         throw skipped(notRead("the products"));
-      // It has every scope, and its tier every product: only its own restriction can be the reason.
+      // The key has every scope and the tier every product, so only its own restriction can refuse.
       checks.expect(beyond, { accepts: [OUTCOME.product] }, [created, within]);
     },
   }),
@@ -256,7 +254,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
         scopes: ["design"],
       });
       if (created.subcode === FREE_ONLY) return void checks.admits(created);
-      // Which other reasons there may be is not stated: a plan may have more limits than are shown (items 13-14, 55).
+      // A plan may have other limits, which are not specified (items 13-14, 55).
       if (key === null) return whyNoKey(context, checks, created, "no server key could be made");
       const isServer = key.secret.startsWith("svc_sk_");
       const used = await firstUse(context, serverCallWith(key, "design.styles"));
@@ -286,7 +284,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       mayMakeKeys(context);
       const { answer } = await createKey(context, "admin_free", TILE_KEY);
       const open = await misunderstood(context, answer);
-      // Nothing that the key asks for is beyond a tier that mints tiles (items 131, 136).
+      // The key asks for nothing beyond a tier that mints tiles (items 131, 136).
       const isBeyondTier = async (): Promise<boolean> =>
         answer.subcode === "tier_capability_not_allowed" &&
         (await readsKind(context)) &&

@@ -1,6 +1,6 @@
 /**
- * The life of a key that this run made (items 42-46, 61, 124-127, 131, 137, 142, 147, 153; A14): narrowed, widened, moved, deleted;
- * and who may do so. A change may take a revocation budget to arrive: it is waited for, not demanded at once.
+ * Changes and deletion of a key made by this run (items 42-46, 61, 124-127, 131, 137, 142, 147, 153; A14), and who may make them.
+ * Changes may take the revocation budget to arrive, so rules wait for them.
  */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/target.ts";
@@ -55,7 +55,7 @@ const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
 type Made = { key: MadeKey; created: Answer };
 
-/** The new key's first call: `null` where it was admitted, else why there is no more to see. */
+/** Returns `null` if the new key's first call is admitted, else why there is no more to judge. */
 const uselessFor = async (context: Context, checks: Checks, used: Answer, created: Answer): Promise<string | null> => {
   const open = await lacksWhatWasNotRead(context, used);
   if (open !== null) return open;
@@ -65,7 +65,7 @@ const uselessFor = async (context: Context, checks: Checks, used: Answer, create
 const patch = ({ id, admin }: MadeKey, change: Partial<KeyBody>): TestCall => updateCall(admin, id, change);
 const refusedPatch = (patched: Answer): string => notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
 
-/** Whatever is waited for until it is refused so; admitted where the member is not read, it proves nothing. */
+/** Waits until the call is refused. Throws if it stays admitted because the member is not read. */
 const refusedOnceRead = async (
   context: Context,
   call: TestCall,
@@ -79,7 +79,7 @@ const refusedOnceRead = async (
 
 const SERVER_KEY: KeyBody = { kind: "server", env: "live", scopes: ["ai", "design"] };
 
-/** A server key that is served; throws where there is none to be had, for other rules say why. */
+/** A server key that is served. Throws if none can be made, which other rules judge. */
 const serving = async (context: Context): Promise<{ key: MadeKey; steps: readonly Answer[] }> => {
   const { key, created } = await makeKey(context, "admin_pro", SERVER_KEY);
   const used = await firstUse(context, serverCallWith(key, "design.styles"));
@@ -89,10 +89,10 @@ const serving = async (context: Context): Promise<{ key: MadeKey; steps: readonl
 };
 
 const MOVED_TO = "https://floodgate-verify-moved.example";
-/** Addresses that are nobody's (RFC 5737). */
+/** Addresses for documentation (RFC 5737). */
 const ELSEWHERE = "203.0.113.0/24";
 
-/** The list is returned, or a broken one is refused where this one was taken. */
+/** Whether `allowed_ips` is read: the list is returned, or an invalid one is refused. */
 const readsAddresses = async (context: Context, created: Answer): Promise<boolean> => {
   if (tellsText(created, ELSEWHERE) || tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
   for (const broken of [["floodgate-no-such-address"], 7] as readonly unknown[]) {
@@ -102,7 +102,7 @@ const readsAddresses = async (context: Context, created: Answer): Promise<boolea
   return false;
 };
 
-/** Whether the answer shows that the key exists is the deployment's affair (item 127). */
+/** Whether the answer reveals that the key exists is not specified (item 127). */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
 const widening: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
@@ -120,7 +120,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       mayMakeKeys(context);
       const { answer, key } = await createKey(context, "admin_free", TILE_KEY);
       if (key === null) return whyNoKey(context, checks, answer, "no key to widen could be made");
-      // What the key lacks itself is reported before what its tier lacks, so the answer shows what is stored.
+      // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
       const before = await firstUse(context, exchangeWith(key, "chat"));
       for (const [member, change] of widening) {
         const patched = await context.send(patch(key, change));
@@ -185,7 +185,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       if (!isAdmitted(narrowed)) {
         const why = refusedPatch(narrowed);
         if (narrowed.transient) return checks.unclear(why);
-        // The tier admits what the key mints already, and nothing was widened.
+        // The key mints this already, so the tier cannot refuse it.
         const within = narrowed.outcome === OUTCOME.tier ? await context.send(exchangeWith(key, "editor")) : null;
         if (within !== null && isAdmitted(within)) checks.admits(narrowed, [created, before, within]);
         if (isServerError(narrowed)) checks.admits(narrowed, [created, before]);
@@ -195,7 +195,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
       const fits = [OUTCOME.product, OUTCOME.scope];
       const during = await refusedOnceRead(context, exchangeWith(key, "chat"), fits, "products");
-      // It minted chat a moment ago, so neither its scopes nor its tier can be the reason.
+      // It minted chat just before, so neither scopes nor tier can refuse.
       const steps = [created, narrowed];
       checks.expect(during, { accepts: [OUTCOME.product] }, steps);
       checks.admits(await context.send(exchangeWith(key, "editor")), steps);
@@ -221,7 +221,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       checks.expect(await untilEverywhere(context, exchangeWith(key, "chat", { facts }), accepts), { accepts }, steps);
       const value = used.fields.session_token;
       if (typeof value !== "string") return;
-      // A14: the token may be frozen, and then lives to its own end; that is too long to wait for.
+      // A14: a token may keep its rights up to its own end, which is too long to wait for.
       const session = await context.send({
         ...inSession("chat", "poi.enrich", { originValue: KEY_ORIGIN, facts, what: "a session of a deleted key" }),
         credential: { as: "session", of: role("admin_pro"), product: "chat" },
@@ -249,7 +249,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       if (context.has("server")) callers.push({ as: "server", of: role("server") });
       for (const credential of callers) {
         const by = { credential, open: true } as const;
-        // What the owner's own tier would admit anyway, so that only the owner can be the reason to refuse.
+        // A change that the owner's tier admits, so that only ownership can refuse it.
         const change = updateCall("admin_pro", key.id, { products: ["tile"] }, by);
         for (const call of [change, deleteCall("admin_pro", key.id, by)]) {
           const answer = await context.send(call);
@@ -258,7 +258,6 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
           checks.require(isDenied, answer, "401, 403 or 404", inWords(answer));
         }
       }
-      // A breach that was seen decides; whether the key has changed as well is then not waited for.
       if (!checks.failed && isAdmitted(before))
         checks.admits(await afterArrival(context, exchangeWith(key, "chat"), ["2xx"]), [created]);
     },
@@ -271,7 +270,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       const { key, steps } = await serving(context);
       const patched = await context.send(patch(key, { scopes: ["ai"] }));
       checks.isUnclear(patched);
-      // Nothing was widened.
+      // The change only narrows.
       if (patched.outcome === OUTCOME.tier || isServerError(patched)) checks.admits(patched, steps);
       if (!isAdmitted(patched)) return refusedPatch(patched);
       const accepts = [OUTCOME.scope];
@@ -291,7 +290,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       const accepts = [OUTCOME.unauthenticated];
       const dead = serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
       checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
-      // What is answered about a key that is no more is open (item 141), but no server error.
+      // The answer about a deleted key is not specified (item 141), but must not be a server error.
       const again = deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
       const twice = await context.send(again);
       const isFailed = twice.status !== null && twice.status >= 500 && !twice.transient;
@@ -313,11 +312,11 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
   }),
 ];
 
-/** Organizations with a paid plan, in which nothing else stands in the way. */
+/** Organizations with a paid plan, where only the credential can refuse. */
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
 const AS_SESSION = "svc_sess_live_";
 
-/** An administrator's token with one thing changed; none where it is no JWT. */
+/** An administrator's token with one change; none if it is not a JWT. */
 const forgedTokens = (token: string): TestCall[] =>
   forgeries(`${AS_SESSION}${token}`).map(({ what, value }) =>
     asNobody("keys.create", {
@@ -327,7 +326,7 @@ const forgedTokens = (token: string): TestCall[] =>
     }),
   );
 
-/** A session, if one is to be had. Sent as an unknown credential: that it is refused says nothing of its life. */
+/** Sessions as callers. Labelled unknown, because the refusal says nothing about the session's life. */
 const sessionCallers = async (context: Context): Promise<TestCall[]> => {
   if (!context.has("publishable")) return [];
   const { session_token: value } = (await context.mint("publishable", "editor")).fields;
@@ -338,7 +337,7 @@ const sessionCallers = async (context: Context): Promise<TestCall[]> => {
   );
 };
 
-/** One that any deployment can read as an id, and one that only those can that take any text. */
+/** A text and a UUID: some deployments accept only one form. */
 const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"];
 
 export const KEY_AUTHORITY_RULES: readonly Rule[] = [
@@ -377,7 +376,7 @@ export const KEY_AUTHORITY_RULES: readonly Rule[] = [
     cost: { calls: 1 },
     step: async (context, checks) => {
       const { answer } = await createKey(context, "admin_pro", TILE_KEY, {
-        // Neither closed nor a form; what a lenient reader would make of it names no kind of key.
+        // Truncated JSON, from which even a lenient parser gets no kind of key.
         body: body('{"name": "floodgate-verify", "allowed_origins": [', "malformed"),
         what: "a creation with broken JSON",
         open: true,
@@ -385,7 +384,7 @@ export const KEY_AUTHORITY_RULES: readonly Rule[] = [
       if (answer.status === 404 || answer.status === 405) return notAsExpected(answer) ?? inWords(answer);
       if (!answer.transient && !(await readsOurBodies(context, "admin_pro")))
         return "key management takes another body (its fields are not shown in the specification)";
-      // What the organization may have at all can be asked before the body is read (item 135).
+      // The key limit may be checked before the body is read (item 135).
       checks.expect(answer, { accepts: [OUTCOME.malformed], tolerates: [OUTCOME.limit] });
     },
   }),

@@ -1,4 +1,4 @@
-/** Bursts within `permits.load_max_rps` that meet the rate limit, and waves that meet the caps: each made once for all rules. */
+/** Bursts within `permits.load_max_rps` that reach the rate limit, and waves that reach the caps. Each is sent once for all rules. */
 import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
@@ -16,31 +16,30 @@ const RATE_UNSTATED = 100;
 const EDGE_FOR_S = 4;
 const TICK_MS = 25;
 export const IN_FLIGHT_MAX = 48;
-/** So many rate-limited answers are enough to look at. */
+/** Rate-limited answers that are enough to judge. */
 export const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256];
 const WAVE_MOST = 256;
-/** All waves together, where the permit is wide. */
+/** Calls of all waves together. */
 const WAVES_CALLS_MAX = 512;
-/** Between two bursts. */
 export const REST_MS = 1_500;
-/** A wave meets a cap when so many of it are shed. */
+/** A wave has reached a cap when this share of it is shed. */
 const SHED_SHARE = 0.05;
 
 const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
 export const isShed = ({ outcome }: Answer): boolean => SHED.test(outcome);
 export const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(isShed);
 
-/** The key service, or what a balancer stands before. */
+/** The key service or a balancer's upstream is down. */
 const DOWN = /^(503|edge 50[234])$/;
 export const isDown = ({ outcome }: Answer): boolean => DOWN.test(outcome);
-/** What no limit is called: something is away. */
+/** Outcomes that report something down, which no limit may be called. */
 export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter_unavailable" || isDown(answer);
 
 const LIMITS =
   /^(2\d\d( error event)?|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|indeterminate)$/;
 
-/** A key service or a balancer's way may be down at any moment; whether that stands for a limit is another question. */
+/** Requires 2xx or a limit's subcode. Outages may happen at any time; other rules judge whether one stands for a limit. */
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
     const fits = LIMITS.test(answer.outcome) || isDown(answer);
@@ -48,23 +47,20 @@ export const requireLimits = (checks: Checks, answers: readonly Answer[]): void 
   }
 };
 
-/** Calls a second that the target file permits. */
+/** Permitted calls per second. */
 const rateOf = ({ permits }: Target): number => permits?.load_max_rps ?? RATE_UNSTATED;
 export const rateAllowed = (context: Context): number => rateOf(context.target);
 
-/** The waves that meet the caps. */
 export const wavesCost = (target: Target): Cost => ({
   calls: Math.min(WAVES_CALLS_MAX, 4 * rateOf(target)),
   shared: "overload",
 });
-/** The burst that meets the rate limit of one key. */
 export const rateEdgeCost = (target: Target): Cost => ({ calls: EDGE_FOR_S * rateOf(target) + 5, shared: "rate edge" });
-/** Two waves, and a rate edge between them. */
 export const wavesAroundAnEdgeCost = (target: Target): Cost => ({
   calls: 2 * Math.min(WAVES_CALLS_MAX, rateOf(target)) + EDGE_FOR_S * rateOf(target) + 24,
 });
 
-/** Caps on calls in flight that are stated and fixed, or what the target file lacks for it. `needsAll`: the global one as well. */
+/** Stated fixed caps on calls in flight, or what the target file lacks. `needsAll`: the global cap as well. */
 export const fixedCaps = ({ target }: Context, needsAll = true): { own: number; all: number } | string => {
   const { global_in_flight: all = Number.POSITIVE_INFINITY, org_in_flight: own, replicas = 1 } = target.limits ?? {};
   if (target.shedding !== "fixed" || own === undefined || (needsAll && !Number.isFinite(all)))
@@ -72,7 +68,7 @@ export const fixedCaps = ({ target }: Context, needsAll = true): { own: number; 
   return replicas > 1 ? "one replica: with more, nobody knows which of them was full" : { own, all };
 };
 
-/** Ever wider waves, one between stated caps, the last as wide as our connections carry. `beside`: calls made meanwhile. */
+/** Sizes of ever wider waves: one between the stated caps, the last as wide as our connections allow. `beside`: concurrent other calls. */
 const wavesFor = (context: Context, beside: number): number[] => {
   const { global_in_flight: all, org_in_flight: own } = context.target.limits ?? {};
   const between = all !== undefined && own !== undefined && own < all ? [Math.floor((own + all) / 2)] : [];
@@ -83,7 +79,7 @@ const wavesFor = (context: Context, beside: number): number[] => {
     .sort((a, b) => a - b);
 };
 
-/** Why no wave was wider, where that was for want of connections of our own; else empty. */
+/** Why our own connections kept waves from being wider; empty if they did not. */
 export const forWantOfConnections = (context: Context, wanted: number = WAVE_MOST): string => {
   const { protocol = "h1", connections } = context.target.transport ?? {};
   if (inFlightMax(context.target) > Math.min(wanted, rateAllowed(context))) return "";
@@ -95,11 +91,11 @@ const serverOrSession = (context: Context, scope: "ai" | "design"): Caller | nul
   return context.has("publishable") ? inSession(scope === "ai" ? "chat" : "editor", "-") : null;
 };
 
-/** A caller of another organization; `null` where the target file names none. */
+/** A caller of another organization, if the target file has one. */
 export const otherCaller = (context: Context, product: "chat" | "editor" = "editor"): Caller | null =>
   context.has("publishable_other_org") ? inSession(product, "-", {}, "publishable_other_org") : null;
 
-/** Everybody who may open streams, one of each organization: organizations have caps of their own. */
+/** One caller for each organization that may open streams, because organizations have their own caps. */
 export const crowd = (context: Context): Caller[] => {
   const ownRole = context.has("server") ? "server" : "publishable";
   const ours = new Set(([ownRole, "publishable_other_org"] as const).map((name) => context.keyRole(name)?.org));
@@ -114,10 +110,10 @@ const AT_ONCE = { atOnce: true, once: true } as const;
 
 export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[] };
 
-/** So many such answers are not by chance: another organization is asked as well. */
+/** Outage answers per call to another organization, which tells whether only one key is affected. */
 const OTHERS_ASKED = 3;
 
-/** Cheap calls of one key, as fast as is permitted, until so many were rate limited. */
+/** Sends cheap calls of one key at the permitted rate until `enough` were rate limited. */
 export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
   const edge: Edge = { answers: [], limited: [], others: [] };
   const ratePerS = rateAllowed(context);
@@ -151,7 +147,7 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
     if (looksAway && asked < OTHERS_ASKED) askOther();
     await wait(TICK_MS, context.signal);
   }
-  // The limit may have been met all at once. One call: more could meet the other's own limit.
+  // One call only: more could reach the other organization's own limit.
   if (edge.limited.length > 0 && asked === 0) askOther();
   await Promise.all(running);
   return edge;
@@ -160,7 +156,7 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
 export const rateEdge = (context: Context): Promise<Edge> =>
   context.once("rate edge", () => pressRate(context, ENOUGH));
 
-/** Streams opened at the same moment. `leaving`: their clients leave early, half of them at the head, half at an event. */
+/** Opens streams at once. `leaving`: clients leave early, half at the head, half at the first event. */
 export const wave = (context: Context, size: number, callers: readonly Caller[], leaving = false): Promise<Answer[]> =>
   Promise.all(
     Array.from({ length: size }, (_, i) => {
@@ -169,7 +165,7 @@ export const wave = (context: Context, size: number, callers: readonly Caller[],
     }),
   );
 
-/** `size`: of the widest wave; `capacity`: streams that were served side by side in the wave that met the cap. */
+/** `size`: of the widest wave. `capacity`: streams served at once in the wave that reached the cap. */
 type Overload = { reached: boolean; capacity: number; size: number } & {
   answers: Answer[];
   bySize: Map<number, Answer[]>;
@@ -177,10 +173,7 @@ type Overload = { reached: boolean; capacity: number; size: number } & {
   caller: Caller | null;
 };
 
-/**
- * Streams side by side, each from its first byte to its last: of a wave that came late, the last streams may have the slots of the
- * first. An edge may pass the end on late (a moderation does), so of a stream with content in between the last event does not count.
- */
+/** Most streams served at once, from first byte to last. Ignores the last gap of a stream, because a proxy may deliver the end late. */
 export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[]): number =>
   mostAtOnce(
     answers.filter(isAdmitted).flatMap(({ line: { first_us, done_us, gaps_us: gaps = [] } }) => {
@@ -189,7 +182,7 @@ export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[])
     }),
   );
 
-/** Ever more streams of one organization at once, until calls are shed. */
+/** Opens ever more streams of one organization at once until calls are shed. */
 export const overload = (context: Context): Promise<Overload> =>
   context.once("overload", async () => {
     const caller = serverOrSession(context, "ai");
@@ -221,5 +214,4 @@ export const overload = (context: Context): Promise<Overload> =>
 export const capNotMet = (context: Context, { size }: Overload): string =>
   [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
 
-/** Two keys of one organization. */
 export const twoKeys: readonly Caller[] = [asServer("-"), inSession("chat", "-")];

@@ -1,4 +1,4 @@
-/** Bodies that are malformed, on calls that are right in everything else (items 64-65, 88-112, 202-203; A2). */
+/** Malformed bodies in calls that are otherwise right (items 64-65, 88-112, 202-203; A2). */
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
 import { all, type Row, type Rule, rulesOf } from "../rule.ts";
@@ -8,7 +8,7 @@ import { body, json, mint, type TestCall } from "../sending/test-call.ts";
 const { must, should, info } = rulesOf("bodies", { needs: { anyOf: ["publishable", "server"] } });
 const PUBLISHABLE = { roles: ["publishable"] } as const;
 
-/** The calls by whoever may make them; `inTurn`: by each caller after the other, else by the first. */
+/** Rows by the route's callers: in turn, or all by the first. */
 const rowsOf = (
   context: Context,
   calls: readonly (readonly [RouteName, Partial<TestCall>])[],
@@ -25,7 +25,7 @@ const broken = (route: RouteName, what: string, text: string): readonly [RouteNa
   { body: body(text, "malformed"), what: `${route} with ${what}` },
 ];
 
-/** Only what the specification states about a body; where it shows nothing, nothing can be wrong but the JSON. */
+/** Only what the specification says about bodies; elsewhere only broken JSON is certainly wrong. */
 const STATED = [
   ...(["chat.control", "chat.summary", "chat.button", "design.apply", "chat.route"] as const).map((route) =>
     broken(route, "broken JSON", '{"messages": ['),
@@ -64,7 +64,7 @@ const wrongProducts = (context: Context): Promise<Answer[]> =>
   });
 const ofProducts = { needs: PUBLISHABLE, cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" } };
 
-/** A deployment that admits it may meter it, so it comes before the analyses made on purpose, while the budget has one. */
+/** A deployment that admits it may meter it, so it runs before the analyses made on purpose. */
 export const ANALYSIS_NEEDS_A_DATASET = rulesOf("lattice").must("analysis-needs-a-dataset", [112, 202], {
   title: "an analysis without a dataset is answered 422",
   needs: { anyOf: ["publishable", "server"], spends: { analyses: 1 } },
@@ -89,7 +89,7 @@ export const MALFORMED_RULES: readonly Rule[] = [
         if (!checks.isUnclear(answer)) checks.require(refused, answer, "a refusal: 4xx", inWords(answer));
       }
     } }),
-  // With which words it is refused is a gap.
+  // The words of the refusal are not specified.
   info("wrong-product-is-422", [88], {
     title: "whether the exchange answers a missing or unknown product with 422", expected: "422 malformed_body", ...ofProducts,
     step: async (context, checks) => {

@@ -1,7 +1,6 @@
 /**
- * Calls put together at random from every role, origin, route and header (items 68-81, 145-156), because the tables of the other
- * rules hold what somebody thought of. The order of checks in invariants/evidence/legal-answers.ts says what fits, every reading
- * allowed. The seed of the run decides, so a replay makes the same calls.
+ * Random combinations of role, origin, route and header (items 68-81, 145-156), for cases that no table lists.
+ * `invariants/evidence/legal-answers.ts` says which answers are legal, by any reading. The run's seed makes them repeatable.
  */
 import { countedAs, outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
@@ -18,7 +17,7 @@ import { FORMS, role, type TestCall } from "../sending/test-call.ts";
 
 const { must } = rulesOf("order");
 const CALLS = 90;
-/** As many as a browser opens at once: a map that starts does so, and nobody calls it load. */
+/** As many as a browser opens at once. */
 const TOGETHER = 8;
 const ROUNDS = 4;
 
@@ -27,7 +26,7 @@ const PUBLISHABLE: readonly KeyRole[] = [
   ...(["publishable_downgraded", "publishable_exhausted", "publishable_hard_stop", "publishable_basemap"] as const),
 ];
 const SERVER: readonly KeyRole[] = ["server", "server_no_design", "server_foreign_ip", "server_downgraded"];
-/** Roles whose sessions cost no map load, and for what. */
+/** Sessions that cost no map load. */
 const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
   { of: "publishable", product: "chat" },
   { of: "publishable", product: "editor" },
@@ -35,7 +34,7 @@ const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
   { of: "publishable_other_org", product: "chat" },
 ];
 const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
-/** Not the metered one: a random call must not be charged. */
+/** Without the metered route. */
 const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
 const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
   ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.apply"] as const),
@@ -50,7 +49,7 @@ const credentialsOf = ({ has }: Context): CredentialRef[] => [
   ),
 ];
 
-/** So many calls of the run's seed, from the `first` on. */
+/** Draws calls by the run's seed, from number `first` on. */
 const drawn = async (context: Context, first: number, length: number): Promise<TestCall[]> => {
   const { seed } = context;
   const credentials = credentialsOf(context);
@@ -63,7 +62,7 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
       const product = pick(seed, i, 4, ["chat", "editor", "viewer"] as const);
       return { route: "sdk.sessions", credential, origin, product, form: pick(seed, i, 5, forms) };
     }
-    // Whether a session opens the routes of another scope is A16, and another rule's.
+    // Sessions on routes of another scope are A16, judged by another rule.
     const routes =
       credential.as === "session"
         ? ROUTES.filter((route) => scopeOf(route) === PRODUCT_SCOPE[credential.product])
@@ -74,15 +73,15 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
 
 const legalOf = (line: Answer["line"]) => legalAnswers(line, { ours: false, stateUnsettled: false });
 
-/** A4: a session token may be no credential at all where a key belongs. */
+/** A4: the exchange may not accept a session token as a credential at all. */
 const isNoKey = ({ testCall, outcome }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === outcomeOf("unauthenticated");
 
-/** A7: what a viewer without a key is answered is the deployment's affair. */
+/** A7: how a viewer without a key is answered is not specified. */
 const isAnonymousViewer = ({ testCall: { route, product, credential } }: Answer): boolean =>
   route === "sdk.sessions" && product === "viewer" && credential.as === "none";
 
-/** The order of checks is stated for the exchange only; at runtime a later one that fails as well may decide (5.2-5.6). */
+/** The order of checks is specified for the exchange only; at runtime any failing check may decide (5.2-5.6). */
 const isLaterCheck = ({ testCall, line, outcome, status }: Answer): boolean => {
   const { facts } = line;
   if (facts === undefined || testCall.route === "sdk.sessions" || status !== 403) return false;
@@ -120,13 +119,13 @@ export const MIXED_RULES: readonly Rule[] = [
     step: async (context, checks) =>
       context.each(await drawn(context, 0, CALLS), async (call) => judge(checks, await context.send(call))),
   }),
-  // A server that keeps the caller of one call while it waits in another mixes them up.
+  // Finds servers that keep the caller of a call in shared state across an await.
   must("simultaneous-calls-keep-apart", [2, 46, 69, 153, 156], {
     title: "calls of different callers at the same moment are each answered as their own",
     expected,
     cost: { calls: TOGETHER * ROUNDS },
     step: async (context, checks) => {
-      // Sessions are minted before, so that it is no part of what happens at once.
+      // Minted before, not concurrently.
       for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
       const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
       for (let round = 0; round < ROUNDS; round++) {

@@ -1,6 +1,6 @@
 /**
- * Optional members of bodies and queries (items 66-67, 89-93, 99, 102, 112). Their types are not shown, so one refusal says nothing:
- * it is judged beside a call that differs in nothing else, and that is made only where something was refused.
+ * Optional members of bodies and queries (items 66-67, 89-93, 99, 102, 112). Their types are not specified, so a refusal is
+ * compared with a call that differs in nothing else; that one is sent only after a refusal.
  */
 
 import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
@@ -16,11 +16,11 @@ const { must, should } = rulesOf("lattice", { needs: { anyOf: ["publishable", "s
 
 type Route = "chat.control" | "chat.summary" | "poi.enrich" | "design.analyze";
 
-/** The call by the first caller of the route; the rules need one. */
+/** Calls the route as its first caller. */
 const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<Answer> =>
   context.send({ ...(callersOf(context, scopeOf(route))[0] as Caller), route, ...more });
 
-/** An analysis is metered, and other rules need some as well. */
+/** Analyses are metered, and other rules need some. */
 const SPARE_ANALYSES = 5;
 const DATASET = {
   columns: [
@@ -30,7 +30,7 @@ const DATASET = {
   sample_rows: [{ city: "Bern", people: 137_000 }],
 };
 
-/** The analysis that rules look at: without a prompt, and with one where that was refused or the budget has one to spare. */
+/** Analyses without a prompt, and with one if that was refused or the budget has spare ones. */
 export const analyses = (context: Context): Promise<Answer[]> =>
   context.once("analyses", async () => {
     if (callersOf(context, "design").length === 0 || context.budget.left("analyses") < 1) return [];
@@ -43,7 +43,7 @@ export const analyses = (context: Context): Promise<Answer[]> =>
 
 const TYPES = ["poi", "building"] as const;
 const NO_TYPE = "floodgate-no-such-type";
-/** Beside the type, all that such a summary could need. */
+/** Any member that a summary may need, apart from its type. */
 const ANY_SUMMARY = {
   ...{ name: "Harbour", lat: 52.52, lon: 13.37, id: "1", category: "cafe", address: "Harbour 1", lang: "en" },
   ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
@@ -57,7 +57,7 @@ const summary = (
   body: json({ type, ...more }),
 });
 
-/** Every caller once and either type once. */
+/** Each caller once and each type once. */
 export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
   context.once("summaries of either type", async () => {
     const callers = callersOf(context, "ai");
@@ -70,7 +70,7 @@ export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
 
 const REQUIRED = { lat: "52.52", lon: "13.37", name: "Cafe", category: "cafe" };
 const ADDRESS = "https://cafe.example/1";
-/** Values that anybody would try; the first of each go together. */
+/** Likely values. The first of each are sent together. */
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
   lang: ["en", "en-US", "de", "fr", "es", "EN"],
   source: ["osm", "search", "map", "1", ADDRESS],
@@ -90,11 +90,11 @@ const askPoi = (context: Context, more: Parameters, required: Parameters = REQUI
 
 const isPoiServed = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404;
 
-/** `taken`: the first of its values that was not called malformed; `refused`: those before it. */
+/** `taken`: the answer to the first value that was not called malformed; `refused`: the answers before it. */
 type Tried = { name: string; taken: Answer | null; refused: Answer[] };
 type PoiCalls = { bare: Answer; full: Answer; tried: Tried[]; never: Tried[] };
 
-/** The call without and with all parameters; one at a time where both were refused, or only the full one. */
+/** The call without and with all parameters; then one at a time, if the two do not explain each other. */
 const poiCalls = (context: Context): Promise<PoiCalls> =>
   context.once("optional parameters of a place", async () => {
     const bare = await askPoi(context, {});
@@ -119,8 +119,8 @@ const poiCalls = (context: Context): Promise<PoiCalls> =>
   });
 
 /**
- * The answer to an unlisted parameter, where the service refuses this one in the same words and a malformed value in others: then
- * it does not know the parameter. A list of values that we did not guess is refused otherwise.
+ * Returns the answer to an unknown parameter if this one is refused in the same words and a malformed value in others: the
+ * service does not know the parameter. Otherwise it may expect a value that we did not guess.
  */
 const saysUnknown = async (context: Context, { name, refused: [first] }: Tried): Promise<Answer | null> => {
   const [value = ""] = OPTIONAL[name] ?? [];
@@ -137,13 +137,13 @@ const OF_THE_QUERY = "the types of the query are not shown in the specification"
 const NEEDLESS = "none of the optional parameters to be needed";
 
 const LAT_LON = { lat: 52.52, lon: 13.37 };
-/** All that a place on the map could need. */
+/** Any member that a place may need. */
 const ANY_PLACE = {
   ...{ center: [13.37, 52.52], coords: LAT_LON, position: LAT_LON, ...LAT_LON, lng: 13.37, latitude: 52.52 },
   ...{ longitude: 13.37, zoom: 14, accuracy: 10, name: "Harbour", label: "Harbour", address: "Harbour 1" },
   ...{ city: "Berlin", country: "DE", type: "Point", coordinates: [13.37, 52.52] },
 };
-/** The likeliest first: those are sent together. `null` is last, for it may stand for an absent field. */
+/** Likely values. The first of each are sent together; `null` is last, because it may mean an absent field. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   location: [
     ...[LAT_LON, { lat: 52.52, lng: 13.37 }, { latitude: 52.52, longitude: 13.37 }, ANY_PLACE, [13.37, 52.52]],
@@ -167,13 +167,13 @@ const askControl = (context: Context, more: Readonly<Record<string, unknown>>): 
   return ask(context, "chat.control", { what, body: json({ messages, ...more }), open: true });
 };
 
-/** A deployment may take only the ids that it gave out. */
+/** A session id that the deployment issued: it may accept no other. */
 const sessionIds = async (context: Context): Promise<unknown[]> => {
   const sent = (await specimens(context)).flatMap(({ sse }) => sse.frames.map(({ json: data }) => data));
   return sent.flatMap((data) => (data as { session_id?: unknown } | null | undefined)?.session_id ?? []).slice(0, 1);
 };
 
-/** Under these names a refusal repeats what was sent. */
+/** Members of a refusal that repeat the input. */
 const REPEATED = new Set(["input", "value", "received"]);
 
 const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unknown): string => {
@@ -181,7 +181,7 @@ const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unk
   return typeof value === "string" ? text.replaceAll(JSON.stringify(value), '"..."') : text;
 };
 
-/** Which field of the control stream is refused whatever stands in it, always in the same words. */
+/** Reports fields of the control stream that are refused with every value in the same words. */
 const judgeEachField = async (context: Context, checks: Checks, bare: Answer): Promise<void> => {
   for (const name of Object.keys(VALUES)) {
     const reasons = new Set<string>();
@@ -195,7 +195,7 @@ const judgeEachField = async (context: Context, checks: Checks, bare: Answer): P
       reasons.add(controlReason(last, value));
     }
     if (last === null || !isMalformed(last)) continue;
-    // What an application's snapshot holds cannot be guessed from outside.
+    // The content of a snapshot cannot be guessed.
     if (reasons.size !== 1 || tries === 1) {
       checks.note(`${name}: ${inWords(last)}, its type is not shown`);
       continue;
@@ -205,7 +205,6 @@ const judgeEachField = async (context: Context, checks: Checks, bare: Answer): P
   }
 };
 
-/** Texts that a map may be called by. */
 const MAP_IDS = [
   ...["floodgate-verify", "3f2b8c1e-5d64-4a7b-9c1d-2e6f8a9b0c1d", "map_9f8e7d6c"],
   ...["507f1f77bcf86cd799439011", "12345"],
@@ -227,7 +226,8 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     ...ofMapId,
     step: async (context, checks) => void checks.admits(await firstMapId(context)),
   }),
-  // One variant has no map_id, and a map may be looked up: what knows no other member either, or says another word, is that.
+  // One variant has no `map_id`, and a deployment may look the map up. A deployment that refuses any unknown member is such a variant, and
+  // one that refuses with other words looks it up.
   must("map-id-is-not-malformed", [66, 67, 89], {
     title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
     expected: "map_id to be taken, whatever text it is",
@@ -285,7 +285,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         return OF_THE_QUERY;
       }
       for (const other of never) {
-        // What a language is called is no secret; what the others hold is not shown.
+        // Language codes are known; values of the others are not specified.
         if (other.name === "lang") notTaken(`lang as any of ${OPTIONAL.lang?.join(", ")}`, other);
         else {
           const unlisted = await saysUnknown(context, other);
@@ -305,7 +305,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       if (isPoiServed(full)) checks.fine();
       if (!isPoiServed(bare)) return OF_THE_QUERY;
       for (const { taken } of tried) if (taken !== null && isPoiServed(taken)) checks.fine();
-      // What the other rule says is not said twice.
+      // `poi-optional-parameters` reports these.
       const rest = never.length === tried.length ? [] : never.filter(({ name }) => name !== "lang");
       for (const { name, refused } of rest) {
         const got = `${inWords(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;

@@ -1,4 +1,4 @@
-/** More streams at once than a cap allows (items 170, 180, 183, 210, 211, 220-223): how it is reported, and what it leaves. */
+/** More concurrent streams than a cap allows (items 170, 180, 183, 210, 211, 220-223): how overload is reported, and what it leaves behind. */
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import type { Context } from "../context.ts";
@@ -26,12 +26,12 @@ import {
   wavesCost,
 } from "./load-burst.ts";
 
-/** More of a wave than a network loses, or than a service that stumbles now and then: one wave alone decides nothing. */
+/** Fewer bad answers of a wave may be the network's or a failing service's. */
 const BAD_MIN = 2;
 
 type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
 
-/** Answers that only a second look tells from refusals over a cap. */
+/** Answers that may stand for refusals over a cap, which a second wave decides. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
   { what: "calls were answered that something is down", isBad: isDown, share: 0.15 },
@@ -40,7 +40,7 @@ const DOUBTFUL: readonly Doubt[] = [
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
-/** Whether it stands for a refusal: a lone call is served, half the wave is served whole, the whole wave shows it again. */
+/** Whether the doubt is confirmed: one call and half the wave are served, and the whole wave shows it again. */
 const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
   const { isBad } = doubt;
   const { caller, bySize } = await overload(context);
@@ -59,14 +59,14 @@ const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null
   return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
 };
 
-/** Fewer wrong names may be others' traffic. */
+/** Fewer wrong names may be other callers' traffic. */
 const MISNAMED_MIN = 3;
-/** Over a small cap a wave has few calls: so many waves more. */
+/** Extra waves, because a wave over a small cap has few calls. */
 const MORE_WAVES = 3;
 
 const isGlobal = ({ subcode }: Answer): boolean => subcode === "b2b_overloaded";
 
-/** Where a few were named wrongly and none rightly: waves between the two caps, until there are enough or one is right. */
+/** Sends waves between the two caps until enough calls were named wrongly, or one rightly. */
 const moreBetween = async (context: Context, shed: readonly Answer[], size: number): Promise<Answer[]> => {
   const { caller } = await overload(context);
   const all = [...shed];
@@ -78,14 +78,14 @@ const moreBetween = async (context: Context, shed: readonly Answer[], size: numb
   return all;
 };
 
-/** What a burst from one host does to served and refused calls alike. */
+/** Allowance for the burst itself, which slows served and refused calls alike. */
 const BURST_MS = 150;
 const QUICK_CALLS = 9;
 
 const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? received.doneUs) - received.sentUs) / 1000;
 const wholeMs = ({ received }: Answer): number => (received.doneUs - received.sentUs) / 1000;
 
-/** How long an answer takes that needs no work at all. */
+/** Time of an answer that takes no work. */
 const quickMs = async (context: Context): Promise<number> => {
   const took: number[] = [];
   await context.each(Array(QUICK_CALLS).fill(asNobody("design.styles", { once: true })), async (call) => {
@@ -100,7 +100,7 @@ const LOOK_EVERY_MS = 1_000;
 const REFUSALS_MAX = 120;
 const AT_A_TIME = 8;
 
-/** Refusals: each may have taken a slot and must have given it back. */
+/** Sends calls that are refused, each of which must give its slot back. */
 const refuseMany = async (context: Context, count: number): Promise<void> => {
   const more = { atOnce: true, once: true } as const;
   const call = context.has("publishable")
@@ -158,12 +158,12 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       const caps = fixedCaps(context);
       if (typeof caps === "string") return caps;
       for (const [size, answers] of (await overload(context)).bySize) {
-        // One call of another organization comes beside them.
+        // One concurrent call comes from another organization.
         if (size <= caps.own || size + 1 >= caps.all) continue;
         const shed = await moreBetween(context, shedIn(answers), size);
         const global = shed.filter(isGlobal);
         const last = global.at(-1);
-        // Others may fill the deployment at any moment: a few such answers among the right ones are theirs.
+        // Other callers may fill the deployment: a few such answers among right ones are theirs.
         const rest = shed.length - global.length;
         if (last === undefined) for (const _ of shed) checks.fine();
         else if (rest === 0 && global.length >= MISNAMED_MIN) {
@@ -205,7 +205,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       const found = await overload(context);
       const { reached, capacity, caller } = found;
       if (!reached || caller === null) return capNotMet(context, found);
-      // Where the whole wave was shed, slots may be lost already: then a single stream has to come through.
+      // If the whole wave was shed, slots may be lost already: then a single stream has to be served.
       const half = Math.max(1, Math.floor(capacity / 2));
       const refusals = Math.min(capacity + 8, REFUSALS_MAX);
       await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);

@@ -1,4 +1,4 @@
-/** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, whom it concerns, that it ends. */
+/** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, who is affected, and that it ends. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { Limits } from "../../history/stage-facts.ts";
@@ -26,9 +26,9 @@ import {
   saysAway,
 } from "./load-burst.ts";
 
-/** Another server's clock, and limits that are counted in windows. */
+/** Tolerance for the server's clock and for limits counted in windows. */
 const SLACK = 0.8;
-/** So many times as often above what is surely allowed as below it. */
+/** So many times as often above the allowed rate as below it. */
 const CLEARLY = 3;
 
 const spanS = (answers: readonly Answer[]): number => {
@@ -37,14 +37,14 @@ const spanS = (answers: readonly Answer[]): number => {
 };
 const madePerS = (answers: readonly Answer[]): number => answers.length / Math.max(spanS(answers), 1e-3);
 
-/** Calls that the stated limit refuses at the least; `null` where none is stated. Each replica may count alone. */
+/** The least number of calls that the stated limit refuses; `null` if none is stated. Each replica may count alone. */
 const dueRefusals = (answers: readonly Answer[], limits: Limits | undefined): number | null => {
   const { rate_per_s: ratePerS, burst = ratePerS, replicas = 1 } = limits ?? {};
   if (ratePerS === undefined || burst === undefined) return null;
   return answers.length - replicas * (burst + ratePerS * spanS(answers));
 };
 
-/** Whether "away" is said clearly more often above what the limit surely allows than below: a stumbling service is not so. */
+/** Whether outages are reported much more often above the limit than below. A failing service reports them at any rate. */
 const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, restedMs: number): boolean => {
   const { rate_per_s: ratePerS = 0, burst = ratePerS } = limits ?? {};
   const surely = Math.floor(Math.min(burst, (ratePerS * restedMs) / 1000) / 2);
@@ -53,7 +53,7 @@ const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, res
   return share(ordered.slice(surely)) > CLEARLY * share(ordered.slice(0, surely));
 };
 
-/** Nearly as fast as was asked for. */
+/** Share of the requested rate that counts as reached. */
 const FULL_SPEED = 0.8;
 
 const notMet = (context: Context, { answers }: Edge): string => {
@@ -67,22 +67,22 @@ const notMet = (context: Context, { answers }: Edge): string => {
   return reasons.filter(Boolean).join("; ");
 };
 
-/** Long enough for most limits to fill up again. */
+/** Long enough for most buckets to refill. */
 const REST_MAX_MS = 5_000;
-/** Where no rate is stated. */
+/** Share of outage answers that counts if no rate is stated. */
 const AWAY_SHARE = 0.1;
 
-/** Whether as many calls heard that something is away as a limit would have refused. */
+/** Whether as many calls were told of an outage as the limit would have refused. */
 const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean => {
   const away = answers.filter(saysAway);
   if (limited.length > 0 || away.length < ENOUGH) return false;
   const due = dueRefusals(answers, context.target.limits);
-  // Without a number, the limiter that says it is away is believed.
+  // Without a stated limit, `limiter_unavailable` is believed.
   if (due === null) return away.filter(isDown).length > answers.length * AWAY_SHARE;
   return due >= ENOUGH && away.length >= due * SLACK;
 };
 
-/** A rate limit by another name: one key hears "away" above its limit, twice, while others, and the key in calm, are served. */
+/** Finds a rate limit reported as an outage: twice above the limit of one key, while others and the key in calm are served. */
 const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
   const { limits } = context.target;
   const { burst = 0, rate_per_s: ratePerS } = limits ?? {};
@@ -105,7 +105,7 @@ const retryAfterMs = ({ headers: { "retry-after": text } }: Answer): number | un
 const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
 const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
 
-/** `retry-after-holds` waits no longer. */
+/** Longest wait of `retry-after-holds`. */
 const WAIT_MAX_MS = 15_000;
 
 export const RATE_RULES: readonly Rule[] = [
@@ -162,7 +162,7 @@ export const RATE_RULES: readonly Rule[] = [
   }),
 ];
 
-/** Longer than the patience of a run: windows of a minute are usual, and what they announce may be their first second. */
+/** More than the run's patience: windows of a minute are usual, and `Retry-After` may count to the window's first second. */
 const LONGER = 1.1;
 const ASKED_MAX_MS = 30_000;
 const TIMES_MIN = 3;
@@ -171,8 +171,8 @@ const FIRST_MS = 1_000;
 const whose = ({ testCall: { credential, secret } }: Answer): string => secret?.variable ?? JSON.stringify(credential);
 
 /**
- * Item 214 says "too many requests; honor Retry-After": a key that is limited ever after, however long its caller waits while others
- * are served, is not rate limited. After the other bursts most of the time has passed; only a key that is still limited is waited for.
+ * Item 214 says "too many requests; honor Retry-After": a key that stays limited however long its caller waits, while others are
+ * served, is not rate limited. Runs after the other bursts, when a conforming limit has ended.
  */
 export const RATE_LIMIT_ENDS = loads.must("rate-limit-ends", [214, 217], {
   title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
@@ -193,10 +193,10 @@ export const RATE_LIMIT_ENDS = loads.must("rate-limit-ends", [214, 217], {
       if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
       const admitted = context.answers.filter((one) => isAdmitted(one) && whose(one) === whose(first));
       const sinceMs = (answer.received.sentUs - Math.max(...admitted.map(({ received }) => received.doneUs))) / 1000;
-      // It was limited before the run, and whatever for is not known.
+      // It was limited before the run, for a reason unknown here.
       if (!Number.isFinite(sinceMs)) return "that key was never admitted";
       if (times < TIMES_MIN || sinceMs < LONGER * context.patienceMs) {
-        // Ever longer: a limit that counts what it refuses must come to rest as well.
+        // Longer each time, because some limits count refused calls.
         await wait(Math.max(restMs, Math.min(waitMs, ASKED_MAX_MS / 2)), context.signal);
         continue;
       }

@@ -1,7 +1,7 @@
 /**
- * Routes that cannot be found (items 96-98, 106-108, 186; A11): reported under status 200, in a text under `error`. Which situations
- * are failures and what a place or a success looks like is not shown, so a doubtful answer is compared with that to two places of
- * the same shape, only where there is a doubt.
+ * Routes that cannot be found (items 96-98, 106-108, 186; A11): status 200 with a text under `error`. What counts as a failure
+ * and what a route looks like is not specified, so a doubtful answer is compared with that to a route between two places of the
+ * same shape.
  */
 import { isObject } from "../../contract/envelopes.ts";
 import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
@@ -26,7 +26,7 @@ const OCEANS = [
 
 const STRANGE = { ...FOUND, profile: "floodgate-no-such-profile" };
 
-/** `known`: only the number or the whereabouts of places differ from a route that is found. A profile may make a body malformed. */
+/** `known`: differs from a findable route only in the number or position of places. An unknown profile may make a body malformed. */
 const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
   { what: "a route with one place", value: { ...FOUND, places: [STATION] }, known: true },
   { what: "a route by a profile that nobody knows", value: STRANGE, known: false },
@@ -48,7 +48,7 @@ const askedFor = (context: Context): Promise<Asked[]> =>
     return all;
   });
 
-/** The answer to a route that is found, where this deployment finds one. */
+/** The answer to a findable route, if this deployment finds one. */
 const foundBy = (context: Context): Promise<Answer | undefined> =>
   context.once("a route that is found", async () => {
     const [answer] = await ask(context, "a route between two places", JSON.stringify(FOUND));
@@ -56,19 +56,19 @@ const foundBy = (context: Context): Promise<Answer | undefined> =>
     return (answer.fields.error ?? null) === null ? answer : undefined;
   });
 
-/** How this route words that a body is no JSON, where it is refused for it. */
+/** The wording of this route's refusal of broken JSON. */
 const malformedWording = (context: Context): Promise<string | null> =>
   context.once("a route's broken body", async () => {
     const [answer] = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
     return answer === undefined || answer.transient || answer.status !== 422 ? null : wordingOf(answer);
   });
 
-/** A refusal in the words of a route failure, or one that only a handler gives: its status should have been 200. */
+/** A refusal in the envelope of a route failure, or one that only the route's handler gives. */
 const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
   status === 422 ? envelope === "flat" : status !== null && status >= 400;
 
 type Doubt = { found: Answer; calledMalformed: boolean };
-/** A 422 to what differs from a route that is found in nothing that the body's shape could show. */
+/** A 422 to a body of the same shape as a findable route's. */
 const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<Doubt | null> => {
   if (!known || answer.status !== 422) return null;
   const found = await foundBy(context);
@@ -84,7 +84,7 @@ const isHollow = (value: unknown): boolean => {
 const substanceIn = (value: unknown): number =>
   isObject(value) ? Object.values(value).filter((one) => typeof one === "object" && !isHollow(one)).length : 0;
 
-/** Whether a body has nothing of what comes with a route that is found. */
+/** Whether a body lacks the substance that a found route has. */
 const saysLess = (value: unknown, found: unknown): boolean => {
   if (isHollow(value)) return !isHollow(found);
   return isObject(value) && substanceIn(value) === 0 && (Array.isArray(found) || substanceIn(found) > 0);
@@ -112,7 +112,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
           else checks.require(isText, answer, "a non-empty text under `error`", `it was ${shapeOf(error)}`);
         } else if (isAdmitted(answer)) {
           if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
-          // The envelope of a refusal, under the status of a success.
+          // A refusal's envelope under the status of a success.
           const { detail, ...rest } = answer.fields;
           const found = typeof detail === "string" ? await foundBy(context) : undefined;
           if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body))
@@ -128,7 +128,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
       return "every body was refused as malformed: the places of a route are not shown in the specification";
     },
   }),
-  // Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed.
+  // Item 97 says "not 4xx"; which calls are failures and which malformed is not specified (item 108).
   should("route-failures-are-reported", [97, 98, 106, 108, 202], {
     title: "a route that cannot be found is neither called malformed nor answered with nothing",
     expected: "200 with an `error` text, or a route",

@@ -1,4 +1,4 @@
-/** Correct calls at runtime are served, and answered with what the specification says (items 2-5, 89-117). */
+/** Correct calls at runtime are served with what the specification says (items 2-5, 89-117). */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import { callersOf, scopeOf } from "../context.ts";
@@ -11,12 +11,12 @@ import { analyses, summariesOfEitherType } from "./optional-members.ts";
 
 const { must } = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });
 
-/** Routes whose whole body the specification does not show: a 422 may mean that ours was another one. */
+/** Routes whose body is not fully specified: 422 may mean that it takes another one. */
 const BODY_NOT_SHOWN: ReadonlySet<RouteName> = new Set<RouteName>([
   ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.analyze", "design.apply"] as const),
 ]);
 const CATALOGS: readonly RouteName[] = ["design.styles", "design.samples", "design.themes"];
-/** A catalog may have nothing in it, and nothing may be known of a place. */
+/** A catalog may be empty, and a place unknown. */
 const MAY_BE_EMPTY: ReadonlySet<string> = new Set([...CATALOGS, "poi.enrich"]);
 
 export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
@@ -40,7 +40,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       );
       await context.each(calls, async (call) => judge(call.route, await context.send(call)));
       for (const answer of await summariesOfEitherType(context)) judge("chat.summary", answer);
-      // With or without a prompt: one of them is enough here.
+      // With or without a prompt: one is enough here.
       const [analysed] = (await analyses(context)).toSorted((a, b) => Number(isAdmitted(b)) - Number(isAdmitted(a)));
       if (analysed !== undefined) judge("design.analyze", analysed);
       else checks.short(context.short("analyses", 1), "design.analyze");
@@ -79,10 +79,9 @@ export const ORGANIZATIONS_ARE_SERVED_ALIKE = rulesOf("organizations").must(
     needs: { roles: ["publishable_other_org"] },
     cost: { calls: 2 },
     step: async (context, checks) => {
-      // Without a session there is nothing more to ask for.
       if (!checks.admits(await context.send(mint("publishable_other_org", "chat")))) return;
       const place = await context.send(inSession("chat", "poi.enrich", {}, "publishable_other_org"));
-      // Its query's types are not shown, and nobody says that this place is known.
+      // The query's types are not specified, and the place may be unknown.
       if (place.status === 404 || place.status === 422) checks.note(inWords(place));
       else checks.admits(place);
     },

@@ -1,4 +1,4 @@
-/** Who may call at runtime, from where, and which check decides when two fail (items 2-5, 22, 40-48, 100, 143-156, 191-209). */
+/** Who may call at runtime, from which origin, and which check decides if two fail (items 2-5, 22, 40-48, 100, 143-156, 191-209). */
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import { scopeOf } from "../context.ts";
@@ -10,7 +10,7 @@ import { asNobody, asPublishable, asServer, FORMS, inSession, type TestCall } fr
 
 const { must, should } = rulesOf("lattice");
 
-/** Alternately in either header. */
+/** Alternates the header. */
 const inTurn = (
   routes: readonly RouteName[],
   call: (route: RouteName, more: Partial<TestCall>) => TestCall,
@@ -22,7 +22,7 @@ const ONE_TILE = { tileUrl: true, spends: { map_loads: 1 }, roles: ["publishable
 const inBrowser = (route: RouteName, of: KeyRole = "server", more: Partial<TestCall> = {}): TestCall =>
   asServer(route, { origin: "foreign", ...more }, of);
 
-/** Each row breaks one condition alone, or, in `runtime-order`, two: which decides is chosen by the reference and not stated. */
+/** Each row breaks one condition or, in `runtime-order`, two: the reference's order is accepted as well as the other. */
 // biome-ignore format: a table, a rule in a few lines
 export const RUNTIME_RULES: readonly Rule[] = [
   must("either-header", [22, 143], {
@@ -33,7 +33,7 @@ export const RUNTIME_RULES: readonly Rule[] = [
     title: "a publishable key sent to a runtime route is answered 401 publishable_requires_session",
     rows: pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(({ route, ...more }): Row =>
       [asPublishable(route, more), "publishable_requires_session", more.origin === "none" ? "origin_required" : []]) }),
-  // Tiles may be public, or behind another server with answers of its own: this key alone must not open them.
+  // Tiles may be public or served by another server: only an admission by this key alone is a breach.
   must("publishable-key-at-tiles", [40, 68, 149], {
     title: "a tile that nobody gets without a credential is not served to a publishable key either",
     expected: "no tile for a publishable key that was not exchanged",

@@ -1,4 +1,4 @@
-/** What the exchange gives (items 2, 9, 16, 20-37, 61-69, 80, 164, 224): a token of the stated form, for the stated time, with the stored style. */
+/** The exchange's answer (items 2, 9, 16, 20-37, 61-69, 80, 164, 224): form and life of the token, and the stored style. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { shapeOf } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
@@ -16,18 +16,18 @@ import { isSpent } from "./allowance-burn.ts";
 
 const { must } = rulesOf("lattice", { needs: { roles: ["publishable"] } });
 
-/** One session of each product that a full key mints; tile only where the budget ever had a map load for it. */
+/** One session of each product; tile only if the budget allows a map load. */
 const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
   const products: Product[] = ["chat", "editor"];
   if (context.short("map_loads", 1)?.verdict !== "skipped") products.push("tile");
   return Promise.all(products.map((product) => context.mint("publishable", product)));
 };
 
-/** One organization may have spent its map loads before the run; that two have is no chance. */
+/** One organization may have used its allowance up before the run; a second one hardly. */
 const isSpentElsewhere = async (context: Context): Promise<boolean> =>
   context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
 
-/** What is wrong with a minted session: `null` for nothing, `undefined` where it does not show. */
+/** What is wrong with a session: `null` for nothing, `undefined` if it cannot be told. */
 type Fault = (answer: Answer, checks: Checks) => string | null | undefined;
 type Expected = string | ((answer: Answer) => string);
 
@@ -42,12 +42,11 @@ const minted = (id: string, spec: readonly number[], title: string, expected: Ex
   });
 
 const TOKEN = /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/;
-/** Item 24. */
 const LIFETIME_MAX_S = 1800;
-/** Clocks of two hosts, and the way of the answer. */
+/** Tolerance for the two hosts' clocks and the network. */
 const CLOCKS_DIFFER_S = 120;
 
-/** Seconds from the mint to the token's own end (RFC 7519), by the clock that makes it shortest: the deployment's may differ from ours. */
+/** Seconds from the mint to the token's `exp` (RFC 7519), by whichever clock makes it shortest. */
 const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
   const payload = typeof fields.session_token === "string" ? fields.session_token.split(".")[1] : undefined;
   const read = payload === undefined ? {} : parseJson(Buffer.from(payload, "base64url").toString("utf8"));
@@ -57,7 +56,7 @@ const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
   return Math.round(exp - Math.max(...begins.filter(Number.isFinite)));
 };
 
-/** Nobody waits longer than this for a session to end. */
+/** Longer lives are not waited for. */
 const WAIT_MAX_S = 20;
 const PAST_THE_END_MS = 2_000;
 
@@ -65,7 +64,7 @@ const STYLE = "basemap_style_id";
 const OF_STYLE = "publishable_basemap";
 const STYLE_UNSTATED =
   "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
-/** So many organizations rarely store the same canvas by chance. */
+/** So many organizations rarely store the same style by chance. */
 const ORGANIZATIONS_MIN = 3;
 
 const styleStated = (context: Context): string | undefined => context.keyRole(OF_STYLE)?.basemap_style_id;
@@ -76,7 +75,7 @@ const ofStyle = {
     styleStated(context) === undefined ? `a ${STYLE}` : `${STYLE} "${styleStated(context)}"`,
 } as const;
 
-/** Chat and editor must be minted; tile is looked at where it is, since nothing says that this key may. */
+/** Sessions of chat and editor, and of tile if this key may mint it. */
 const styledSessions = async (context: Context, checks: Checks): Promise<Answer[]> => {
   const found: Answer[] = [];
   for (const product of ["chat", "editor"] as const) {
@@ -88,7 +87,7 @@ const styledSessions = async (context: Context, checks: Checks): Promise<Answer[
   return isAdmitted(tile) ? [...found, tile] : found;
 };
 
-/** The styles of sessions of each organization whose stored style the target file does not state. */
+/** Styles returned to organizations whose stored style the target file does not state. */
 const stylesByOrganization = (context: Context): { style: unknown; answer: Answer }[][] => {
   const declared = context.keyRole(OF_STYLE)?.org;
   const found = new Map<string, { style: unknown; answer: Answer }[]>();
@@ -137,7 +136,7 @@ export const SESSION_RULES: readonly Rule[] = [
         }
         const hint = checks.admits(answer) ? null : hintOf(answer, "publishable", context);
         if (hint !== null) checks.note(hint);
-        // 204 or 202 would be a success without a session.
+        // 204 or 202 would carry no session.
         if (/^2\d\d$/.test(outcome) && status !== 200 && status !== 201)
           checks.require(false, answer, "200 or 201", `it was ${status}`);
       }
@@ -161,7 +160,7 @@ export const SESSION_RULES: readonly Rule[] = [
         facts: { state: "expired" },
         what: "a session past its end",
       });
-      // Item 29: clocks may be allowed to differ.
+      // Item 29: clocks may differ.
       const after = await until(context, ended, accepts, beganMs + context.leewayMs);
       const lateS = Math.round((performance.now() - beganMs) / 1000) + PAST_THE_END_MS / 1000;
       if (checks.expect(after, { accepts }, [made])) checks.note(`it ended at most ${lateS} s late`);
@@ -185,7 +184,7 @@ export const SESSION_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const style = styleStated(context);
       const sessions = await styledSessions(context, checks);
-      // An older revision reports none at all (item 16); one that reports it to some sessions is not older.
+      // An older revision returns no style at all (item 16).
       const isOlder = style === undefined && !checks.failed && !sessions.some(({ fields }) => STYLE in fields);
       for (const answer of isOlder ? [] : sessions) {
         const fields = shapeOf(answer.fields);
@@ -201,7 +200,7 @@ export const SESSION_RULES: readonly Rule[] = [
   }),
 ];
 
-/** No must: each of them may have stored that style, and nobody sees it from outside. */
+/** A should, because organizations may have stored that style, which cannot be seen from outside. */
 export const STYLE_IS_NO_DEFAULT = rulesOf("every-answer").should("session-basemap-style-is-no-default", [34, 35], {
   title: "a style is returned where one is stored, and not the same one to every organization",
   expected: "no basemap_style_id for an organization that stored none",

@@ -1,4 +1,4 @@
-/** The event streams (section 6; items 8, 92-95, 166-178, 187): one of each kind is read whole for every rule here. */
+/** The event streams (section 6; items 8, 92-95, 166-178, 187). One of each kind is read to its end for all rules here. */
 import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import {
@@ -25,7 +25,7 @@ const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
   button: "chat.button",
 };
 const STREAMS = Object.keys(STREAM_ROUTES) as Stream[];
-/** Events of section 6: any stream may carry them, so they make no contract. */
+/** Events of section 6 that any stream may send, so they do not tell contracts apart. */
 const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]);
 
 type Specimen = { stream: Stream; answer: Answer; sse: SseText };
@@ -37,7 +37,6 @@ const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | 
   return { stream, answer, sse: readSseText(answer.chunks) };
 };
 
-/** One whole stream of each kind. */
 export const specimens = (context: Context): Promise<Specimen[]> =>
   context.once("streams", async () => {
     const read = await Promise.all(STREAMS.map((name) => specimenOf(context, name)));
@@ -53,7 +52,7 @@ const streams = rulesOf("streams", ofSpecimens);
 type Look = {
   title: string;
   only?: readonly Stream[];
-  /** The specimens that show it; one that was not opened otherwise is noted. */
+  /** Specimens that the rule is about; the others are noted if not opened. */
   shows?: (specimen: Specimen) => boolean;
   expected: string;
   fault(specimen: Specimen, checks: Checks): string | null | undefined;
@@ -78,7 +77,7 @@ const frameFault = ({ frames, strange }: SseText): string | null => {
   let events = 0;
   for (const { event, data, json, inOrder } of frames) {
     if (data === null) {
-      // By the HTML standard such a frame is no event at all, so only a stated one is missed.
+      // By the HTML standard a frame without data is no event, so only a specified one is missed.
       if (SHARED_EVENTS.has(event)) return `the event ${event} without data`;
       continue;
     }
@@ -100,12 +99,12 @@ const frames = {
 
 const payloadOf = (json: unknown): string => {
   if (!isObject(json)) return typeof json;
-  // Where events share one name, a text under `type` distinguishes them.
+  // Events with one name are told apart by `type`.
   const kind = typeof json.type === "string" ? `${json.type}: ` : "";
   return kind + Object.keys(json).sort().join(",");
 };
 
-/** Names of events and the fields of their payloads: what a client sees of a contract (A10). */
+/** Event names and payload members: the contract that a client sees (A10). */
 const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads: string } => {
   const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
   const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
@@ -115,10 +114,10 @@ const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads
 };
 
 const LONG_US = 150_000;
-/** A busy machine on our own side makes a stream look buffered, but hardly so many times. */
+/** A busy client machine makes one stream look buffered, but hardly three. */
 const LOOKS = 3;
 
-/** `null`: too short to tell. A text: all events came at once. */
+/** `null`: too short to tell. `got`: all events came at once. */
 const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null => {
   const [first, last] = [sse.frames[0], sse.frames.at(-1)];
   if (first === undefined || last === undefined || sse.frames.length < 4) return null;
@@ -133,7 +132,7 @@ const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null 
 const endOf = ({ received: { ended, error } }: Answer): string =>
   `${ended}${error === undefined ? "" : ` (${foreignError(error)})`}`;
 
-/** An event that came once, as the last, may be what ends a stream here; a cut after it loses nothing. */
+/** An event that came once, as the last, may be this deployment's end: a cut after it loses nothing. */
 const mayBeOver = ({ sse }: Specimen): boolean => {
   const last = sse.frames.at(-1);
   return last !== undefined && sse.frames.filter(({ event }) => event === last.event).length === 1;
@@ -144,10 +143,10 @@ const isCut = (specimen: Specimen): boolean => {
   return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver(specimen);
 };
 
-/** A cut may be an accident on the way once, and hardly so many times in a row. */
+/** Cuts in a row before it is no accident of the network. */
 const TRIES = 4;
 
-/** By which event a stream ends: what a client has to know, and the specification does not say (item 173). */
+/** The event that ends a stream, which is not specified (item 173). */
 const lastEventOf = ({ stream, sse }: Specimen): string => {
   const { done } = VOCABULARIES[stream];
   const names = sse.frames.map(({ event }) => (event === null ? "an event without a name" : foreignName(event)));
@@ -158,7 +157,7 @@ const lastEventOf = ({ stream, sse }: Specimen): string => {
   return late.length > 0 ? `${stream}: ${late.slice(0, 8).join(", ")} came after ${names[at]}` : `${stream}: ${last}`;
 };
 
-/** The encodings of a connection or a proxy are no part of the stream. */
+/** A content coding belongs to the connection, not to the stream. */
 const isPlain = ({ headers }: Answer): boolean => /^(identity)?$/i.test(headers["content-encoding"]?.trim() ?? "");
 
 // biome-ignore format: a table, a rule in a few lines
@@ -168,7 +167,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     shows: isOpened, expected: "text/event-stream",
     fault: ({ answer: { headers: { "content-type": type = "none" } } }) =>
       /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreignHeader(type)}` }),
-  // The HTML standard, section 9.2.5: event streams are always encoded as UTF-8, whatever a charset says.
+  // HTML standard, section 9.2.5: event streams are always UTF-8, whatever a charset says.
   look("must", "stream-is-utf8", [8, 166], {
     title: "an event stream is encoded as UTF-8, as its content type says",
     expected: "bytes that are UTF-8",
@@ -233,12 +232,12 @@ export const STREAM_RULES: readonly Rule[] = [
         else if (spread === null) checks.note(`${stream}: too short a stream to judge`);
         else checks.require(false, answer, "events spread over the time of the stream", spread.got);
       }
-      // Streams that are over at once show nothing, and no caller makes them longer.
       const nothing = "no stream showed it";
       return all.length > 0 && all.every(isStream) ? checks.idle(nothing) : nothing;
     },
   }),
-  // RFC 9112 section 8: a message whose end never comes is incomplete. Cut every time, it is neither a success nor a reported failure.
+  // RFC 9112 section 8: a message whose end never comes is incomplete. If every stream is cut, it is neither a success nor a reported
+  // failure.
   streams.must("stream-is-not-cut-every-time", [8, 168, 187], {
     title: "a stream comes to its end, or to an error event: its HTTP message is not cut off in the middle every time",
     expected: "the end of the message, or an error event",
@@ -274,7 +273,7 @@ export const STREAM_RULES: readonly Rule[] = [
   }),
 ];
 
-/** The error event of every stream that had one, wherever in the run: nothing from outside makes one come. */
+/** Judges the error event of every stream that had one, in any rule: no call can provoke one. */
 const ofErrorEvent = (
   id: string,
   spec: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * What came back from one call, named for judging. Reading is more lenient than the contract: a subcode is found wherever a
- * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
+ * An answer and its name. Reads more leniently than the contract: finds a subcode wherever a broken deployment may have put it,
+ * so that one rule can judge the subcode and another the envelope.
  */
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
@@ -19,15 +19,15 @@ import type { Step } from "../../workload/step.ts";
 import { type Chunk, isDecoded } from "./body-taps.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
-/** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
+/** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. */
 type EnvelopeFound = EnvelopeSeen | "wrapped";
 
 export type Named = {
-  /** `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"422 malformed_body"`, `"edge 502"`, `"indeterminate"`. */
+  /** Such as `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"edge 502"`, `"indeterminate"`. */
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeFound;
-  /** The subcode was spelt as in an older variant (item 73). */
+  /** Spelt as in an older variant (item 73). */
   legacy: boolean;
 };
 
@@ -38,17 +38,15 @@ export type Answer = Named & {
   line: CallLine;
   received: Received;
   status: number | null;
-  /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   text: string;
-  /** The body as JSON, `undefined` where it is none. */
+  /** As JSON; `undefined` if it is not. */
   body: unknown;
-  /** The body's fields where it is an object. */
   fields: Readonly<Record<string, unknown>>;
   chunks: readonly Chunk[];
-  /** A gateway wrote it, or nobody of the contract: it says nothing about the API, whatever its status. */
+  /** A gateway's answer: it says nothing about the API, whatever its status. */
   foreign: boolean;
-  /** Overload, rate, a lost dependency, no answer: says nothing about the check in question. */
+  /** Overload, rate limit, outage or no answer: says nothing about the check in question. */
   transient: boolean;
 };
 
@@ -74,7 +72,7 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
 
 const isPage = (text: string): boolean => /^\s*</.test(text);
 
-/** Names an answer that has a head. `anyBody`: a success may have a body of any kind. */
+/** Names an answer with a status. `anyBody`: a success may have a body of any kind. */
 export const nameAnswer = (status: number, text: string, anyBody = false): Named => {
   const body = parseJson(text);
   const fields = isObject(body) ? body : {};
@@ -85,16 +83,16 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
     envelope,
     legacy,
   });
-  // Item 189 gives a 401 and a 503 any body, and what else is no JSON may be the API's mistake; a page for people is a gateway's.
+  // Item 189 allows any body with 401 and 503. Another body that is not JSON may be the API's mistake, but an HTML page is a gateway's.
   if (!anyBody && isPage(text)) return named(`edge ${status}`, null);
   if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
   const said = subcodeIn(fields);
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
   const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
-  // Item 189: the body of a 401 or 503 is not shown; only a `detail` would be wrong, and another rule says so.
+  // Item 189: the body of 401 and 503 is not specified.
   if (status === 401 || status === 503) return named(`${status}`, null);
-  // Item 202: "various". FastAPI's own list of errors is a reading of item 203.
+  // Item 202: "various". FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
   if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
@@ -104,16 +102,16 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
 const TRANSIENT =
   /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
 
-/** A server's own exception has no envelope either, and is nobody else's as long as it is no page. */
+/** A server's own exception has no envelope either; it is the API's unless it is an HTML page. */
 export const isForeign = (outcome: string, text: string): boolean =>
   /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
-/** Whether the call was admitted: 2xx, also a failure reported under 200. */
+/** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** For a reader: the outcome, and the shape of a body that has no name. */
+/** The outcome for a reader, with the shape of an unnamed body. */
 export const inWords = ({ outcome, text, body, received }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
@@ -129,7 +127,7 @@ const headersOf = (received: Received): Record<string, string> =>
 
 const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
 
-/** Half of an answer is none, unless we left the stream ourselves. Rules ask whether a call was admitted: an empty stream was. */
+/** An incomplete answer is indeterminate, unless we left the stream ourselves. */
 const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boolean): Named => {
   if (status === null) return UNANSWERED;
   if (seen !== null) return { ...UNANSWERED, outcome: outcomeOfStream(status, { ended }) };
@@ -137,7 +135,7 @@ const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boole
   return nameAnswer(status, text, anyBody);
 };
 
-/** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
+/** The call's history line without what other judges must not hold against it. */
 const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => {
   const { facts, ...bare } = line;
   const plain = named.outcome === "401" || named.outcome === "503";
@@ -145,7 +143,7 @@ const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => 
   return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
-/** A body that was decoded is one that was sent as it is, for every judge but the rule about codings. */
+/** The answer without the coding that was removed, which only one rule is about. */
 const plainOf = (received: Received): Received => {
   if (!isDecoded(received.headers)) return received;
   const { "content-encoding": _coding, ...headers } = received.headers;
@@ -155,7 +153,7 @@ const plainOf = (received: Received): Received => {
 type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks"> & {
   step: Step;
   context: CallContext;
-  /** How far the clock may be off, us. */
+  /** Uncertainty of the clock, in us. */
   errorUs: number;
 };
 

@@ -1,4 +1,4 @@
-/** One attempt at a call: let through the gates, sent, named, recorded. What to make of overload is the sender's (`sender.ts`). */
+/** One attempt at a call: passes the gates, is sent, named and recorded. Retries are in `sender.ts`. */
 import type { Dispatcher } from "undici";
 import { sendRequest } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
@@ -13,7 +13,7 @@ import { buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
 
 const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
-/** Every answer is kept for the rules about all of them, so a deployment that answers with megabytes must not end the run. */
+/** Bounds memory: every answer is kept for the rules over all of them. */
 const ANSWER_MOST_BYTES = 2 << 20;
 const ANSWERS_MOST_BYTES = 128 << 20;
 const LATER_ANSWER_MOST_BYTES = 16 << 10;
@@ -26,24 +26,22 @@ export type AttemptParts = GateParts & {
   idPrefix: string;
   originOf(call: TestCall): string | undefined;
   onLine(line: CallLine): void;
-  /** Given each answer as it came, for a user who wants to see them. */
   onAnswer?(answer: Answer): void;
 };
 
 type Attempts = {
-  /** `looking`: sent also where nobody answers, to see whether somebody does again. */
+  /** `looking`: sent even if the target seems away, to see whether it is back. */
   attempt(call: TestCall, looking?: boolean): Promise<Answer>;
-  /** Everything that came, in order. */
   readonly answers: readonly Answer[];
 };
 
-/** Every id begins with the run's, also where a call has one of its own: the platform counts a run's calls by it. */
+/** Puts the run's prefix before a call's own id, by which the platform counts. */
 const withRunId = (call: TestCall, idPrefix: string): TestCall => {
   const id = call.headers?.["x-request-id"];
   return id === undefined ? call : { ...call, headers: { ...call.headers, "x-request-id": `${idPrefix}-${id}` } };
 };
 
-/** How a stream is read: to its end, for a while, or to its first event. */
+/** Reads a stream to its end, for a while, or to its first event. */
 const readingOf = ({ route, leaveAfterMs, wholeStream }: TestCall, { stream_end }: AttemptParts["target"]): object => {
   const kind = route === "-" ? undefined : routeOf(route).stream;
   if (kind === undefined) return {};
@@ -52,7 +50,7 @@ const readingOf = ({ route, leaveAfterMs, wholeStream }: TestCall, { stream_end 
   return wholeStream === true ? stream : { ...stream, abort: { afterEvents: 1 } };
 };
 
-/** A stream may go on for a long time; after a stop it is not waited for. */
+/** Rejects on a stop, because a stream may take long. */
 const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined): Promise<T> => {
   if (signal === undefined) return running;
   return new Promise((resolve, reject) => {

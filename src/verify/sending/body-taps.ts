@@ -1,4 +1,4 @@
-/** Reads coded answers as plain ones, so that one unasked coding is not reported as twenty defects; notes pieces of streams. */
+/** Decodes answers, so that an unrequested content coding is reported once and not as twenty defects; and records the pieces of streams. */
 import {
   createBrotliDecompress,
   createGunzip,
@@ -10,7 +10,7 @@ import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlibConstants;
-/** What there is to read is read at once: an event must not wait for the next. */
+/** Flushed at once, so that an event does not wait for the next. */
 const DECODERS = {
   gzip: () => createGunzip({ flush: Z_SYNC_FLUSH }),
   "x-gzip": () => createGunzip({ flush: Z_SYNC_FLUSH }),
@@ -19,7 +19,7 @@ const DECODERS = {
   zstd: () => createZstdDecompress({ flush: ZSTD_e_flush }),
 } as const;
 
-/** The coding of a body, in lower case; empty where there is none. */
+/** The content coding in lower case; empty for none. */
 export const codingOf = (headers: Readonly<Record<string, unknown>>): string => {
   const name = String(headers["content-encoding"] ?? "")
     .trim()
@@ -27,10 +27,9 @@ export const codingOf = (headers: Readonly<Record<string, unknown>>): string => 
   return name === "identity" ? "" : name;
 };
 
-/** Whether a body was read as a plain one. */
 export const isDecoded = (headers: Readonly<Record<string, unknown>>): boolean => codingOf(headers) in DECODERS;
 
-/** Gives its handler the plain body of a coded one. A coding that nobody knows is left as it is. */
+/** Decodes the body for its handler. Leaves an unknown coding as it is. */
 const decoded = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler => {
   let make: (() => ReturnType<typeof createGunzip>) | undefined;
   let decoder: ReturnType<typeof createGunzip> | null = null;
@@ -69,16 +68,15 @@ const decoded = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandle
   return plain;
 };
 
-/** Sends as the other does; what comes back is plain. */
 export const decoding = (dispatcher: Dispatcher): Dispatcher => {
   const dispatch: Dispatcher["dispatch"] = (options, handler) => dispatcher.dispatch(options, decoded(handler));
   return { dispatch } as Dispatcher;
 };
 
-/** One piece of a body as it came over the wire. `notUtf8`: the first byte of the answer that is no UTF-8 came with it. */
+/** A piece of a body. `notUtf8`: the first invalid byte of the answer is in it. */
 export type Chunk = { atUs: number; text: string; notUtf8?: true };
 
-/** A letter may be spread over two pieces, and an answer may be left in the middle of one. `true` once, at the first break. */
+/** Returns a check that is `true` once, at the first piece with invalid UTF-8. Characters may span pieces. */
 const utf8Breaks = (): ((chunk: Uint8Array) => boolean) => {
   const strict = new TextDecoder("utf-8", { fatal: true });
   let broken = false;
@@ -101,7 +99,7 @@ const PASSED_ON = [
   "onResponseError",
 ] as const;
 
-/** The same dispatcher; what comes is added to `chunks`, up to the piece that goes beyond `mostBytes`. */
+/** Records the pieces in `chunks`, up to the one that exceeds `mostBytes`. */
 export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[], mostBytes: number): Dispatcher => {
   let bytes = 0;
   const decoder = new TextDecoder();

@@ -1,4 +1,4 @@
-/** What a call waits for and pays before it leaves: an answering target, pace, the budgets of rules and run, a connection. */
+/** What a call passes before it leaves: an answering target, the pace, the budgets of rules and run, a free connection. */
 import type { RunClock } from "../../client/clock.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
@@ -10,11 +10,11 @@ import { type Answer, isAdmitted } from "./answer.ts";
 import { asNobody, type TestCall } from "./test-call.ts";
 import { type Throttle, wait } from "./throttle.ts";
 
-/** After so many calls in a row without any answer the target is taken to be away. */
+/** After so many calls in a row without an answer the target counts as away. */
 const SILENCE_MAX = 12;
 const RESTART_MAX_MS = 30_000;
 
-/** A limit on calls under way, in order of arrival: one more would wait inside our own client, and look like the target's time. */
+/** A FIFO semaphore over connections: a call that waited in our HTTP client would look slow on the target's side. */
 export const createLanes = (count: number): { take(): Promise<() => void> } => {
   let free = Math.max(1, count);
   const waiting: (() => void)[] = [];
@@ -39,30 +39,29 @@ export type GateParts = {
   clock: RunClock;
   throttle: Throttle;
   budget: Budget;
-  /** Budget, highest rate and stop condition of the whole run; not bounded where absent. */
+  /** Budget, rate and stop condition of the whole run; unbounded if absent. */
   runBudget?: BudgetGuard;
   signal?: AbortSignal;
   /** `null` for a call without a credential. */
   secretOf(call: TestCall): Promise<string | null>;
 };
 
-/** A call that may leave now. */
 export type Passed = { secret: string | null; taken: Taken | null; giveBack(): void };
 
 export type Gates = {
-  /** `looking`: let through also where nobody answers, to see whether somebody does again. Throws where the call must not leave. */
+  /** Throws if the call must not leave. `looking`: passes even if the target seems away. */
   enter(call: TestCall, looking: boolean): Promise<Passed>;
-  /** Counts what an answer says was spent, and whether the target answers at all. */
+  /** Counts spending and unanswered calls. */
   record(answer: Answer): void;
 };
 
-/** What a call is charged if it is admitted. */
+/** What an admitted call is charged. */
 const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
   if (route === "sdk.sessions" && product === "tile") return "map_loads";
   return route === "design.analyze" ? "analyses" : null;
 };
 
-/** `look` makes one call past these gates. */
+/** `look` sends one call past these gates. */
 export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<unknown>): Gates => {
   const { target, clock, throttle, budget, runBudget, signal } = parts;
   const lanes = createLanes(inFlightMax(target));
@@ -70,7 +69,7 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
   let returning: Promise<boolean> | null = null;
 
   const looksForAWhile = async (): Promise<boolean> => {
-    // By the clock: where nothing is refused and nothing answered, each look takes its own time.
+    // By the clock, because an unanswered look takes its whole timeout.
     const endMs = performance.now() + RESTART_MAX_MS;
     while (performance.now() < endMs) {
       await wait(1_000, signal);
@@ -81,7 +80,7 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     }
     return false;
   };
-  /** A target that does not come back within a restart's time is not waited for again. */
+  /** Waits for a restart, once: a target that stays away is not waited for again. */
   const answersAgain = (): Promise<boolean> => {
     returning ??= looksForAWhile();
     return returning;
@@ -94,10 +93,10 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
       return null;
     }
     const stream = route !== "-" && routeOf(route).stream !== undefined;
-    // Most calls to metered routes must be refused: charged beforehand, a budget of none would end the run with the first.
+    // Charges are counted afterwards: most calls to metered routes must be refused, and a budget of 0 would end the run at the first.
     const taken = runBudget.take(clock.nowUs(), { stream });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
-    // Nothing is reserved here, so there is nothing to wait for: what ends one call ends every rule that is left.
+    // The run's budget is spent for every rule that is left.
     if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
     for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs()))
       await wait(waitUs / 1000, signal);
@@ -110,14 +109,14 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
       if (silent >= SILENCE_MAX && !looking && !(await answersAgain()))
         throw inconclusive("the target has stopped answering");
       await parts.secretOf(call);
-      // What takes back what was made is sent at once, whatever is left.
+      // A call that undoes something is sent whatever is left.
       if (anyway === true) budget.spent.requests += 1;
       else {
         if (atOnce !== true) await throttle.turn();
         signal?.throwIfAborted();
         budget.take("requests");
       }
-      // Asked for again: what was minted before a long wait may have ended meanwhile.
+      // Read again: a session may have ended while the call waited.
       const secret = await parts.secretOf(call);
       const giveBack = await lanes.take();
       try {
@@ -130,12 +129,12 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     },
     record: (answer) => {
       const { testCall, status, received } = answer;
-      // In a burst calls may be refused without an answer, one after the other, while the rest is served.
+      // In a burst, connections may be refused in a row while other calls are served.
       if (status !== null) silent = 0;
       else if (testCall.atOnce !== true) silent += 1;
       const charge = chargeOf(testCall);
       if (charge === null) return;
-      // What was admitted unasked is spent all the same; of the run, also what may have been.
+      // What was admitted by mistake is spent too; for the run's budget also what may have been admitted.
       if (isAdmitted(answer)) budget.spent[charge] += 1;
       if (isAdmitted(answer) || (status === null && received.sent))
         runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);

@@ -1,7 +1,6 @@
 /**
- * The one function through which `verify` sends. A deployment may be busy with others' traffic, so an answer of overload, rate or
- * nothing at all is tried again after what `Retry-After` says. If it stays while a neighbouring call passes, the answer belongs to
- * this call and is judged; otherwise it says nothing.
+ * The one way in which `verify` sends. Retries transient answers after `Retry-After`, because other callers may load the
+ * deployment. If a call stays refused while a neighbouring call is served, the refusal is the call's own and is judged.
  */
 import { statedWaitMs } from "../../contract/retry-after.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
@@ -13,9 +12,9 @@ const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
 const CONFIRMATIONS = 2;
-/** So many outages one after the other are waited for, for one call. */
+/** Outages that one call waits for. */
 const OUTAGES = 2;
-/** A deployment that starts again is back by then. */
+/** Time of a restart. */
 const OUTAGE_MAX_MS = 15_000;
 const LOOK_EVERY_MS = 1_000;
 
@@ -23,11 +22,11 @@ const nameOf = ({ route, credential }: TestCall): string => `${route} ${JSON.str
 
 type OutageParts = {
   isUp(call: TestCall): Promise<boolean>;
-  /** Whether so much patience was left; it is used up then. */
+  /** Waits if so much patience is left. Returns whether it was. */
   rest(ms: number): Promise<boolean>;
 };
 
-/** A maintenance of seconds (items 213, 216): a call admitted before is looked for once a second, by one for all. */
+/** Waits for the end of a short outage (items 213, 216): once a second one call, shared by all waiting calls, that was admitted before. */
 export const createOutages = ({ isUp, rest }: OutageParts) => {
   const up = new Set<string>();
   const running = new Map<string, Promise<boolean>>();
@@ -38,9 +37,8 @@ export const createOutages = ({ isUp, rest }: OutageParts) => {
     return false;
   };
   return {
-    /** This call was admitted. */
     seenUp: (call: TestCall): void => void up.add(nameOf(call)),
-    /** Whether this call is admitted again, within some seconds. */
+    /** Returns whether this call is admitted again soon. */
     end: (call: TestCall): Promise<boolean> => {
       const name = nameOf(call);
       if (!up.has(name)) return Promise.resolve(false);
@@ -52,15 +50,14 @@ export const createOutages = ({ isUp, rest }: OutageParts) => {
 };
 
 export type SenderParts = AttemptParts & {
-  /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
+  /** Total time of a run to wait for overload; afterwards such answers stay unjudged. */
   patienceMs: number;
-  /** A call that is surely admitted and meets the same limits; `null` where there is none. */
+  /** A call that is certainly admitted and subject to the same limits. */
   neighbourOf(call: TestCall): TestCall | null;
 };
 
 export type Sender = {
   send(call: TestCall): Promise<Answer>;
-  /** Everything that came, in order: for rules about every answer. */
   readonly answers: readonly Answer[];
 };
 
@@ -87,7 +84,7 @@ export const createSender = (parts: SenderParts): Sender => {
     const stated = answer.headers["retry-after"];
     const askedMs = stated === undefined ? undefined : statedWaitMs(stated, Date.now());
     const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
-    // What says that there were too many is obeyed by everybody; the rest concerns this call.
+    // A 429 slows every call; other waits concern this call alone.
     if (answer.status === 429 && patienceMs >= waitMs) {
       throttle.slower(answer.subcode === "rate_limited" ? "rate" : "overload");
       throttle.pause(waitMs);
@@ -95,7 +92,7 @@ export const createSender = (parts: SenderParts): Sender => {
     return rest(waitMs);
   };
 
-  /** The answer if only this call is refused so while its neighbour is admitted. `away`: the neighbour meets the same. */
+  /** The answer if this call is refused while its neighbour is served; `null` if not. `away`: the neighbour is refused as well. */
   const isItsOwn = async (call: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
     let last: Answer | null = null;
     for (let round = 0; round < CONFIRMATIONS; round++) {
@@ -108,7 +105,7 @@ export const createSender = (parts: SenderParts): Sender => {
     return last === null ? null : { ...last, transient: false };
   };
 
-  /** Outcomes of callers that were found to be their own: they are not waited for a second time. */
+  /** Refusals known to be a call's own: not waited for again. */
   const ownBefore = new Set<string>();
 
   const send = async (call: TestCall): Promise<Answer> => {

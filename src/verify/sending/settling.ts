@@ -1,4 +1,4 @@
-/** Waiting for a change to arrive: a deployment may answer from a record as old as its revocation budget (items 58, 142; A14). */
+/** Waits for a change to arrive: a deployment may use key records up to its revocation budget old (items 58, 142; A14). */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import { type Accepts, ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
@@ -6,7 +6,7 @@ import { type Answer, isAdmitted } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
 
-/** For a deployment that does not say how old a key record may be. */
+/** If the revocation budget is not stated. */
 const ARRIVES_WITHIN_MS = 30_000;
 const MARGIN_MS = 5_000;
 const LOOK_EVERY_MS = 400;
@@ -18,7 +18,7 @@ export const deadlineMs = (context: Context): number => {
 
 type Outcomes = readonly string[];
 
-/** Sends until the answer fits or time is up; the last answer decides. */
+/** Sends until the answer fits or time is up. Returns the last answer. */
 export const until = async (
   context: Context,
   call: TestCall,
@@ -32,20 +32,20 @@ export const until = async (
   }
 };
 
-/** Refusals of a key that has arrived: there is no older record of a new one. */
+/** Refusals that show that the deployment knows the key; a new key has no older record. */
 const OF_A_KNOWN_KEY: readonly RefusalName[] = [
   ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
 ];
 
-/** The first call with a key that was just made, until it is known. */
+/** Repeats the first call with a new key until the key is known. */
 export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
   until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 
-/** Replicas behind a balancer take turns, and each has a record of its own. */
+/** Calls at once, to reach several replicas, each with records of its own. */
 const AT_ONCE = 4;
 
-/** As `until`, and then by every one of several calls at once; one that does not fit is waited for as well. */
+/** As `until`, then waits until several concurrent calls fit as well. */
 export const untilEverywhere = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
   const endMs = deadlineMs(context);
   for (;;) {
@@ -59,7 +59,7 @@ export const untilEverywhere = async (context: Context, call: TestCall, accepts:
   }
 };
 
-/** Item 142, for a deployment that does not say how old a key record may be. */
+/** Item 142, if the revocation budget is not stated. */
 const ARRIVED_AFTER_MS = 1_000;
 
 /** Verifies that a refused change had no effect: waits until an accepted change would be visible, then sends the call. */
@@ -69,7 +69,7 @@ export const afterArrival = async (context: Context, call: TestCall, accepts: Ou
   return until(context, call, accepts, performance.now() + MARGIN_MS);
 };
 
-/** Judges a call with a credential that is over. One that is admitted is tried again until its end has had time to arrive. */
+/** Judges a call with an ended credential. If admitted, retries until the end has had time to arrive. */
 export const expectOver = async (
   context: Context,
   checks: Checks,
@@ -85,7 +85,7 @@ export const expectOver = async (
 
 export const isSilent = ({ received }: Answer): boolean => /timeout/.test(received.error ?? "");
 
-/** Sends a call that something on the way may cut off: a cut is final, any other answer that says nothing is waited for as usual. */
+/** Sends a call that a proxy may cut off. A cut is final; other transient answers are retried as usual. */
 export const answerTo = async (context: Context, call: TestCall): Promise<Answer> => {
   const answer = await context.send(call);
   const { once, ...patient } = call;

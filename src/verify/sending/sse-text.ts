@@ -1,22 +1,21 @@
-/** Reads an event stream line by line to judge its frames (item 166): a parser for clients forgives what is judged here. */
+/** Parses an event stream strictly to judge its frames (item 166); a client's parser would forgive errors. */
 import { parseJson } from "../../contract/envelopes.ts";
 import type { Chunk } from "./body-taps.ts";
 
 type SseFrame = {
-  /** `null`: the frame has no `event:` line. */
+  /** `null`: no `event:` line. */
   event: string | null;
   data: string | null;
-  /** The data as JSON, `undefined` where it is none. */
   json: unknown;
-  /** `event:` stood before `data:`. */
+  /** `event:` came before `data:`. */
   inOrder: boolean;
-  /** When its last piece came. */
+  /** When its last piece arrived. */
   atUs: number;
 };
 
 type Line = { text: string; atUs: number };
 
-/** Lines end with LF, CRLF or CR; a CR at the end of a piece may be half of a CRLF. */
+/** Lines end with LF, CRLF or CR. A CR at the end of a piece may be half of a CRLF. */
 const linesOf = (chunks: readonly Chunk[]): Line[] => {
   const lines: Line[] = [];
   let rest = "";
@@ -37,7 +36,7 @@ const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
 
 export type SseText = {
   frames: SseFrame[];
-  /** Lines that are neither a field, a comment nor empty. */
+  /** Lines that are no field, comment or empty line. */
   strange: string[];
 };
 

@@ -1,4 +1,4 @@
-/** One call in the words of the specification, and the request and its form without secrets that are made from it. */
+/** One call in terms of the specification, the request made from it, and the request's form without secrets. */
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
@@ -7,19 +7,19 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
 import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
 
-/** How the credential is put into the head (items 22, 143-144). */
+/** How the credential is sent (items 22, 143-144). */
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
 export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
 
 export type TestCall = {
-  /** `-`: a path of no route. */
+  /** `-`: an unspecified path. */
   readonly route: RouteName | "-";
   readonly credential: CredentialRef;
   readonly origin: OriginRef;
-  /** Product asked for, on the exchange. */
+  /** Of the exchange. */
   readonly product?: Product;
   readonly form?: Form;
-  /** `bytes` are sent in place of the text, and a crash file has `shown` in place of it. */
+  /** `bytes` are sent in place of `text`, and shown as `shown` in a crash file. */
   readonly body?: {
     readonly text: string | undefined;
     readonly is: "malformed" | "ok";
@@ -27,41 +27,39 @@ export type TestCall = {
     readonly shown?: string;
   };
   readonly method?: OutgoingRequest["method"];
-  /** Below `{base_url}`. */
   readonly path?: string;
-  /** Sent in place of the credential that is named; `variable` stands for it in a crash file. */
+  /** Sent in place of the named credential; a crash file shows `variable`. */
   readonly secret?: { readonly value: string; readonly variable: string };
-  /** The text of the `Origin` header. */
   readonly originValue?: string;
-  /** Names in lower case; an empty text takes a header away. */
+  /** Names in lower case; an empty value removes the header. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What is known of the caller beyond its role. */
+  /** Facts about the caller apart from its role. */
   readonly facts?: Partial<CallFacts>;
-  /** The specification leaves the answer open: the line says nothing that another judge could hold against it. */
+  /** The answer is not specified: the history line holds nothing that an invariant could judge. */
   readonly open?: true;
-  /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
+  /** Reads the whole stream with the time of each piece; otherwise only to its first event. */
   readonly wholeStream?: true;
   readonly leaveAfterMs?: number;
-  /** No second attempt and no confirmation: answers of overload and rate are what is looked for. */
+  /** No retry: overload and rate-limit answers are wanted. */
   readonly once?: true;
-  /** Not spaced by the throttle: part of a burst that the user allowed. */
+  /** Not paced: part of a permitted burst. */
   readonly atOnce?: true;
-  /** Sent also after a stop and past the budget: it takes back what was made. */
+  /** Sent even after a stop and beyond the budget, to undo something. */
   readonly anyway?: true;
-  /** Called the moment before the call leaves, when nothing can hold it back any more: a journal is written by it. */
+  /** Called just before the call leaves, to write the journal. */
   readonly beforeSent?: () => void;
-  /** Its end is waited for even when the run is stopped: what it makes has to be known. */
+  /** Awaited even after a stop, because what it creates has to be known. */
   readonly toTheEnd?: true;
-  /** In words, where the generated ones would not say enough. */
+  /** Describes the call if the generated text does not say enough. */
   readonly what?: string;
 };
 
-/** As in a crash file: no secret, but `$NAMES`. */
+/** As in a crash file: secrets replaced by `$NAMES`. */
 export type SentRequest = { method: string; url: string; headers: Record<string, string>; body?: string };
 
 export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
-/** The environment-like name that stands for a credential: `$KEY_SERVER`, `$SESSION_PUBLISHABLE_CHAT`, `$TOKEN_ADMIN_PRO`. */
+/** The variable that stands for a credential, such as `$KEY_SERVER` or `$SESSION_PUBLISHABLE_CHAT`. */
 const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of
@@ -79,7 +77,7 @@ export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, m
   ...asPublishable("sdk.sessions", { origin, product }, of),
   ...more,
 });
-/** The exchange from the key's own Origin. */
+/** The exchange from the key's own origin. */
 export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
   exchangeCall(of, "listed", product, more);
 
@@ -100,7 +98,6 @@ export const asNobody = (route: Route, more: More = {}): TestCall => ({
   ...more,
 });
 
-/** A body of that text. */
 export const body = (text: string, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> => ({ text, is });
 export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> =>
   body(JSON.stringify(value), is);
@@ -122,7 +119,7 @@ const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
   null: "Origin: null",
 };
 
-/** For a reader: who calls what, from where. */
+/** Describes caller, route and origin for a reader. */
 export const describe = (call: TestCall, sent: { method: string; path: string }): string => {
   const { credential, origin, originValue, product, form } = call;
   const whose = "of" in credential ? ` (${credential.of.replace(/^role:/, "")})` : "";
@@ -136,7 +133,7 @@ export const describe = (call: TestCall, sent: { method: string; path: string })
   ].join(", ");
 };
 
-/** The step behind a call: what the history's line is written from. */
+/** The workload step that the history line is made from. */
 export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Step => {
   const { route, credential, origin, product, body: asked, path, form } = call;
   const step = stepOf(view, n, {
@@ -154,14 +151,13 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
 type Parts = {
   step: Step;
   id: string;
-  /** `null` for a call without a credential. */
   secret: string | null;
   origin: string | undefined;
-  /** Headers of the target file, names in lower case. */
+  /** Headers of the target file; names in lower case. */
   shared: Readonly<Record<string, string>>;
 };
 
-/** The request as it is sent, and as a crash file shows it. */
+/** Builds the request, and its form for a crash file. */
 export const buildRequest = (
   places: Places,
   call: TestCall,
@@ -174,7 +170,7 @@ export const buildRequest = (
     if (step.origin !== "none" && listedOrigin !== undefined) headers.origin = listedOrigin;
     if (credential !== null && call.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
     if (credential !== null && call.form === "both") headers["x-api-key"] = credential;
-    // Two lines of one name: as names they differ, on the wire they do not.
+    // Sends the header twice: the names differ only in case.
     if (credential !== null && call.form === "twice") headers.Authorization = `Bearer ${credential}`;
     for (const [name, value] of Object.entries(call.headers ?? {})) {
       if (value === "") delete headers[name];

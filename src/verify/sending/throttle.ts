@@ -1,24 +1,22 @@
-/** The pace: calls leave evenly spaced. A call that meets a limit pauses all of them, and the pace is lowered. */
+/** Paces calls evenly. A limit pauses all calls and lowers the pace. */
 
-/** Unless another rate was asked for. */
+/** Default rate. */
 export const RATE_PER_S = 20;
 const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
 export type Throttle = {
-  /** Resolves when the next call may leave; rejects when the run was stopped. */
+  /** Resolves when the next call may leave. Rejects on a stop. */
   turn(): Promise<void>;
-  /** Nobody leaves for so long. */
   pause(ms: number): void;
-  /** A rate limit is our own doing; overload may be others'. */
+  /** A rate limit is caused by us, overload perhaps by others. */
   slower(why: keyof typeof SLOWER_BY): void;
-  /** A call was judged: back towards the pace that was asked for. */
+  /** Speeds up a little, towards the requested rate. */
   faster(): void;
   readonly ratePerS: number;
 };
 
-/** A wait that a stop cuts short. */
 export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const stopped = (): void => {
