@@ -7,7 +7,7 @@ import { type CallLine, classOf, FOLDED_DURATIONS, type FoldLine, type Line } fr
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import type { Histogram } from "./statistics/histogram.ts";
-import { jainIndex } from "./statistics/statistics.ts";
+import { fairnessIndex } from "./statistics/statistics.ts";
 import {
   byDuration,
   countedIn,
@@ -50,7 +50,7 @@ export class StageMeasure {
   readonly #stage: string;
   readonly #drivers = new Set<string>();
   readonly #outcomes = new Map<string, number>();
-  readonly #answeredByOrg = new Map<string, number>();
+  readonly #byOrg = new Map<string, { offered: number; served: number }>();
   readonly #calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
   readonly #durations = byDuration(() => new BatchedHistogram());
   readonly #ends = new Map<StreamEnd, number>();
@@ -106,7 +106,10 @@ export class StageMeasure {
     this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + all);
     // An organization that got no answer counts as zero: leaving out the starved would make a stage look fair.
     if (org !== "-") {
-      this.#answeredByOrg.set(org, (this.#answeredByOrg.get(org) ?? 0) + (kind === "answered" ? all : 0));
+      const known = this.#byOrg.get(org) ?? { offered: 0, served: 0 };
+      known.offered += all;
+      if (kind === "answered") known.served += all;
+      this.#byOrg.set(org, known);
     }
     widen(this.#moments, moments);
     for (const { call, n } of kinds) {
@@ -196,9 +199,9 @@ export class StageMeasure {
   }
 
   #fairness(): Measurement[] {
-    const shares = [...this.#answeredByOrg.values()];
-    const index = shares.length < 2 ? null : jainIndex(shares);
-    return index === null ? [] : [this.#plain("jain_index", index, "ratio", shares.length)];
+    const each = [...this.#byOrg.values()];
+    const index = each.length < 2 ? null : fairnessIndex(each);
+    return index === null ? [] : [this.#plain("jain_index", index, "ratio", each.length)];
   }
 
   #plain(name: string, value: number, unit: string, n: number): Measurement {

@@ -22,6 +22,8 @@ export type Limits = {
   unanswered_share?: number;
   /** Share of streams that may be cut outside our own faults. */
   streams_cut_share?: number;
+  /** Share of calls that may be shed below half of the knee. */
+  false_sheds_allowed?: number;
 };
 
 /** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */

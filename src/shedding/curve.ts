@@ -49,12 +49,14 @@ export type CurveLevel = {
   readonly goodputPerS: Estimate;
   /** Share of first attempts that were shed, by batches. */
   readonly shedShare: Estimate;
-  /** Standard deviation of the shed share between windows, over that of chance; `null` where hardly any or nearly all are shed. */
+  /** How far the shed share of windows lies off (68 % of them less far), over what chance does; `null` where hardly any or nearly all are shed. */
   readonly shedDispersion: number | null;
   /** From the intended moment: to the end of whole answers, to their first event, to the end of refusals. */
   readonly stayMs: Quantiles;
   readonly firstEventMs: Quantiles;
   readonly refusalMs: Quantiles;
+  /** How late the slowest of a hundred calls left; the generator's doing. */
+  readonly lagMs: number | null;
   /** Events of all streams, and of those that were then cut or came late. */
   readonly events: number;
   readonly wastedEvents: number;
@@ -68,13 +70,39 @@ export type CallObjective = {
   readonly from: "stated" | "calm";
 };
 
+/**
+ * Equal replicas among which calls are spread at random: all of them serve `slots` at once, hold `places` and complete `perS`
+ * calls a second when every slot is busy.
+ */
+export type LossSystem = {
+  readonly perS: number;
+  readonly slots: number;
+  readonly places: number;
+  readonly replicas: number;
+};
+
+/** First attempts of one organization at the levels past the knee. */
+export type OrganizationShare = { readonly org: string; readonly offered: number; readonly good: number };
+
+/** Sheds below the knee that come in bursts, as of a limiter that measures its shortest round trip; `null`: no regular period. */
+export type Bursts = { readonly count: number; readonly periodS: number | null };
+
 export type Curve = {
   readonly stage: string;
+  /** Seconds at the beginning of each level that are not judged; `isCut`: calls last longer than a level leaves room for. */
+  readonly warmUp: { readonly seconds: number; readonly isCut: boolean };
   /** In the order in which they were played. */
   readonly levels: readonly CurveLevel[];
   readonly objective: CallObjective;
+  /** How long a call takes at the calmest level, from sending to its end, in milliseconds on average. */
+  readonly serviceMs: number;
   /** What can be admitted, in calls per second: before the overload and after it; `null` where no level shows it. */
   readonly knee: { readonly before: Estimate | null; readonly after: Estimate | null };
+  /** The system that carries what was carried up to and around the knee; what chance refuses at a level is read from it. */
+  readonly model: LossSystem | null;
+  /** By name; `null` where they were too many to count. */
+  readonly organizations: readonly OrganizationShare[] | null;
+  readonly burstsBelowKnee: Bursts | null;
   /** The outcome that ends the knee (`429 b2b_overloaded`, `latency`, …); `null` where nothing did. */
   readonly kneeBy: string | null;
   /** Slots and their holding time, where caps are fixed and stated: what Erlang's formula needs. Slots are of one replica. */

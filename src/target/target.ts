@@ -130,7 +130,7 @@ export const TARGET_SCHEMA = object(
     exclusive: flag("whether nobody else calls the deployment during a run"),
     limits: object("the deployment's limits", none, {
       ...each(limitNames, figure("a limit")),
-      ...each(["unanswered_share", "streams_cut_share"], share("what is tolerated")),
+      ...each(["unanswered_share", "streams_cut_share", "false_sheds_allowed"], share("what is tolerated")),
     }),
     /** Where it is stated, an end without it is a cut. */
     stream_end: object(

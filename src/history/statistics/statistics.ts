@@ -131,6 +131,33 @@ export const jainIndex = (shares: readonly number[]): number | null => {
   return Math.min(1, (sum * sum) / (shares.length * squares));
 };
 
+/**
+ * What each would get of `served` in all, if none got more than it asked for and nobody with less had to wait for one with more
+ * (max-min fairness; Bertsekas & Gallager, "Data Networks", section 6.5.2).
+ */
+const fairShares = (offered: readonly number[], served: number): number[] => {
+  const shares = new Array<number>(offered.length).fill(0);
+  let left = served;
+  let open = offered.length;
+  for (const at of offered.map((_, i) => i).sort((a, b) => (offered[a] as number) - (offered[b] as number))) {
+    const share = Math.min(offered[at] as number, left / open);
+    shares[at] = share;
+    left -= share;
+    open -= 1;
+  }
+  return shares;
+};
+
+/** Jain's index over what each was served of its max-min fair share; what was asked for may differ. */
+export const fairnessIndex = (each: readonly { offered: number; served: number }[]): number | null => {
+  const all = each.reduce((sum, { served }) => sum + served, 0);
+  const due = fairShares(
+    each.map(({ offered }) => offered),
+    all,
+  );
+  return jainIndex(each.flatMap(({ served }, at) => ((due[at] as number) > 0 ? [served / (due[at] as number)] : [])));
+};
+
 /** How many of some spans lie over one moment, at most; one that ends where another begins does not count beside it. */
 export const mostAtOnce = (spans: Iterable<readonly [from: number, to: number]>): number => {
   const edges: [at: number, change: 1 | -1][] = [];

@@ -1,6 +1,6 @@
 /** What share of its own calls each organization got answered, with the interval that so few calls allow. */
 import { sumOf } from "../../history/series.ts";
-import { jainIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
+import { fairnessIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { count, counted, figure, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
 import type { ChartSeries } from "./chart-series.ts";
@@ -27,7 +27,7 @@ const shorter = (name: string): string => (name.length > NAME_MOST ? `${name.sli
 
 const findingOf = (rows: readonly Row[]): string => {
   const [worst, best] = [rows[0] as Row, rows.at(-1) as Row];
-  const jain = jainIndex(rows.map(({ answered, offered }) => answered / offered));
+  const jain = fairnessIndex(rows.map(({ answered, offered }) => ({ offered, served: answered })));
   const index = jain === null ? "" : ` (Jain's index of the shares ${figure(jain)})`;
   const [low, high] = [worst, best].map(({ answered, offered }) => share(answered, offered));
   if (low === high)

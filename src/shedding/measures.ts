@@ -1,0 +1,282 @@
+/**
+ * What a curve says in figures, each with its 95 % interval. A figure at a multiple of the knee lies between the two levels
+ * around it, and is there only where a level reaches that far.
+ */
+import type { Measurement } from "../history/run-document.ts";
+import { studentT } from "../history/statistics/distributions.ts";
+import { exactInterval, fairnessIndex } from "../history/statistics/statistics.ts";
+import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
+import { carriedPerS, refusedShare } from "./knee.ts";
+
+/** The generator offered this share of what was planned, or chance explains less. */
+const PLAYED_SHARE = 0.9;
+const CHANCE = 4;
+
+/** Whether a level was offered as planned; one that a budget or a signal ended was not. */
+const isPlayed = ({ ratePerS, judgedS, offered }: CurveLevel): boolean =>
+  offered >= PLAYED_SHARE * ratePerS * judgedS - CHANCE * Math.sqrt(ratePerS * judgedS);
+
+/** Levels of a way, the lowest rate first. */
+export const wayOf = ({ levels }: Curve, pass: Pass): CurveLevel[] =>
+  levels.filter((level) => level.pass === pass && isPlayed(level)).sort((a, b) => a.ratePerS - b.ratePerS);
+
+const between = (a: number, b: number, share: number): number => a + (b - a) * share;
+
+/** What a figure of levels is at a rate; a level reaches a tenth beyond its rate. */
+const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLevel) => Estimate): Estimate | null => {
+  const above = levels.findIndex((level) => level.ratePerS >= ratePerS);
+  const upper = levels[above];
+  const last = levels.at(-1);
+  if (upper === undefined) return last !== undefined && last.ratePerS >= 0.9 * ratePerS ? of(last) : null;
+  const lower = levels[above - 1] ?? upper;
+  const share = upper === lower ? 0 : (ratePerS - lower.ratePerS) / (upper.ratePerS - lower.ratePerS);
+  const [one, other] = [of(lower), of(upper)];
+  const half = Math.hypot((1 - share) * halfOf(one), share * halfOf(other));
+  return within(between(one.value, other.value, share), half);
+};
+
+const halfOf = ({ value, high }: Estimate): number => high - value;
+
+const within = (value: number, half: number): Estimate => ({
+  value,
+  low: Math.max(0, value - half),
+  high: value + half,
+});
+
+const over = (a: Estimate, b: Estimate): Estimate => {
+  const value = a.value / b.value;
+  return within(value, value * Math.hypot(halfOf(a) / Math.max(a.value, 1e-9), halfOf(b) / b.value));
+};
+
+/** A level this much below the largest is not one of the largest, however much it scatters. */
+const AMONG_LARGEST = 0.85;
+
+/** The largest goodput: the mean of all levels that may have it, because the largest of many that scatter is too large. */
+const largestGoodput = ({ levels }: Curve): Estimate | null => {
+  const all = levels.filter(isPlayed).map(({ goodputPerS }) => goodputPerS);
+  const most = Math.max(0, ...all.map(({ value }) => value));
+  const low = Math.max(0, ...all.map((one) => one.low));
+  const among = all.filter(({ value, high }) => high >= low && value >= AMONG_LARGEST * most);
+  if (most === 0 || among.length === 0) return null;
+  const value = among.reduce((sum, one) => sum + one.value, 0) / among.length;
+  return within(value, Math.hypot(...among.map(halfOf)) / among.length);
+};
+
+/** Goodput at a multiple of the knee over the largest; `null` where no level reaches it. */
+export const retentionAt = (curve: Curve, times: number): Estimate | null => {
+  const { before } = curve.knee;
+  const goodput = before && at(wayOf(curve, "up"), times * before.value, ({ goodputPerS }) => goodputPerS);
+  const largest = largestGoodput(curve);
+  return goodput && largest && over(goodput, largest);
+};
+
+/** The system of the stated slots, with the time that the calmest calls took. */
+export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | null => {
+  if (closedForm === null) return null;
+  const slots = closedForm.slots * closedForm.replicas;
+  return { perS: (slots * 1000) / serviceMs, slots, places: slots, replicas: closedForm.replicas };
+};
+
+/** The same for a system without any refusal but of chance: what a deployment with so few slots cannot help. */
+export const retentionByChance = (curve: Curve, times: number): number => {
+  const systems = [curve.model, statedSystem(curve)].filter((system) => system !== null);
+  return Math.min(
+    1,
+    ...systems.map((system) => {
+      const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
+      return carriedPerS(system, times * system.perS) / most;
+    }),
+  );
+};
+
+/** What chance refuses at a rate. Of several replicas one may get half as much again as its part. */
+export const chanceSheds = (curve: Curve, ratePerS: number): number => {
+  const systems = [curve.model, statedSystem(curve)].filter((system) => system !== null);
+  return Math.max(
+    0,
+    ...systems.map(({ perS, slots, places, replicas }) => {
+      const load = ((replicas > 1 ? 1.5 : 1) * ratePerS) / perS;
+      return refusedShare(load, slots / replicas, Math.max(1, Math.round(places / replicas)));
+    }),
+  );
+};
+
+/** The share shed over some levels; where batches hardly differ, its interval is that of as many calls. */
+export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
+  const n = levels.reduce((sum, { offered }) => sum + offered, 0);
+  if (n === 0) return null;
+  const mean = (of: (level: CurveLevel) => number): number =>
+    levels.reduce((sum, level) => sum + of(level) * level.offered, 0) / n;
+  const value = mean(({ shedShare }) => shedShare.value);
+  const half = Math.hypot(
+    ...levels.map(({ shedShare, offered }) => ((shedShare.high - shedShare.value) * offered) / n),
+  );
+  const exact = exactInterval(Math.round(value * n), n) ?? { low: 0, high: 1 };
+  return { value, low: Math.max(0, Math.min(exact.low, value - half)), high: Math.max(exact.high, value + half), n };
+};
+
+/** A level that was planned at a multiple of the knee may lie this much higher of the measured one. */
+const NEARLY = 1.1;
+
+/** Levels up to a multiple of every knee that was found. */
+export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
+  const knees = [curve.knee.before, curve.knee.after].flatMap((knee) => knee?.value ?? []);
+  return knees.length === 0
+    ? []
+    : curve.levels.filter((level) => isPlayed(level) && level.ratePerS <= NEARLY * times * Math.min(...knees));
+};
+
+/** Levels at the same rates on both ways. */
+export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel][] =>
+  wayOf(curve, "up").flatMap((up): [CurveLevel, CurveLevel][] => {
+    const down = wayOf(curve, "down").find(({ ratePerS }) => ratePerS === up.ratePerS);
+    return down === undefined ? [] : [[up, down]];
+  });
+
+/** The area between the two ways over that beneath the first. */
+export const hysteresisOf = (curve: Curve): Estimate | null => {
+  const pairs = upAndDownPairs(curve);
+  if (pairs.length < 3) return null;
+  const area = (of: (pair: [CurveLevel, CurveLevel]) => number): number =>
+    pairs.slice(1).reduce((sum, pair, i) => {
+      const before = pairs[i] as [CurveLevel, CurveLevel];
+      return sum + ((of(before) + of(pair)) / 2) * (pair[0].ratePerS - before[0].ratePerS);
+    }, 0);
+  // Shares of what was offered, so that two draws of arrivals make no difference.
+  const goodOf = ({ good, offered, ratePerS, goodputPerS }: CurveLevel) => {
+    const value = (good / Math.max(1, offered)) * ratePerS;
+    return { value, half: goodputPerS.high - goodputPerS.value };
+  };
+  const off = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: number } => {
+    const [a, b] = [goodOf(up), goodOf(down)];
+    return { by: Math.abs(a.value - b.value), half: Math.hypot(a.half, b.half) };
+  };
+  const under = area(([up]) => goodOf(up).value);
+  return {
+    value: area((pair) => off(pair).by) / under,
+    low: area((pair) => Math.max(0, off(pair).by - off(pair).half)) / under,
+    high: area((pair) => off(pair).by + off(pair).half) / under,
+  };
+};
+
+/** What one refusal costs of what one call costs, from how goodput falls at twice the knee and above; `null` below three levels. */
+export const refusalPriceOf = (curve: Curve): Estimate | null => {
+  const { model, knee } = curve;
+  if (model === null || knee.before === null) return null;
+  const { value: kneePerS } = knee.before;
+  const points = wayOf(curve, "up")
+    .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
+    .map(({ ratePerS, goodputPerS }) => {
+      const full = kneePerS / carriedPerS(model, ratePerS);
+      return { x: ratePerS, y: goodputPerS.value * full, half: (goodputPerS.high - goodputPerS.value) * full };
+    });
+  if (points.length < 3) return null;
+  const weights = points.map(({ half }) => 1 / Math.max(half, 0.005 * kneePerS) ** 2);
+  const sum = (of: (at: number) => number): number =>
+    points.reduce((all, _, i) => all + (weights[i] as number) * of(i), 0);
+  const all = sum(() => 1);
+  const [x, y] = [sum((i) => points[i]?.x ?? 0) / all, sum((i) => points[i]?.y ?? 0) / all];
+  const squares = sum((i) => ((points[i]?.x ?? 0) - x) ** 2);
+  const slope = sum((i) => ((points[i]?.x ?? 0) - x) * ((points[i]?.y ?? 0) - y)) / squares;
+  const misfit = sum((i) => ((points[i]?.y ?? 0) - y - slope * ((points[i]?.x ?? 0) - x)) ** 2) / (points.length - 2);
+  // Halves are 95 % ones already; points that lie further off the line than they allow widen it.
+  const half = Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
+  const price = (b: number): number => -b / (1 - b);
+  return { value: price(slope), low: price(slope + half), high: price(slope - half) };
+};
+
+/** Shed share above what the knee cannot carry, where it is worst. */
+const excessOf = (curve: Curve): Estimate | null => {
+  const { before } = curve.knee;
+  if (before === null) return null;
+  const excess = wayOf(curve, "up").map(({ shedShare, ratePerS }): Estimate => {
+    const due = (kneePerS: number): number => Math.max(0, 1 - kneePerS / ratePerS);
+    const { value, low, high } = shedShare;
+    return { value: value - due(before.value), low: low - due(before.low), high: high - due(before.high) };
+  });
+  return excess.reduce<Estimate | null>(
+    (worst, one) => (worst === null || one.value > worst.value ? one : worst),
+    null,
+  );
+};
+
+const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
+  const all = levels.reduce((sum, { events }) => sum + events, 0);
+  if (all === 0) return null;
+  const wasted = levels.map(({ wastedEvents, events }) => wastedEvents / Math.max(1, events));
+  const value = levels.reduce((sum, { wastedEvents }) => sum + wastedEvents, 0) / all;
+  return { value, low: Math.min(...wasted), high: Math.max(...wasted) };
+};
+
+/** Levels past the knee, on any way. */
+export const pastKnee = (curve: Curve): CurveLevel[] =>
+  curve.levels.filter(
+    (level) => isPlayed(level) && curve.knee.before !== null && level.ratePerS >= 1.2 * curve.knee.before.value,
+  );
+
+export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
+  if (organizations === null || organizations.length < 2) return null;
+  const n = organizations.length;
+  const [offered, good] = organizations.reduce(([all, served], one) => [all + one.offered, served + one.good], [0, 0]);
+  const value = fairnessIndex(organizations.map((one) => ({ offered: one.offered, served: one.good })));
+  if (value === null || good === 0) return null;
+  // J = 1 / (1 + v²), v the coefficient of variation, to which chance adds that of as many calls to each.
+  const varied = 1 / value - 1;
+  const byChance = ((1 - good / offered) * n) / good;
+  const scatter = 2 * byChance * Math.sqrt(2 / (n - 1));
+  const index = (square: number): number => 1 / (1 + Math.max(0, square));
+  return { value, low: Math.min(value, index(varied + scatter)), high: index(varied - byChance - scatter) };
+};
+
+export const slotsLeaked = (
+  before: readonly number[] | undefined,
+  after: readonly number[] | undefined,
+): number | null => {
+  if (after === undefined || after.length === 0) return null;
+  const sum = (all: readonly number[]): number => all.reduce((total, n) => total + n, 0);
+  return Math.max(0, sum(after) - sum(before ?? []));
+};
+
+export const RETENTION_LEVELS = [2, 5, 10] as const;
+
+export const measurementsOf = (curve: Curve): Measurement[] => {
+  const { stage, levels, knee } = curve;
+  const calls = levels.reduce((sum, { offered }) => sum + offered, 0);
+  const figure = (name: string, unit: string, of: Estimate | null, n = calls): Measurement[] =>
+    of === null ? [] : [{ name, stage, unit, n, value: of.value, low: of.low, high: finite(of.high) }];
+  const falsely = shedOver(levelsBelow(curve, 0.7));
+  const top = wayOf(curve, "up").at(-1);
+  const refusal = top?.refusalMs.p99 ?? null;
+  const dispersions = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
+  return [
+    ...figure("knee_rps", "1/s", knee.before),
+    ...figure("knee_after_rps", "1/s", knee.after),
+    ...RETENTION_LEVELS.flatMap((times) =>
+      figure(times === 2 ? "goodput_retention" : `goodput_retention_${times}`, "ratio", retentionAt(curve, times)),
+    ),
+    ...figure("excess_sheds", "ratio", excessOf(curve)),
+    ...figure("false_sheds", "ratio", falsely, falsely?.n),
+    ...figure("hysteresis", "ratio", hysteresisOf(curve)),
+    ...figure("refusal_price", "ratio", refusalPriceOf(curve)),
+    ...figure("wasted_work", "ratio", wastedOf(pastKnee(curve))),
+    ...figure("jain_index", "ratio", fairnessOfCurve(curve), curve.organizations?.length ?? 0),
+    ...(dispersions.length === 0
+      ? []
+      : [
+          {
+            ...bare,
+            name: "oscillation",
+            stage,
+            unit: "ratio",
+            value: Math.max(...dispersions),
+            n: dispersions.length,
+          },
+        ]),
+    ...(refusal === null || top === undefined
+      ? []
+      : [{ ...bare, name: "refusal_at_top_ms_p99", stage, unit: "ms", value: refusal, n: top.offered }]),
+  ];
+};
+
+const bare = { low: null, high: null };
+const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

@@ -1,0 +1,58 @@
+/** How sheds lie in time: evenly, up and down, or in bursts. */
+import { median, quantile } from "../history/statistics/statistics.ts";
+import type { Bursts } from "./curve.ts";
+
+/** A short span of a level. */
+export type Window = { readonly atUs: number; offered: number; shed: number };
+
+const WINDOWS_MIN = 8;
+/** Nearer to none or all, a share has hardly any room to vary. */
+const SHARE_MIN = 0.05;
+/** Of a normal distribution this share lies within one standard deviation. */
+const WITHIN_ONE = 0.6827;
+
+const sharesOf = (windows: readonly Window[]): { offered: number; share: number } => {
+  const offered = windows.reduce((sum, window) => sum + window.offered, 0);
+  return { offered, share: offered === 0 ? 0 : windows.reduce((sum, { shed }) => sum + shed, 0) / offered };
+};
+
+/**
+ * How far the shed share of windows is off, in standard deviations of chance: the distance that 68 % of the windows keep, so
+ * that a few short dips do not count.
+ */
+export const dispersionOf = (windows: readonly Window[]): number | null => {
+  const { share } = sharesOf(windows);
+  if (windows.length < WINDOWS_MIN || share < SHARE_MIN || share > 1 - SHARE_MIN) return null;
+  const off = windows
+    .filter(({ offered }) => offered > 0)
+    .map(({ offered, shed }) => Math.abs(shed - share * offered) / Math.sqrt(offered * share * (1 - share)));
+  return quantile(
+    off.sort((a, b) => a - b),
+    WITHIN_ONE,
+  );
+};
+
+/** A window that sheds this much, where hardly anything is shed otherwise, is in a burst. */
+const IN_BURST = 0.5;
+/** Bursts explain the sheds when this share of them lies in one. */
+const EXPLAINED = 0.7;
+/** Periods that differ by no more than this share are one. */
+const REGULAR = 0.25;
+const PERIODS_MIN = 3;
+
+/** `levels`: the windows of each level below the knee. */
+export const burstsOf = (levels: readonly (readonly Window[])[]): Bursts | null => {
+  const all = levels.flat();
+  const isBurst = ({ offered, shed }: Window): boolean => shed > 1 && shed >= IN_BURST * offered;
+  const sheds = all.reduce((sum, { shed }) => sum + shed, 0);
+  const inBursts = all.filter(isBurst).reduce((sum, { shed }) => sum + shed, 0);
+  if (sheds === 0 || inBursts < EXPLAINED * sheds) return null;
+  const starts = levels.flatMap((windows) =>
+    windows.filter((window, at) => isBurst(window) && !isBurst(windows[at - 1] ?? { atUs: 0, offered: 1, shed: 0 })),
+  );
+  const gaps = starts.slice(1).map(({ atUs }, at) => (atUs - (starts[at] as Window).atUs) / 1e6);
+  const middle = median(gaps);
+  const regular = gaps.filter((gap) => middle !== null && Math.abs(gap - middle) <= REGULAR * middle);
+  const isRegular = middle !== null && regular.length >= PERIODS_MIN && regular.length >= EXPLAINED * gaps.length;
+  return { count: starts.length, periodS: isRegular ? middle : null };
+};
