@@ -45,6 +45,16 @@ export type TenantFacts = {
 /** A piece of a load: calls per second from one rate to another, by the run's clock. */
 export type OfferedPiece = { from_us: number; to_us: number; from_per_s: number; to_per_s: number };
 
+/** What the curve of a stage hangs on beside its calls. */
+export type CurveFacts = {
+  /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
+  not_played: number[];
+  /** Calls that one replica serves at once for these callers; absent where caps are not stated. */
+  slots?: number;
+  /** Of the target file, about these calls. */
+  objectives?: string;
+};
+
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
 export type Counts = Record<string, Record<string, number>>;
 
@@ -87,6 +97,7 @@ export type StageFacts = {
   incidental?: true;
   /** What the schedule offered, piece by piece; absent where the load over time is no part of what is judged. */
   offered?: OfferedPiece[];
+  curve?: CurveFacts;
   /** Whether faults were injected in this stage. */
   faults: boolean;
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */

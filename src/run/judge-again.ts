@@ -11,6 +11,7 @@ import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
+import { openStageCurve } from "../shedding/stage-curve.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { shown, verdictOf } from "./compose-document.ts";
 import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
@@ -82,7 +83,7 @@ const openStage = ({ claims }: RunDocument, { facts: bare }: StageRecord, ledger
     INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`)),
     facts,
   );
-  return { stage, judges, replay: own[0]?.replay ?? "" };
+  return { stage, judges, curve: openStageCurve(facts), replay: own[0]?.replay ?? "" };
 };
 
 export const recordedJson = (path: string): unknown => {
@@ -118,12 +119,18 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   const judge = (lines: Iterable<Line>): void => {
-    for (const line of lines) for (const { judges } of judgesOf.get(line.stage) ?? []) judges.see(line);
+    for (const line of lines)
+      for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {
+        judges.see(line);
+        curve?.see(line);
+      }
   };
   for (const line of historyLines(pathOf("history.ndjson"))) judge(orders.get(line.stage)?.push(line) ?? []);
   for (const order of orders.values()) judge(order.rest());
   const again = new Map(
-    judged.flatMap(({ judges, replay }) => judges.claims(replay)).map((claim): [string, Claim] => [claim.id, claim]),
+    judged
+      .flatMap(({ judges, curve, replay }) => [...judges.claims(replay), ...(curve?.end(replay).claims ?? [])])
+      .map((claim): [string, Claim] => [claim.id, claim]),
   );
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);

@@ -106,7 +106,7 @@ export type Curve = {
   /** The outcome that ends the knee (`429 b2b_overloaded`, `latency`, …); `null` where nothing did. */
   readonly kneeBy: string | null;
   /** Slots and their holding time, where caps are fixed and stated: what Erlang's formula needs. Slots are of one replica. */
-  readonly closedForm: { readonly slots: number; readonly replicas: number; readonly serviceMs: number } | null;
+  readonly closedForm: { readonly slots: number; readonly replicas: number } | null;
   /** Levels that were wanted and not played, as multiples of the knee. */
   readonly notPlayed: readonly number[];
 };
@@ -115,7 +115,7 @@ export type Curve = {
  * The levels of a profile that rises, falls and rises once more. The first of the highest ends the way up; after the way
  * down, whatever rises again is `after`.
  */
-export const levelsOf = ({ pieces }: Profile): PlannedLevel[] => {
+export const levelsOf = ({ pieces }: Pick<Profile, "pieces">): PlannedLevel[] => {
   const rates = pieces.map(({ from, to }) => (from + to) / 2);
   const top = rates.indexOf(Math.max(...rates));
   let fromUs = 0;

@@ -31,8 +31,12 @@ import { invariantsFor } from "../invariants/catalogue.ts";
 import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
+import { type CurveJudged, openStageCurve, type StageCurve } from "../shedding/stage-curve.ts";
+import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
-import { type Profile, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
+import { streamers } from "../workload/callers/overload.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { CURVE_LEVELS, type Profile, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { stageHost, watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
 import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./planned-load.ts";
@@ -86,6 +90,34 @@ const offeredBy = ({ pieces }: Profile, startUs: number): OfferedPiece[] => {
   });
 };
 
+/** For the page. */
+const keepCurve = ({ folder }: RunContext, { curve, claims }: CurveJudged): Promise<void> => {
+  const said = claims.filter(({ verdict }) => verdict === "fail").map(({ reason }) => reason);
+  return folder.writeJson("curve.json", { ...curve, said });
+};
+
+const curveFacts = (
+  profile: Profile,
+  startUs: number,
+  view: TargetView,
+  { slo = {} }: Target,
+): Pick<StageFacts, "offered" | "curve"> => {
+  const rates = profile.pieces.map(({ from }) => from);
+  const kneePerS = (rates[0] as number) / CURVE_LEVELS[0];
+  const most = Math.max(...rates);
+  const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
+  const objectives = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
+  return {
+    offered: offeredBy(profile, startUs),
+    curve: {
+      not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
+      // Fewer organizations than that reach their own caps first.
+      slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
+      objectives: objectives.length === 0 ? undefined : objectives.join(","),
+    },
+  };
+};
+
 /** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
 
@@ -95,12 +127,14 @@ const judged = async (
   ordered: Iterable<Line>,
   replay: string,
   states: FaultStates,
+  curve: StageCurve | null,
 ): Promise<Claim[]> => {
   const judges = openJudges(invariantsFor(plan.judges), facts);
   let n = 0;
   for (const line of ordered) {
     judges.see(line);
     states.see(line);
+    curve?.see(line);
     if (++n % TURN_LINES === 0) await setImmediate();
   }
   return judges.claims(replay);
@@ -202,7 +236,7 @@ export const playLoadStage = async (
     tenants,
     host,
     ...faulted,
-    offered: plan.curve === true ? offeredBy(profile, driven.startUs ?? measure.firstDueUs) : undefined,
+    ...(plan.curve === true ? curveFacts(profile, driven.startUs ?? measure.firstDueUs, view, target) : {}),
     gauges_before: heldBefore ?? undefined,
     key_lookups: keyLookups,
     ...witnesses,
@@ -222,7 +256,10 @@ export const playLoadStage = async (
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
   const states = new FaultStates(facts);
-  const judgements = await judged(plan, facts, await recording.lines(), replay, states);
+  const curve = openStageCurve(facts);
+  const judgements = await judged(plan, facts, await recording.lines(), replay, states, curve);
+  const shedding = curve?.end(replay);
+  if (shedding?.curve != null) await keepCurve(context, shedding);
   const met = plan.meets === undefined ? undefined : statesReached(states.times(facts), plan.meets);
   const whole: StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
@@ -231,13 +268,14 @@ export const playLoadStage = async (
   const claims = [
     ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: whole }, replay),
     ...judgements,
+    ...(shedding?.claims ?? []),
     ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
   ];
   return {
     summary: whole,
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
-    measurements: [...measurements, ...seen.measurements],
+    measurements: [...measurements, ...(shedding?.measurements ?? []), ...seen.measurements],
     faults: faultRecords(faults),
     isLeftBroken: disturbed.isLeftBroken,
     didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { upAndDown } from "../workload/load-profiles.ts";
+import { playRamp, queueing } from "./simulated-servers.fixture.ts";
+import { openStageCurve } from "./stage-curve.ts";
+
+const START_US = 5_000_000;
+const profile = upAndDown(120, 60, 700);
+const lines = playRamp(
+  queueing({ slots: 24, inFlight: 24, serviceMs: 200, isConstant: true }),
+  profile,
+  3,
+  START_US,
+).map((line) => ({ ...line, stage: "curve", first_event_us: line.done_us, ended: "done" as const, events: 4 }));
+
+const facts: StageFacts = (() => {
+  let fromUs = START_US;
+  const offered = profile.pieces.map(({ from, to, durationS }) => {
+    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
+    fromUs = piece.to_us;
+    return piece;
+  });
+  const limits = { replicas: 1, slots: 24, service_ms: 200 };
+  return {
+    ...bareFacts("curve"),
+    ...{ shedding: "fixed", exclusive: true, limits, offered, curve: { not_played: [10], slots: 24 } },
+  };
+})();
+
+const judged = (given: StageFacts) => {
+  const curve = openStageCurve(given);
+  for (const line of lines) curve?.see(line);
+  return curve?.end("npx floodgate load shedding-curve");
+};
+
+test("a stage is judged by its curve out of its facts and lines alone, each time the same", () => {
+  const first = judged(facts);
+  expect(first?.curve?.levels.length).toBe(profile.pieces.length);
+  expect(first?.curve?.closedForm).toEqual({ slots: 24, replicas: 1 });
+  expect(first?.claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+  expect(first?.claims.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({ verdict: "pass" });
+  expect(judged(facts)).toEqual(first);
+});
+
+test("a stage that played no curve has none; one without enough answers says so and passes nothing", () => {
+  expect(openStageCurve(bareFacts("curve"))).toBeNull();
+  const silent = openStageCurve({ ...facts, stage: "another" })?.end("-");
+  expect(silent?.curve).toBeNull();
+  expect(silent?.claims).toMatchObject([{ id: "curve/goodput_retention", verdict: "inconclusive", stage: "another" }]);
+});
