@@ -1,6 +1,6 @@
-// Typings of k6/x/sse, our own k6 extension (src/native/sse). Written by hand: Go has no typings to give, and npm has none for any
-// extension of this name. A script that keeps to open, on, close, url, status, headers and error also runs on a stock k6 with the
-// community extension; everything else here is ours.
+// Typings of our own k6 extension (src/native/sse), written by hand: Go has no typings to give. `k6/x/sse` is for any script: one that keeps to
+// open, on, close, url, status, headers and error also runs on a k6 with the community's extension of that name; everything else here is ours.
+// `k6/x/floodgate` is for our own scenarios.
 
 declare module "k6/x/sse" {
   import type { CookieJar, url as httpUrl } from "k6/http";
@@ -40,44 +40,6 @@ declare module "k6/x/sse" {
     charges?: "map_loads" | "analyses";
     /** False: no `sse_event_gap` samples; the response has the gaps. k6 keeps every sample of a trend until its end. Default true. */
     gapSamples?: boolean;
-  }
-
-  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Budget` of src/workload/budget.ts. */
-  export interface Budget {
-    requests?: number;
-    map_loads?: number;
-    analyses?: number;
-    /** Seconds that streams may be open, added up over all of them. */
-    stream_seconds?: number;
-    /** Calls per second: a call waits for its turn before it leaves. */
-    maxPerS?: number;
-    /** Share of errors (no answer, 5xx, an answer of nobody's contract) among the newest calls that ends all sending. */
-    stopErrorRate?: number;
-    /** Beginnings of outcomes that are no errors, such as "503". */
-    tolerated?: readonly string[];
-    /** The whole that the target file states, where this is a share of it: named when it is spent. */
-    stated?: Omit<Budget, "stated">;
-  }
-
-  export interface SpentSoFar {
-    /** Requests that left: one that found no connection is not counted. */
-    requests: number;
-    map_loads: number;
-    analyses: number;
-    stream_seconds: number;
-    /** Calls that the budget did not let leave. */
-    unsent: number;
-    /** Calls that left and that no script has settled. */
-    in_flight: number;
-    /** The most that were at once. */
-    most_in_flight: number;
-    /** Answers by the version of HTTP that they came by. */
-    http1: number;
-    http2: number;
-    /** Why nothing leaves any more, as a sentence. */
-    stopped: string | null;
-    /** The same for programs. */
-    stopped_by: "spent" | "errors" | "asked" | "failed" | null;
   }
 
   /**
@@ -140,10 +102,12 @@ declare module "k6/x/sse" {
     late: number;
     /** Whether a stream began. */
     opened: boolean;
-    /** The distinct names of the events, in the order of their first coming, with line feeds between them. */
-    names: string;
-    /** Microseconds between each two events, with commas between them; the first 10,000. */
-    gaps: string;
+    /** The distinct names of the events, in the order of their first coming. */
+    names: readonly string[];
+    /** Microseconds between each two events; the first 10,000. */
+    gaps: readonly number[];
+    /** The stream was left on purpose, after `closeAfterEvents`. */
+    aborted: boolean;
     /** Microseconds that the budget held the call back. */
     held_us: number;
     /** Microseconds since 1970, here and below: when it was handed to the transport; null when the budget did not let it leave. */
@@ -175,6 +139,58 @@ declare module "k6/x/sse" {
     params: SseParams | null | undefined,
     setup?: (client: SseClient) => void,
   ): SseResponse;
+
+  const checked: unique symbol;
+  /** Parameters that were checked. */
+  export type SseKind = { readonly [checked]: true };
+
+  const sse: { open: typeof open };
+  export default sse;
+}
+
+/** Beside `open`: what all VUs of the process have together, and calls that are printed for the runner. */
+declare module "k6/x/floodgate" {
+  import type { open as openStream, SseKind, SseParams, SseUrl } from "k6/x/sse";
+
+  export const open: typeof openStream;
+
+  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Budget` of src/workload/budget.ts. */
+  export interface Budget {
+    requests?: number;
+    map_loads?: number;
+    analyses?: number;
+    /** Seconds that streams may be open, added up over all of them. */
+    stream_seconds?: number;
+    /** Calls per second: a call waits for its turn before it leaves. */
+    maxPerS?: number;
+    /** Share of errors (no answer, 5xx, an answer of nobody's contract) among the newest calls that ends all sending. */
+    stopErrorRate?: number;
+    /** Beginnings of outcomes that are no errors, such as "503". */
+    tolerated?: readonly string[];
+    /** The whole that the target file states, where this is a share of it: named when it is spent. */
+    stated?: Omit<Budget, "stated">;
+  }
+
+  export interface SpentSoFar {
+    /** Requests that left: one that found no connection is not counted. */
+    requests: number;
+    map_loads: number;
+    analyses: number;
+    stream_seconds: number;
+    /** Calls that the budget did not let leave. */
+    unsent: number;
+    /** Calls that left and that no script has settled. */
+    in_flight: number;
+    /** The most that were at once. */
+    most_in_flight: number;
+    /** Answers by the version of HTTP that they came by. */
+    http1: number;
+    http2: number;
+    /** Why nothing leaves any more, as a sentence. */
+    stopped: string | null;
+    /** The same for programs. */
+    stopped_by: "spent" | "errors" | "asked" | "failed" | null;
+  }
 
   /**
    * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same budget;
@@ -218,25 +234,16 @@ declare module "k6/x/sse" {
   export function print(line: string): void;
 
   /**
-   * Writes a line about the VU's newest `open`, as `Printed` of src/workload/handover.ts has it. Body and error come from the script,
-   * because they may hold a secret. Of a call that was not sent nothing is written.
+   * Writes a line about the VU's newest `open`, as `Printed` of src/workload/handover.ts has it, with credentials masked; of a success
+   * with a session (`isSession`) only what a judge reads. Of a call that was not sent nothing is written.
    */
-  export function printCall(
-    i: number,
-    step: number,
-    attempt: number,
-    intendedUs: number,
-    body: string,
-    error: string,
-    aborted: boolean,
-  ): void;
+  export function printCall(i: number, step: number, attempt: number, intendedUs: number, isSession: boolean): void;
+
+  /** The same for an `open` that minted a session, as `PrintedMint`. */
+  export function printMint(id: string, of: string, product: string): void;
 
   /** How many calls of `begin` may be under way at once in the process; every VU says the same. */
   export function callsAtOnce(most: number): void;
-
-  const checked: unique symbol;
-  /** Parameters that were checked. */
-  export type SseKind = { readonly [checked]: true };
 
   /** Checks parameters once for all calls of `begin` that have them. */
   export function kind(params: SseParams): SseKind;
@@ -281,28 +288,4 @@ declare module "k6/x/sse" {
 
   /** True for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before. */
   export function claim(name: string, limitMs: number): boolean;
-
-  const sse: {
-    open: typeof open;
-    budget: typeof budget;
-    spent: typeof spent;
-    settled: typeof settled;
-    drain: typeof drain;
-    recall: typeof recall;
-    remember: typeof remember;
-    claim: typeof claim;
-    waitUntil: typeof waitUntil;
-    arrivals: typeof arrivals;
-    turn: typeof turn;
-    turnUs: typeof turnUs;
-    printTo: typeof printTo;
-    print: typeof print;
-    printCall: typeof printCall;
-    printed: typeof printed;
-    callsAtOnce: typeof callsAtOnce;
-    kind: typeof kind;
-    begin: typeof begin;
-    finish: typeof finish;
-  };
-  export default sse;
 }

@@ -3,16 +3,14 @@ import { SharedArray } from "k6/data";
 import exec from "k6/execution";
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Story } from "../../src/workload/story.ts";
-import { endInOrder, setBudget, settled, spentSoFar } from "./budget.ts";
 import { performIteration } from "./calls.ts";
 import { createCounting, type Expectations } from "./expectations.ts";
-import type { Scenario } from "./k6-exports.ts";
+import { endInOrder, floodgate, spentSoFar, turnsOf } from "./extension.ts";
 import { type Plan, planAlone } from "./plan.ts";
 import { printingTo } from "./printing.ts";
 import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
 import { type SummaryData, summaryText } from "./summary-text.ts";
-import { turnsOf } from "./turns.ts";
 
 type Planned = { plan: Plan } | { refused: string };
 
@@ -31,13 +29,13 @@ const planned = (story: Story, expectations: Expectations): Plan => {
   throw new Error(made?.refused);
 };
 
-export const scenarioAlone = (story: Story, expectations: Expectations): Scenario => {
+export const scenarioAlone = (story: Story, expectations: Expectations) => {
   const { handed, notes, target, stated, expected } = planned(story, expectations);
-  setBudget(handed.budget);
+  floodgate.budget(handed.budget ?? {});
   const part = __ENV.PART ? printingTo(__ENV.PART) : undefined;
   const counting = createCounting(expected);
   const sessions = sessionsOfVu(story, handed, part?.mint);
-  const turns = turnsOf(handed);
+  const takeTurn = turnsOf(handed);
   return {
     // k6 writes into its options, and what a SharedArray gives is frozen.
     options: JSON.parse(JSON.stringify(handed.options)),
@@ -50,16 +48,16 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
         throw error;
       }
     },
-    run: (data) => {
+    run: (data: unknown) => {
       try {
         performIteration(story, {
           handed,
-          turns,
+          takeTurn,
           sessionOf: sessions(data as Sessions),
           onAnswer: (made, step, answer) => {
-            part?.call(made, step, answer);
+            part?.call(made, step);
             counting.count(step, answer, made.intendedUs);
-            settled();
+            floodgate.settled();
           },
           onUnsent: endInOrder,
         });
@@ -71,9 +69,9 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
       }
     },
     teardown: () => undefined,
-    handleSummary: (data) => {
+    handleSummary: (data: unknown) => {
       const spent = spentSoFar();
-      if (spent !== null) part?.spent(spent);
+      part?.spent(spent);
       return { stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spent) };
     },
   };

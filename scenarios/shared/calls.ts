@@ -1,8 +1,9 @@
 /** Makes the calls of one iteration, each at its moment. What an answer means is decided by whoever is given it. */
+import type { SseParams, SseResponse } from "k6/x/sse";
 import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { routeOf } from "../../src/contract/routes.ts";
-import { lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
+import { ERROR_EVENT, lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { needNoVu } from "../../src/workload/k6-executor.ts";
 import {
@@ -16,15 +17,11 @@ import {
 import { triesOf } from "../../src/workload/retry.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
-import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
-import { spentSoFar } from "./budget.ts";
-import { beginByExtension, hasAdditions, sendByExtension } from "./extension.ts";
-import { sendByStock } from "./stock.ts";
-import { type Turns, waitUntil } from "./turns.ts";
+import { begin, type CallMade, floodgate, type Outgoing, type RequestKind, send, type Turn } from "./extension.ts";
 
 type Calling = {
   handed: HandOver;
-  turns: Turns;
+  takeTurn(): Turn | null;
   /** Nothing is done with an answer but to print it, so that calls which nothing follows need not be waited for. */
   isPrinted?: boolean;
   /** Session tokens by `credentialName`, where they are not handed over. */
@@ -32,7 +29,7 @@ type Calling = {
   /** Given the number of the call that the iteration plays. */
   onTurn?(i: number): void;
   /** Given each call when it is over. */
-  onAnswer(made: CallMade, step: Step, answer: Answer): void;
+  onAnswer(made: CallMade, step: Step, answer: SseResponse): void;
   /** The budget did not let a call leave, or ended the load while it waited for its moment. */
   onUnsent(reason: string): void;
 };
@@ -51,7 +48,8 @@ type Sending = Pick<Calling, "handed" | "sessionOf">;
 /** Made once by each VU, so that the extension checks each once (`extension.ts`). */
 const kinds = new Map<string, RequestKind>();
 
-const kindOf = ({ route, method, meter, abort, slowReadMs }: Step, handed: HandOver): RequestKind => {
+const kindOf = (step: Step, handed: HandOver): RequestKind => {
+  const { route, method, meter, abort, slowReadMs } = step;
   const isUsual = abort === undefined && slowReadMs === undefined;
   const key = `${method} ${route} ${meter}`;
   const known = isUsual ? kinds.get(key) : undefined;
@@ -59,17 +57,23 @@ const kindOf = ({ route, method, meter, abort, slowReadMs }: Step, handed: HandO
   if (abort !== undefined && !("afterEvents" in abort)) {
     throw new Error("k6 can leave a stream after events, not after a time");
   }
-  const stream = route === "-" ? undefined : routeOf(route).stream;
-  const kind: RequestKind = {
+  const { callMs, idleMs, firstEventMs } = handed.timeouts;
+  const params: SseParams = {
     method,
-    name: route,
-    stream: stream === undefined ? undefined : lastEventOf(stream, handed.streamEnd),
-    charges: meter === "design_analyses" ? "analyses" : meter,
-    timeouts: handed.timeouts,
-    abortAfterEvents: abort?.afterEvents,
-    slowReadMs,
+    timeout: callMs,
+    idleTimeout: idleMs,
+    tags: { name: route },
     gapSamples: handed.gapSamples !== false,
   };
+  const stream = route === "-" ? undefined : routeOf(route).stream;
+  if (stream !== undefined) {
+    const { name, isStated } = lastEventOf(stream, handed.streamEnd);
+    params.firstEventTimeout = firstEventMs;
+    params.terminal = { done: name, error: ERROR_EVENT, required: isStated };
+  }
+  if (meter !== undefined) params.charges = meter === "design_analyses" ? "analyses" : meter;
+  if (abort !== undefined) params.closeAfterEvents = abort.afterEvents;
+  const kind: RequestKind = { params, slowReadMs };
   if (isUsual) kinds.set(key, kind);
   return kind;
 };
@@ -84,27 +88,25 @@ const outgoingOf = (step: Step, id: string, calling: Sending): Outgoing => {
 };
 
 /** One request, whoever it is for. */
-export const sendStep = (step: Step, id: string, calling: Sending): Answer => {
-  const outgoing = outgoingOf(step, id, calling);
-  // Our own k6 made the bundle, so the other half is left out of it.
-  return __ENV.FLOODGATE_BUNDLE || hasAdditions ? sendByExtension(outgoing) : sendByStock(outgoing);
-};
+export const sendStep = (step: Step, id: string, calling: Sending): SseResponse => send(outgoingOf(step, id, calling));
 
 /** The outcome as a client sees it, which decides whether it tries again. */
-export const outcomeOf = (answer: Answer, step: Pick<Step, "route" | "method">): string => {
-  const { status, ended, opened, body, isUnread, coding } = answer;
+export const outcomeOf = (answer: SseResponse, step: Pick<Step, "route" | "method">): string => {
+  const { status, ended, opened, body, headers } = answer;
   if (status === 0) return "indeterminate";
   if (opened) return countedAs(outcomeOfStream(status, endingOf(answer)));
   // Half an answer is no answer: nobody can say what the other half was.
   if (ended !== "refused" && ended !== "eof") return "indeterminate";
   const isSuccess = status >= 200 && status < 300;
-  if (isUnread && !isSuccess && status !== 401 && status !== 503) return `${status} unread`;
-  const { outcome } = readAnswer(status, body, { coding: codingOf(coding), anyBody: mayHaveAnyBody(step) });
+  const { outcome } = readAnswer(status, body, {
+    coding: codingOf(headers["Content-Encoding"]),
+    anyBody: mayHaveAnyBody(step),
+  });
   return isOfStream(step) && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
 };
 
 /** One that was not sent has no outcome, and is asked for none. */
-export const endingOf = ({ ended, events, aborted }: Answer): StreamEnding =>
+export const endingOf = ({ ended, events, aborted }: SseResponse): StreamEnding =>
   ended === "not_sent" ? {} : { ended, events, aborted };
 
 /** Whether the call asked for an event stream. */
@@ -112,12 +114,12 @@ export const isOfStream = ({ route }: Pick<Step, "route">): boolean =>
   route !== "-" && routeOf(route).stream !== undefined;
 
 /** Why nothing may leave any more. */
-const whyEnded = (): string => spentSoFar()?.stopped?.reason ?? "the load was ended";
+const whyEnded = (): string => floodgate.spent().stopped ?? "the load was ended";
 
 /** One arrival of the schedule, at its moment. */
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
-  const turn = calling.turns.take();
+  const turn = calling.takeTurn();
   if (turn === null) {
     calling.onUnsent(whyEnded());
     return;
@@ -130,7 +132,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
   if (calling.isPrinted && only !== undefined && needNoVu(steps)) {
     const outgoing = outgoingOf(only, callId(handed.idPrefix, i, 0, 0), calling);
     const made = { i, step: 0, attempt: 0, intendedUs: turn.dueUs };
-    if (!beginByExtension(outgoing, made)) calling.onUnsent(whyEnded());
+    if (!begin(outgoing, made)) calling.onUnsent(whyEnded());
     return;
   }
   const tries = triesOf(steps, handed.seed, i);
@@ -141,7 +143,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
     if (waitMs !== null) dueUs += Math.round(waitMs * 1000);
     // A later step is due as soon as the one before has ended: nothing to wait for.
     const followsAtOnce = at > 0 && waitMs === null;
-    if (!followsAtOnce && !waitUntil(dueUs)) {
+    if (!followsAtOnce && !floodgate.waitUntil(dueUs)) {
       calling.onUnsent(whyEnded());
       return;
     }
@@ -151,10 +153,14 @@ export const performIteration = (story: Story, calling: Calling): void => {
       return;
     }
     // A call that the budget held back was not due before it might leave.
-    calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.heldUs }, step, answer);
+    calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.held_us }, step, answer);
     // Nothing follows, whatever the answer says: reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;
-    dueUs = answer.doneUs;
-    next = tries.next({ outcome: outcomeOf(answer, step), retryAfter: answer.retryAfter, nowMs: Date.now() });
+    dueUs = answer.done_us as number;
+    next = tries.next({
+      outcome: outcomeOf(answer, step),
+      retryAfter: answer.headers["Retry-After"],
+      nowMs: Date.now(),
+    });
   }
 };

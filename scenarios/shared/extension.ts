@@ -1,139 +1,102 @@
-/**
- * Sends through our own extension, which times everything in microseconds, names the end of every stream, gives the body of
- * a refusal and asks the budget before a call leaves. Other calls than streams go through it as well.
- */
+/** Our extension of k6: it times every call in microseconds, names the end of every stream and asks the budget before a call leaves. */
 import { sleep } from "k6";
+import exec from "k6/execution";
 import type { SseKind, SseParams, SseResponse } from "k6/x/sse";
-import sse from "k6/x/sse";
-import { ERROR_EVENT } from "../../src/contract/streams.ts";
-import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
+import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
+import type { HandOver, PrintedSpent } from "../../src/workload/handover.ts";
+import { LEAD_MS } from "../../src/workload/k6-executor.ts";
 
-/** Whether this k6 has our extension, or the community's of the same name. */
-export const hasAdditions = typeof (sse as { begin?: unknown }).begin === "function";
+type Extension = typeof import("k6/x/floodgate");
 
-// An older build of ours takes other arguments.
-if (hasAdditions && typeof (sse as { budget?: unknown }).budget !== "function") {
-  throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
+declare const require: (module: "k6/x/floodgate") => { default?: Extension };
+
+/** An import of what a k6 does not have ends it before a line of this is run. */
+const found = require("k6/x/floodgate").default;
+if (found === undefined) {
+  throw new Error(
+    "this k6 lacks Floodgate's extension: build one that has it by npx floodgate dev tools, and run the scenario by .tools/k6",
+  );
 }
+export const floodgate: Extension = found;
 
-/** Works out what is asked for: most of it nobody asks for, and a call is to cost little. */
-class AnswerOfExtension implements Answer {
-  readonly #seen: SseResponse;
-  readonly #abortAfterEvents: number | undefined;
-  readonly isUnread = false;
+/** Calls that are under way when the budget ends the test may go on for so long. */
+export const DRAIN_MS = 1_000;
 
-  constructor(seen: SseResponse, abortAfterEvents: number | undefined) {
-    this.#seen = seen;
-    this.#abortAfterEvents = abortAfterEvents;
-  }
+/** Ends the test as soon as no call is under way that would be lost. To be called from every VU; one of them ends it. */
+export const endInOrder = (reason: string): void => {
+  // A call that waited for its moment or its turn when the test ended by itself was not sent either.
+  if (floodgate.spent().stopped === null) return;
+  if (floodgate.drain(DRAIN_MS)) exec.test.abort(reason);
+  // The next iteration could not do anything either, until the end of the test cuts this short.
+  else sleep((2 * DRAIN_MS) / 1000);
+};
 
-  get heldUs() {
-    return this.#seen.held_us;
-  }
-  get startedUs() {
-    return this.#seen.started_us ?? Date.now() * 1000;
-  }
-  get connectUs() {
-    return this.#seen.connect_us;
-  }
-  get sentUs() {
-    return this.#seen.sent_us;
-  }
-  get firstUs() {
-    return this.#seen.first_us;
-  }
-  get firstEventUs() {
-    return this.#seen.first_event_us;
-  }
-  get lastEventUs() {
-    return this.#seen.last_event_us;
-  }
-  get doneUs() {
-    return this.#seen.done_us ?? this.startedUs;
-  }
-  get status() {
-    return this.#seen.status;
-  }
-  get ended() {
-    return this.#seen.ended;
-  }
-  get opened() {
-    return this.#seen.opened;
-  }
-  get events() {
-    return this.#seen.events;
-  }
-  get late() {
-    return this.#seen.late;
-  }
-  get names() {
-    const { names } = this.#seen;
-    return names === "" ? [] : names.split("\n");
-  }
-  get gaps() {
-    const { gaps } = this.#seen;
-    return gaps === "" ? [] : gaps.split(",").map(Number);
-  }
-  get error() {
-    return this.#seen.error;
-  }
-  get body() {
-    return this.#seen.body;
-  }
-  get aborted() {
-    const most = this.#abortAfterEvents;
-    return most !== undefined && this.#seen.events >= most && this.ended === "closed_by_client";
-  }
-  get retryAfter() {
-    return this.#seen.headers["Retry-After"];
-  }
-  get coding() {
-    return this.#seen.headers["Content-Encoding"];
-  }
-}
-
-const paramsOf = (kind: RequestKind): SseParams => {
-  const { stream, timeouts, charges, abortAfterEvents } = kind;
-  const params: SseParams = {
-    method: kind.method,
-    timeout: timeouts.callMs,
-    idleTimeout: timeouts.idleMs,
-    tags: { name: kind.name },
+export const spentSoFar = (): PrintedSpent => {
+  const { unsent, in_flight, most_in_flight, http1, http2, stopped, stopped_by, ...spent } = floodgate.spent();
+  return {
+    type: "spent",
+    spent,
+    unsent,
+    cut: in_flight,
+    most: most_in_flight,
+    http1,
+    http2,
+    stopped: stopped === null ? null : { by: stopped_by ?? "failed", reason: stopped },
   };
-  if (!kind.gapSamples) params.gapSamples = false;
-  if (stream !== undefined) {
-    params.firstEventTimeout = timeouts.firstEventMs;
-    params.terminal = { done: stream.name, error: ERROR_EVENT, required: stream.isStated };
-  }
-  if (charges !== undefined) params.charges = charges;
-  if (abortAfterEvents !== undefined) params.closeAfterEvents = abortAfterEvents;
-  return params;
 };
 
-/** What was checked already, of this VU. */
-const checked = new WeakMap<RequestKind, SseKind>();
+/** `n`: number of the arrival, from 0; `dueUs`: microseconds since 1970. */
+export type Turn = { n: number; dueUs: number };
 
-const checkedKind = (kind: RequestKind): SseKind => {
-  const known = checked.get(kind);
-  if (known !== undefined) return known;
-  const made = sse.kind(paramsOf(kind));
-  checked.set(kind, made);
-  return made;
+/**
+ * Rests until shortly before an arrival is due; `null`: the load was ended before. The VU that came to rest last plays the next
+ * arrival (src/native/sse/turns.go). To be made in the init context, where alone a file may be opened.
+ */
+export const turnsOf = ({ schedule, seed }: Pick<HandOver, "schedule" | "seed">): (() => Turn | null) => {
+  const { profile, arrivals, startUs, momentsPath } = schedule;
+  floodgate.arrivals(() =>
+    momentsPath === undefined ? arrivalTimesUs(profile, arrivals, seed) : (JSON.parse(open(momentsPath)) as number[]),
+  );
+  // k6 makes it anew whenever it is asked for.
+  let scenario: typeof exec.scenario | undefined;
+  let zeroUs = startUs;
+  return () => {
+    scenario ??= exec.scenario;
+    zeroUs ??= (scenario.startTime + LEAD_MS) * 1000;
+    const n = floodgate.turn(scenario.iterationInTest, zeroUs);
+    return n < 0 ? null : { n, dueUs: floodgate.turnUs() };
+  };
 };
+
+/** What requests of a kind have in common. */
+export type RequestKind = {
+  params: SseParams;
+  slowReadMs: number | undefined;
+  /** The parameters, once they have been checked. */
+  checked?: SseKind;
+};
+
+/** What is to be sent, host and credential put in. */
+export type Outgoing = {
+  kind: RequestKind;
+  url: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+};
+
+/** Which call of the run it was, and when it should have left, microseconds since 1970. */
+export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
 
 /** Makes the call beside the VU, when it is due; the VU waits for neither. False where nothing may leave any more. */
-export const beginByExtension = (
-  { kind, url, headers, body }: Outgoing,
-  { i, step, attempt, intendedUs }: CallMade,
-): boolean => sse.begin(url, checkedKind(kind), headers, body, i, step, attempt, intendedUs);
+export const begin = ({ kind, url, headers, body }: Outgoing, { i, step, attempt, intendedUs }: CallMade): boolean => {
+  kind.checked ??= floodgate.kind(kind.params);
+  return floodgate.begin(url, kind.checked, headers, body, i, step, attempt, intendedUs);
+};
 
-export const sendByExtension = ({ kind, url, headers, body }: Outgoing): Answer => {
-  const { abortAfterEvents, slowReadMs } = kind;
-  const params = paramsOf(kind);
-  params.headers = headers;
-  if (body !== undefined) params.body = body;
+export const send = ({ kind, url, headers, body }: Outgoing): SseResponse => {
+  const { params, slowReadMs } = kind;
   // Reading waits for the handler. Without one, events cost the script nothing.
   const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
-  const answer = sse.open(url, params, resting === undefined ? undefined : (client) => client.on("event", resting));
-  return new AnswerOfExtension(answer, abortAfterEvents);
+  const whole = { ...params, headers, body };
+  return floodgate.open(url, whole, resting === undefined ? undefined : (client) => client.on("event", resting));
 };

@@ -1,18 +1,14 @@
-/** A scenario that the runner started: it was handed everything, and prints a line for each call. */
+/** A scenario that the runner started: it was handed everything, and a line is printed for each call (src/workload/handover.ts). */
 import exec from "k6/execution";
-import sse from "k6/x/sse";
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { callsEndMs } from "../../src/workload/timeouts.ts";
-import { DRAIN_MS, endInOrder, setBudget, settled, spentSoFar } from "./budget.ts";
 import { performIteration } from "./calls.ts";
-import { hasAdditions } from "./extension.ts";
-import type { Scenario } from "./k6-exports.ts";
+import { DRAIN_MS, endInOrder, floodgate, spentSoFar, turnsOf } from "./extension.ts";
 import { printingTo } from "./printing.ts";
 import { sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
-import { turnsOf } from "./turns.ts";
 
 /** The file is opened in the init context, by each VU; the runner removes it afterwards. */
 export const handedIn = (path: string): HandOver => JSON.parse(open(path)) as HandOver;
@@ -24,27 +20,27 @@ const FINISH_MS = 1_000;
  * An exception in k6 neither fails the run nor changes its exit code, so it is printed, and the runner makes the stage fail
  * for it.
  */
-export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
-  setBudget(handed.budget ?? {}, handed.stated);
-  const { printPath, summaryPath, callsAtOnce } = handed;
-  if (printPath === undefined) throw new Error("the runner did not say where to print to");
+export const scenarioForRunner = (story: Story, handed: HandOver) => {
+  const { budget, stated, printPath, summaryPath, callsAtOnce } = handed;
+  if (printPath === undefined || summaryPath === undefined || callsAtOnce === undefined) {
+    throw new Error("the runner did not say where to print to, and how many calls may be under way at once");
+  }
+  floodgate.budget({ ...budget, stated });
   const printing = printingTo(printPath);
-  const isPrinted = hasAdditions && callsAtOnce !== undefined;
-  if (isPrinted) sse.callsAtOnce(callsAtOnce);
+  floodgate.callsAtOnce(callsAtOnce);
   const sessionOf = sessionsOfVu(story, handed, printing.mint)(handed.sessions ?? {});
-  const turns = turnsOf(handed);
   let i: number | undefined;
-  const calling = {
+  const calling: Parameters<typeof performIteration>[1] = {
     handed,
     sessionOf,
-    turns,
-    isPrinted,
-    onTurn: (turn: number) => {
+    takeTurn: turnsOf(handed),
+    isPrinted: true,
+    onTurn: (turn) => {
       i = turn;
     },
-    onAnswer: (...call: Parameters<typeof printing.call>) => {
-      printing.call(...call);
-      settled();
+    onAnswer: (made, step) => {
+      printing.call(made, step);
+      floodgate.settled();
     },
     onUnsent: endInOrder,
   };
@@ -64,13 +60,10 @@ export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
       }
     },
     // What is still under way has its time-out; k6 ends when its VUs have nothing more to do.
-    teardown: () => {
-      if (isPrinted) sse.finish(callsEndMs(handed.timeouts) + FINISH_MS, DRAIN_MS);
-    },
-    handleSummary: (data) => {
-      const spent = spentSoFar();
-      if (spent !== null) printing.spent(spent);
-      return summaryPath === undefined ? {} : { [summaryPath]: JSON.stringify(data) };
+    teardown: () => floodgate.finish(callsEndMs(handed.timeouts) + FINISH_MS, DRAIN_MS),
+    handleSummary: (data: unknown) => {
+      printing.spent(spentSoFar());
+      return { [summaryPath]: JSON.stringify(data) };
     },
   };
 };

@@ -1,6 +1,6 @@
 /** What the runner would hand over, made from the target file by the script itself. */
 import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
-import { type Budget, budgetShare, statedBudget } from "../../src/workload/budget.ts";
+import { budgetShare, statedBudget } from "../../src/workload/budget.ts";
 import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
@@ -12,12 +12,11 @@ import {
   tooFewCalls,
   VUS_MAX_ALONE,
 } from "../../src/workload/k6-executor.ts";
-import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
+import { type Profile, profilePeakPerS } from "../../src/workload/load-profiles.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
 import { TIMEOUTS } from "../../src/workload/timeouts.ts";
 import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
-import { hasAdditions } from "./extension.ts";
 import { Refusal, readStatedTarget } from "./stated-target.ts";
 
 export type Plan = {
@@ -48,41 +47,18 @@ const durationFrom = (name: string): number | undefined => {
   throw new Refusal(`-e ${name}: expected a length such as 15s or 2m; got "${text}"`);
 };
 
-/** k6 that keeps no rate itself is given evenly spaced calls: random ones come in bunches beyond the permitted rate. */
-const arrivalsFor = ({ maxPerS }: Budget): Arrivals => {
-  const text = __ENV.ARRIVALS ?? "";
-  if (text !== "" && text !== "uniform" && text !== "poisson") {
-    throw new Refusal(`-e ARRIVALS: expected uniform or poisson; got "${text}"`);
-  }
-  if (text === "poisson" && !hasAdditions && maxPerS !== undefined) {
-    throw new Refusal("-e ARRIVALS=poisson: this k6 cannot keep permits.load_max_rps; use uniform");
-  }
-  return text === "poisson" ? "poisson" : "uniform";
+const arrivalsFrom = (text: string | undefined): Arrivals => {
+  if (text === undefined || text === "" || text === "uniform") return "uniform";
+  if (text === "poisson") return text;
+  throw new Refusal(`-e ARRIVALS: expected uniform or poisson; got "${text}"`);
 };
-
-/** A k6 that cannot count before it sends may begin only what fits the budget whole, retries included. */
-const checkBudget = (story: Story, view: TargetView, profile: Profile, budget: Budget): void => {
-  const costs = story.costs(view, Math.ceil(profileCalls(profile)) + 1);
-  for (const unit of ["requests", "map_loads", "analyses", "stream_seconds"] as const) {
-    const [most, left] = [costs[unit] ?? 0, budget[unit]];
-    if (left === undefined || most <= left) continue;
-    throw new Refusal(
-      `up to ${Math.ceil(most)} ${unit} would be used and budget.${unit} allows ${left}; this k6 cannot stop in between: ask for less by -e RATE= and -e DURATION=, or use the k6 that npx floodgate dev tools builds`,
-    );
-  }
-};
-
-/** How often a call is tried at most, where nothing counts the tries of all VUs together. */
-const triesOf = (story: Story, seed: number, view: TargetView): number =>
-  hasAdditions ? 1 : 1 + Math.max(0, ...story.plan(seed, 0, view).map(({ retry }) => retry?.times ?? 0));
 
 type Load = { profile: Profile; wish: ProfileWish };
 
-const loadFor = (story: Story, view: TargetView, seed: number, permitted: number, notes: string[]): Load => {
+const loadFor = (story: Story, view: TargetView, maxPerS: number, notes: string[]): Load => {
   const [ratePerS, durationS] = [numberFrom("RATE"), durationFrom("DURATION")];
-  const maxPerS = permitted / triesOf(story, seed, view);
   if (ratePerS !== undefined && ratePerS > maxPerS) {
-    throw new Refusal(`-e RATE=${ratePerS}: permits.load_max_rps of the target file allows ${maxPerS} for this story`);
+    throw new Refusal(`-e RATE=${ratePerS}: permits.load_max_rps of the target file allows ${maxPerS}`);
   }
   const wish: ProfileWish = {
     ...(ratePerS === undefined ? {} : { ratePerS }),
@@ -99,7 +75,7 @@ const loadFor = (story: Story, view: TargetView, seed: number, permitted: number
   const peak = profilePeakPerS(unbounded);
   if (peak > maxPerS) {
     notes.push(
-      `permits.load_max_rps is ${permitted} and the story wants ${Math.ceil(peak)} calls per second: its rates are scaled down`,
+      `permits.load_max_rps is ${maxPerS} and the story wants ${Math.ceil(peak)} calls per second: its rates are scaled down`,
     );
   }
   return { profile, wish: bounded };
@@ -136,16 +112,11 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const seed = Math.trunc(numberFrom("SEED") ?? 1);
   const budget = statedBudget(file);
   const segments = Math.trunc(numberFrom("SEGMENTS") ?? 1);
-  const { profile, wish } = loadFor(story, view, seed, budget.maxPerS ?? Number.POSITIVE_INFINITY, notes);
+  const { profile, wish } = loadFor(story, view, budget.maxPerS ?? Number.POSITIVE_INFINITY, notes);
   const reach = story.reaches(view, wish);
   for (const { outcome, reason } of reach.beyond) notes.push(`${outcome} will not be seen here: ${reason}`);
   const expected = expectedOn(reach, expectations);
-  if (!hasAdditions) {
-    checkBudget(story, view, profile, budget);
-    if (budget.stream_seconds !== undefined)
-      notes.push("this k6 does not count stream seconds: budget.stream_seconds is not kept");
-  }
-  const spaced = arrivalsFor(budget);
+  const spaced = arrivalsFrom(__ENV.ARRIVALS);
   const arrivals = countArrivals(profile, spaced, seed);
   if (arrivals === 0) throw new Refusal("no call is due in so short a time: ask for more by -e RATE= or -e DURATION=");
   // Each call is waited for, because the thresholds need its answer.
@@ -154,7 +125,6 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   if (vus < wanted) notes.push(tooFewCalls(wanted, vus, "no k6 that runs by itself is given more"));
   const keys = keysFor(story, seed, view, file);
   const { cert, key, headers = {} } = file.transport ?? {};
-  const isStopped = !hasAdditions && budget.stopErrorRate !== undefined;
   const { base_url, key_management_url, tile_url, stream_end: streamEnd } = file;
   return {
     target: file.name ?? base_url,
@@ -193,9 +163,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
             vus,
           }),
         },
-        thresholds: thresholdsOf(expected, {
-          stopErrorRate: isStopped ? budget.stopErrorRate : undefined,
-        }),
+        thresholds: thresholdsOf(expected),
         ...(cert === undefined || key === undefined
           ? {}
           : { tlsAuth: [{ cert: read(cert, "transport.cert"), key: read(key, "transport.key") }] }),

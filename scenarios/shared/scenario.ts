@@ -3,7 +3,15 @@ import type { Story } from "../../src/workload/story.ts";
 import { scenarioAlone } from "./alone.ts";
 import type { Expectations } from "./expectations.ts";
 import { handedIn, scenarioForRunner } from "./for-runner.ts";
-import type { Scenario } from "./k6-exports.ts";
+
+/** What k6 asks of a script. */
+type Scenario = {
+  options: Record<string, unknown>;
+  setup(): unknown;
+  run(data?: unknown): void;
+  teardown(): void;
+  handleSummary(data: unknown): Record<string, string>;
+};
 
 export const scenarioOf = (story: Story, expectations: Expectations): Scenario => {
   // Where the runner has k6 play one script of all (src/native/bundle), the other half is left out of it.

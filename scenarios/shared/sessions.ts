@@ -1,29 +1,27 @@
 /**
  * Sessions of a scenario: minted beforehand by the runner or in setup(), and again before they end, however long the test is.
- * Our k6 lets one VU do that for all of them; on a k6 that shares nothing between VUs each does it for itself.
+ * One VU does that for all of them.
  */
 
 import { sleep } from "k6";
 import exec from "k6/execution";
-import sse from "k6/x/sse";
+import type { SseResponse } from "k6/x/sse";
 import { isObject, parseJson } from "../../src/contract/envelopes.ts";
 import type { HandOver, HeldSession } from "../../src/workload/handover.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import { exchangeStep, type Step } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
 import { renewAtMs } from "../../src/workload/timeouts.ts";
-import type { Answer } from "./answer.ts";
-import { settled } from "./budget.ts";
 import { outcomeOf, sendStep } from "./calls.ts";
-import { hasAdditions } from "./extension.ts";
+import { floodgate } from "./extension.ts";
 import { Refusal } from "./stated-target.ts";
 
 export type Sessions = Record<string, HeldSession>;
 
-export type SessionCall = SessionWanted & { id: string };
+type SessionCall = SessionWanted & { id: string };
 
 /** Given each call that mints a session, when it is over. */
-type OnMinted = (made: SessionCall, answer: Answer) => void;
+type OnMinted = (made: SessionCall) => void;
 
 /** Nobody else tries to mint a session while one VU may still be at it. */
 const CLAIM_MS = 5_000;
@@ -31,7 +29,7 @@ const LOOK_EVERY_S = 0.05;
 
 const nameOf = (wanted: SessionWanted): string => credentialName({ as: "session", ...wanted });
 
-const sessionFrom = (what: string, step: Step, answer: Answer): HeldSession => {
+const sessionFrom = (what: string, step: Step, answer: SseResponse): HeldSession => {
   if (answer.ended === "not_sent") throw new Refusal(`${what}: ${answer.error}`);
   const outcome = outcomeOf(answer, step);
   if (outcome !== "200" && outcome !== "201") {
@@ -47,8 +45,8 @@ const sessionFrom = (what: string, step: Step, answer: Answer): HeldSession => {
 const mint = (wanted: SessionWanted, handed: HandOver, id: string, onMinted?: OnMinted): HeldSession => {
   const step = exchangeStep(handed.view, 0, wanted.of, wanted.product);
   const answer = sendStep(step, id, { handed, sessionOf: () => undefined });
-  onMinted?.({ ...wanted, id }, answer);
-  settled();
+  onMinted?.({ ...wanted, id });
+  floodgate.settled();
   return sessionFrom(`no session for ${wanted.of}, product ${wanted.product}`, step, answer);
 };
 
@@ -59,13 +57,13 @@ export const mintSessions = (story: Story, handed: HandOver, onMinted?: OnMinted
       .map((wanted, n) => [nameOf(wanted), mint(wanted, handed, `${handed.idPrefix}-s${n}`, onMinted)]),
   );
 
-/** What a VU knows of a session: its own copy, or, where VUs share, the newest of anybody's. */
+/** What a VU knows of a session: its own copy, or the newest of anybody's. */
 const createHeld = (first: Sessions) => {
   const own: Sessions = { ...first };
   const texts: Record<string, string> = {};
   return {
     newest: (name: string): HeldSession | undefined => {
-      const text = hasAdditions ? sse.recall(name) : null;
+      const text = floodgate.recall(name);
       if (text !== null && text !== texts[name]) {
         texts[name] = text;
         own[name] = JSON.parse(text) as HeldSession;
@@ -74,10 +72,8 @@ const createHeld = (first: Sessions) => {
     },
     keep: (name: string, session: HeldSession): void => {
       own[name] = session;
-      if (hasAdditions) sse.remember(name, JSON.stringify(session));
+      floodgate.remember(name, JSON.stringify(session));
     },
-    /** Whether it is this VU that mints it anew. */
-    isOurs: (name: string): boolean => !hasAdditions || sse.claim(name, CLAIM_MS),
   };
 };
 
@@ -94,7 +90,7 @@ export const sessionsOfVu = (
     const sessions = held;
     return (name) => {
       let session = sessions.newest(name);
-      while (session !== undefined && Date.now() >= session.renewAtMs && !sessions.isOurs(name)) {
+      while (session !== undefined && Date.now() >= session.renewAtMs && !floodgate.claim(name, CLAIM_MS)) {
         if (Date.now() < session.endsAtMs) return session.token;
         // It has ended, and another VU mints it now.
         sleep(LOOK_EVERY_S);

@@ -17,8 +17,9 @@ const ms = (value: number | undefined): string => (value === undefined ? "-" : `
 export const summaryText = (
   { story, target, notes, handed }: Ran,
   { metrics, state }: SummaryData,
-  spent: PrintedSpent | null,
+  { spent, stopped, unsent }: PrintedSpent,
 ): string => {
+  const { requests, map_loads, analyses, stream_seconds } = spent;
   const count = (name: string): number => metrics[name]?.values.count ?? 0;
   const table = (metric: string, tag: string, values: readonly string[]): string[] =>
     values.flatMap((value) => {
@@ -34,7 +35,7 @@ export const summaryText = (
   const crossed = Object.entries(metrics).flatMap(([name, metric]) =>
     Object.entries(metric?.thresholds ?? {}).flatMap(([rule, { ok }]) => (ok ? [] : [`    ${name}: expected ${rule}`])),
   );
-  const passes = crossed.length === 0 && (spent?.stopped ?? null) === null;
+  const passes = crossed.length === 0 && stopped === null;
   const lines = [
     `${story.name} on ${target}, seed ${handed.seed}: ${story.purpose}`,
     ...notes.map((note) => `  note: ${note}`),
@@ -44,14 +45,8 @@ export const summaryText = (
     ...trend(METRICS.firstEvent, "time to first event, from when the call should have left"),
     ...trend(METRICS.latency, "latency, from when the call should have left"),
     ...trend(METRICS.lag, "how late k6 itself was"),
-    ...(spent === null
-      ? []
-      : [
-          `  spent: ${spent.spent.requests} requests, ${spent.spent.map_loads} map loads, ${spent.spent.analyses} analyses, ${spent.spent.stream_seconds.toFixed(1)} stream seconds`,
-          ...(spent.stopped === null
-            ? []
-            : [`  stopped: ${spent.stopped.reason}; ${spent.unsent} calls were not sent`]),
-        ]),
+    `  spent: ${requests} requests, ${map_loads} map loads, ${analyses} analyses, ${stream_seconds.toFixed(1)} stream seconds`,
+    ...(stopped === null ? [] : [`  stopped: ${stopped.reason}; ${unsent} calls were not sent`]),
     ...(crossed.length === 0 ? [] : ["  thresholds crossed", ...crossed]),
     `  verdict by thresholds: ${passes ? "pass" : crossed.length > 0 ? "fail" : "stopped early"}`,
   ];

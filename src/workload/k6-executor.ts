@@ -1,6 +1,6 @@
 /**
  * How k6 plays a schedule: each iteration takes a number, waits for the moment of that number
- * (scenarios/shared/turns.ts) and makes its call. An arrival without a free VU is late and its lag recorded, where
+ * (scenarios/shared/extension.ts) and makes its call. An arrival without a free VU is late and its lag recorded, where
  * k6's arrival-rate executors would drop it; Poisson arrivals, traces and segments are the same as in other drivers.
  */
 import { routeOf } from "../contract/routes.ts";

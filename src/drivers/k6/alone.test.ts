@@ -1,10 +1,10 @@
-/** Scenarios as a user of k6 runs them, without the runner, on our own k6 and on one with the community's extension. */
+/** Scenarios as a user of k6 runs them, without the runner. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Asked, type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -70,45 +70,6 @@ const shedding = (): ((asked: Asked, res: ServerResponse) => boolean) => {
     return true;
   };
 };
-
-/**
- * The repository with the community's extension in place of ours: it knows no other parameters, takes a time-out only as a
- * text with a unit, and gives neither ends nor bodies nor times.
- */
-const STOCK = `
-import ours from "k6/x/sse";
-const KNOWN = ["method", "headers", "body", "tags", "timeout", "jar"];
-const open = (address, params, setup) => {
-  for (const key of Object.keys(params)) if (!KNOWN.includes(key)) throw new Error("stock does not know " + key);
-  if (!/^[0-9]+m?s$/.test(params.timeout)) throw new Error("time: missing unit in duration");
-  const { url, status, headers, error } = ours.open(address, params, (client) =>
-    setup({
-      on: (event, handler) =>
-        event === "event"
-          ? client.on("event", ({ id, name, data, comment }) => handler({ id, name, data, comment }))
-          : client.on(event, handler),
-      close: () => client.close(),
-    }),
-  );
-  return { url, status, headers, error: status === 0 ? error : "" };
-};
-export default { open };
-`;
-
-let stock: string;
-beforeAll(async () => {
-  const copy = await mkdtemp(join(tmpdir(), "floodgate-stock-"));
-  for (const part of ["scenarios", "src/workload", "src/contract"]) {
-    await cp(join(ROOT, part), join(copy, part), { recursive: true });
-  }
-  stock = join(copy, "scenarios");
-  for (const name of await readdir(join(stock, "shared"))) {
-    const path = join(stock, "shared", name);
-    await writeFile(path, (await readFile(path, "utf8")).replaceAll('"k6/x/sse"', '"./stock-sse.ts"'));
-  }
-  await writeFile(join(stock, "shared/stock-sse.ts"), STOCK);
-});
-afterAll(() => rm(join(stock, ".."), { recursive: true }));
 
 describe.skipIf(binary === null)("a scenario without the runner", () => {
   test("shows what it is for, says so in a summary, and ends with 0", async () => {
@@ -312,53 +273,22 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
   }, 120_000);
 });
 
-describe.skipIf(binary === null)("a scenario on a k6 with the community's extension", () => {
-  test("streams and other calls run, ends and outcomes are derived", async () => {
-    stub.instead = shedding();
-    const { code, out } = await inTime(() => alone("chat-past-capacity", SMALL, { RATE: "60" }, stock));
-    expect(out).toMatch(/\d+ {2}200\n/);
-    // The body of a refused stream cannot be read there.
-    expect(out).toMatch(/\d+ {2}429 unread\n/);
-    expect(out).toMatch(/\d+ {2}done\n/);
-    expect(out).toMatch(/time to first event, from when the call should have left: median/);
-    expect(code, out).toBe(0);
-    stub.instead = () => false;
-    const calls = await inTime(() => alone("steady-mix", {}, { RATE: "40" }, stock));
-    expect(calls.code, calls.out).toBe(0);
-  });
-
-  test("a stream that breaks off is seen, although the extension says nothing of it", async () => {
-    let n = 0;
-    stub.instead = ({ path }, res) => {
-      if (!path.includes("/stream")) return false;
-      n += 1;
-      if (n % 2 === 0) return false;
-      res.writeHead(200, { "content-type": "text/event-stream" });
-      res.write("event: token\ndata: {}\n\n", () => res.socket!.resetAndDestroy());
-      return true;
-    };
-    const { code, out } = await alone("brownout", {}, { RATE: "30" }, stock);
-    expect(out).toMatch(/\d+ {2}reset\n/);
-    expect(out).toMatch(/\d+ {2}done\n/);
-    expect(code).toBe(99);
-  });
-
-  test("begins only what fits the budget whole, since it cannot stop in between", async () => {
-    const { out, code } = await alone("catalog-reads", { budget: { requests: 15 } }, { RATE: "50" }, stock);
-    expect(out).toMatch(/up to 51 requests would be used and budget\.requests allows 15/);
+test.skipIf(binary === null)("on a k6 without our extension it says how to get one that has it", async () => {
+  const copy = await mkdtemp(join(tmpdir(), "floodgate-stock-"));
+  try {
+    for (const part of ["scenarios", "src/workload", "src/contract"]) {
+      await cp(join(ROOT, part), join(copy, part), { recursive: true });
+    }
+    const path = join(copy, "scenarios/shared/extension.ts");
+    // A name that this k6 knows as little as another knows ours.
+    await writeFile(path, (await readFile(path, "utf8")).replaceAll("k6/x/floodgate", "k6/x/of-nobody"));
+    const { code, out } = await alone("catalog-reads", {}, {}, join(copy, "scenarios"));
+    expect(out).toMatch(
+      /this k6 lacks Floodgate's extension: build one .* npx floodgate dev tools, and run .* \.tools\/k6/,
+    );
     expect(code).not.toBe(0);
     expect(stub.asked).toEqual([]);
-  });
-
-  test("errors end it by a threshold", async () => {
-    stub.instead = (_, res) => {
-      res.writeHead(503).end("{}");
-      return true;
-    };
-    const options = { RATE: "20", DURATION: "30s" };
-    const { code, out } = await alone("catalog-reads", { stop_when: { error_rate: 0.2 } }, options, stock);
-    expect(out).toMatch(/floodgate_errors/);
-    expect(code).toBe(99);
-    expect(stub.asked.length).toBeLessThan(300);
-  });
+  } finally {
+    await rm(copy, { recursive: true });
+  }
 });

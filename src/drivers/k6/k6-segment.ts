@@ -118,7 +118,7 @@ export const runSegment = async (
   };
   await writePrivateFile(path("handover.json"), JSON.stringify(handed));
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
-  const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
+  const args = ["run", "--quiet", "--no-color", "--log-format=json"];
   const k6 = startK6(
     setup.k6Path,
     [...args, ...segmentArguments(index, segments), setup.scenario],

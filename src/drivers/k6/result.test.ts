@@ -38,11 +38,7 @@ const call = (i: number, lagUs: number, over: Partial<Printed> = {}): Printed =>
   return { type: "call", i, step: 0, attempt: 0, intendedUs, ...sent(intendedUs + lagUs), ...over };
 };
 
-/** As our own extension prints it, and as a k6 without that does: within a line of its log. */
-const PLAIN = (one: Printed | PrintedMint): string => JSON.stringify(one);
-const LOGGED = (one: Printed | PrintedMint): string => JSON.stringify({ msg: JSON.stringify(one) });
-
-const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0, form = PLAIN) => {
+const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0) => {
   const lines: CallLine[] = [];
   const reading = {
     story: STORIES.get("catalog-reads")!,
@@ -54,7 +50,7 @@ const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0, form = P
     epochUs: EPOCH_US,
   };
   const { seen, take } = createReader(reading, (line) => lines.push(line));
-  for (const one of printed) take(form(one));
+  for (const one of printed) take(JSON.stringify(one));
   const exit = { code: 0, signal: null, errors: [], errorCount: 0, warnings: [] };
   const iterations = printed.filter(({ type }) => type === "call").length;
   return { lines, problems: problemsOf({ exit, seen, summary: { iterations, dropped } }) };
@@ -67,10 +63,6 @@ describe("what a k6 run amounts to", () => {
     const { lines, problems } = read(many(2_000));
     expect(problems).toEqual([]);
     expect(lines[3]).toMatchObject({ intended_us: 30_000, started_us: 32_000, sent_us: 32_100, first_us: 37_000 });
-  });
-
-  test("a k6 without our extension prints the same within its log", () => {
-    expect(read(many(2_000), 0, LOGGED)).toEqual(read(many(2_000)));
   });
 
   test("calls that left late put in doubt what is about time, and nothing else", () => {

@@ -64,7 +64,7 @@ const receivedOf = (
   };
 };
 
-/** The extension names the error by its type; a k6 without it leaves Go's sentence. */
+/** The extension names the error by its type; where it has no name for it, Go's sentence is left. */
 const wordOf = ({ error, code }: Pick<Printed, "error" | "code">): string => {
   const after = "after the terminal event: ";
   return code === undefined ? transportCode(error) : (error.startsWith(after) ? after : "") + transportCode(code);
@@ -121,25 +121,13 @@ type Seen = {
   end: PrintedSpent | null;
 };
 
-/** A line as the scenario printed it; a k6 without our extension wraps it in one of its own log. */
-const printedIn = (text: string): FromScenario => {
-  const line = JSON.parse(text) as FromScenario | { type?: undefined; msg: string };
-  return line.type === undefined ? (JSON.parse(line.msg) as FromScenario) : line;
-};
-
 export const createReader = (
   reading: Reading,
   onLine: (line: CallLine) => void,
 ): { seen: Seen; take(text: string): void } => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
   const read = (text: string): void => {
-    let printed: FromScenario;
-    try {
-      printed = printedIn(text);
-    } catch {
-      seen.strangers += 1;
-      return;
-    }
+    const printed = JSON.parse(text) as FromScenario;
     if (printed.type === "spent") {
       if (typeof printed.spent?.requests !== "number") throw new Error("it does not say what was spent");
       seen.end = printed;

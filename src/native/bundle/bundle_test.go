@@ -33,6 +33,7 @@ var scenario = map[string]string{
 		import { one } from "./one.ts";
 		import { other } from "./other.ts";
 		export const options: unknown = {};
+		export const own = require("k6/x/own");
 		export default () => (__ENV.HOW === undefined ? other(http) : one(sse));`,
 	"one.ts":   `export const one = (n: unknown): unknown => ["only one", n]; export const unused = () => "unused";`,
 	"other.ts": `export const table = new Map([["only", "other"]]); export const other = (n: unknown) => table.get("only other");`,
@@ -40,7 +41,7 @@ var scenario = map[string]string{
 
 func TestOneScriptHasAllThatIsUsedAndNothingElse(t *testing.T) {
 	text := bundled(t, scenario, nil)
-	for _, wanted := range []string{"only one", "only other", `from "k6/x/sse"`, `from "k6/http"`, "options"} {
+	for _, wanted := range []string{"only one", "only other", `from "k6/x/sse"`, `from "k6/http"`, `require("k6/x/own")`, "options"} {
 		if !strings.Contains(text, wanted) {
 			t.Errorf("expected %q in %s", wanted, text)
 		}

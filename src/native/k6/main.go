@@ -18,7 +18,7 @@ const bundleVariable = "FLOODGATE_BUNDLE"
 func main() {
 	if out := os.Getenv(bundleVariable); out != "" && len(os.Args) > 1 {
 		script := &os.Args[len(os.Args)-1]
-		known := map[string]string{bundleVariable: out, "FLOODGATE_HANDOVER": os.Getenv("FLOODGATE_HANDOVER")}
+		known := map[string]string{"FLOODGATE_HANDOVER": os.Getenv("FLOODGATE_HANDOVER")}
 		// k6 itself says what is wrong with a script that cannot be bundled.
 		if bundle.Script(*script, out, known) == nil {
 			*script = out

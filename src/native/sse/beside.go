@@ -163,7 +163,7 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		defer func() { <-b.room }()
 		come, err := m.budget.waitUntil(b.ctx, int64(intendedUs))
 		if err != nil {
-			m.budget.endFor("failed", "the timer that says when calls are due has failed: " + err.Error())
+			m.budget.endFor("failed", "the timer that says when calls are due has failed: "+err.Error())
 		}
 		if !come || err != nil {
 			_ = m.budget.refuse(nil)
@@ -176,9 +176,9 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent
 			return
 		}
-		call := made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
-		if err := m.printer.write(x.line(call, x.printable(), masked(x.text()), x.left())); err != nil {
-			m.budget.endFor("failed", "what came of calls cannot be written: " + err.Error())
+		call := &made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
+		if err := m.printer.write(x.line(line{Type: "call", made: call}, false)); err != nil {
+			m.budget.endFor("failed", "what came of calls cannot be written: "+err.Error())
 		}
 		m.budget.settled()
 	}()
@@ -206,10 +206,4 @@ func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 	}
 	m.beside.cancel(errTestOver)
 	<-over
-}
-
-// left says that the script left the stream on purpose, after so many events.
-func (x *exchange) left() bool {
-	most := x.request.CloseAfterEvents
-	return most != nil && x.events >= *most && x.end == endClosed
 }

@@ -260,7 +260,7 @@ func TestABodyIsPrintedWhereAnOutcomeIsNamedByIt(t *testing.T) {
 		{502, strings.Repeat("é", 10_000), tooLong},
 	} {
 		x := &exchange{status: c.status, body: c.body}
-		expect(t, fmt.Sprint(c.status, " ", len(c.body)), x.printable(), c.want)
+		expect(t, fmt.Sprint(c.status, " ", len(c.body)), x.printable(false), c.want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -82,17 +83,39 @@ const tooLong = "<longer than an envelope>"
 // likeJSON is what a body of the API may begin with, as in src/contract/envelopes.ts.
 var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)`)
 
-// printable is the part of the body that an outcome is named by: as in scenarios/shared/printing.ts.
-func (x *exchange) printable() string {
+// printable is the part of the body that an outcome is named by. Of a session that was minted, only what a judge reads is left.
+func (x *exchange) printable(isSession bool) string {
 	isSuccess := x.status >= http.StatusOK && x.status < http.StatusMultipleChoices
-	if x.body == "" || isSuccess && likeJSON.MatchString(x.body) && !strings.Contains(x.body, `"error"`) {
+	var fields map[string]any
+	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.body); {
+	case isSuccess && isSession && json.Unmarshal([]byte(x.body), &fields) == nil && fields != nil:
+		read := map[string]any{}
+		for _, name := range []string{"expires_in", "product"} {
+			if value, has := fields[name]; has {
+				read[name] = foreignValue(value)
+			}
+		}
+		text, _ := json.Marshal(read)
+		return string(text)
+	case mayBeJSON && !strings.Contains(x.body, `"error"`):
+		return ""
+	case len(x.body) <= printedBodyMost:
+		return masked(x.body)
+	case mayBeJSON:
 		return ""
 	}
-	if len(x.body) > printedBodyMost {
-		if isSuccess && likeJSON.MatchString(x.body) {
-			return ""
-		}
-		return tooLong
+	return tooLong
+}
+
+// foreignValue shows a field of an answer: numbers as numbers, texts as names.
+func foreignValue(value any) any {
+	switch value := value.(type) {
+	case string:
+		return foreignName(value)
+	case []any:
+		return fmt.Sprintf("list_%d", len(value))
+	case map[string]any:
+		return fmt.Sprintf("object_%d", len(value))
 	}
-	return masked(x.body)
+	return value
 }

@@ -35,8 +35,8 @@ type result struct {
 	Ended   string
 	Events  int
 	Late    int
-	Names   string
-	Gaps    string
+	Names   []string
+	Gaps    []int64
 	HeldUs  int64  `js:"held_us"`
 	StartUs *int64 `js:"started_us"`
 	ConnUs  int64  `js:"connect_us"`
@@ -60,10 +60,10 @@ func newVUOf(t *testing.T, root *RootModule) *vu {
 	t.Helper()
 	runtime := modulestest.NewRuntime(t)
 	registry := runtime.VU.InitEnvField.Registry
-	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/sse": root}, nil, nil); err != nil {
+	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/floodgate": root, "k6/x/sse": forAll(root)}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtime.VU.Runtime().RunString(`const sse = require("k6/x/sse").default;`); err != nil {
+	if _, err := runtime.VU.Runtime().RunString(`const sse = require("k6/x/floodgate").default, forAll = require("k6/x/sse");`); err != nil {
 		t.Fatal(err)
 	}
 	dialer := netext.NewDialer(net.Dialer{Timeout: 30 * time.Second}, nil)

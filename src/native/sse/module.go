@@ -1,8 +1,7 @@
-// Package sse is the k6 extension k6/x/sse: server-sent events read and timed in Go, every stream ended in exactly one named way.
-//
-// It keeps the script interface of the community extension of that name (open(url, params, setup), client.on, client.close) and adds
-// what a judge needs; scenarios/k6-x-sse.d.ts says what each function does. open() reads on the VU's own goroutine and blocks it until the
-// exchange is over; begin() does not (beside.go).
+// Package sse is two k6 extensions. k6/x/sse, for any script, reads and times server-sent events in Go and ends every stream in exactly one
+// named way; it has the interface of the community's extension of that name (open(url, params, setup), client.on, client.close) and adds what
+// a judge needs. k6/x/floodgate has that and what Floodgate's own scenarios need: budget, schedule, lines for the runner, calls that no VU
+// waits for (begin, beside.go). scenarios/k6-x-sse.d.ts says what each function does.
 package sse
 
 import (
@@ -17,7 +16,9 @@ import (
 )
 
 func init() {
-	modules.Register("k6/x/sse", NewRootModule())
+	own := NewRootModule()
+	modules.Register("k6/x/floodgate", own)
+	modules.Register("k6/x/sse", forAll(own))
 }
 
 // shared is what all VUs of the process have together.
@@ -30,16 +31,24 @@ type shared struct {
 }
 
 // RootModule makes one ModuleInstance for each VU. Use NewRootModule.
-type RootModule struct{ shared }
+type RootModule struct {
+	shared
+	isForAll bool // it has what any script may use, and not what only Floodgate's scenarios do
+}
 
 // NewRootModule makes a module with nothing spent; a process has one.
 func NewRootModule() *RootModule {
-	return &RootModule{shared{budget: newBudget(), board: newBoard(), turns: &turns{}, printer: &printer{}, beside: newBeside()}}
+	return &RootModule{shared: shared{budget: newBudget(), board: newBoard(), turns: &turns{}, printer: &printer{}, beside: newBeside()}}
+}
+
+func forAll(own *RootModule) *RootModule {
+	return &RootModule{shared: own.shared, isForAll: true}
 }
 
 // ModuleInstance is the module as one VU sees it.
 type ModuleInstance struct {
 	shared
+	isForAll  bool
 	vu        modules.VU
 	metrics   streamMetrics
 	last      *exchange // the VU's newest, for printCall
@@ -59,18 +68,21 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	if err != nil {
 		common.Throw(vu.Runtime(), err)
 	}
-	return &ModuleInstance{shared: r.shared, vu: vu, metrics: metrics}
+	return &ModuleInstance{shared: r.shared, isForAll: r.isForAll, vu: vu, metrics: metrics}
 }
 
-// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are made here, once: k6 makes them
-// anew for each look into a map of Go's.
+// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are made once: k6 makes them anew
+// for each look into a map of Go's.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
 		"open": m.open, "budget": m.setBudget, "spent": m.budget.account, "settled": m.settled, "drain": m.drain,
 		"waitUntil": m.waitUntil, "arrivals": m.arrivals, "turn": m.turn, "turnUs": func() int64 { return m.played.us },
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.board.claim,
-		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printed": m.printer.flush,
+		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printMint": m.printMint, "printed": m.printer.flush,
 		"callsAtOnce": m.beside.allow, "kind": m.kind, "begin": m.begin, "finish": m.finish,
+	}
+	if m.isForAll {
+		named = map[string]any{"open": m.open}
 	}
 	rt := m.vu.Runtime()
 	all := rt.NewObject()
@@ -207,13 +219,21 @@ func inMilliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// printCall prints what came of the VU's last call. What may hold a secret, the body and the error, the script says itself. A call that was
-// not sent has no line.
-func (m *ModuleInstance) printCall(i, step, attempt int64, intendedUs float64, body, text string, aborted bool) error {
+// printCall prints what came of the VU's last call of the schedule, once.
+func (m *ModuleInstance) printCall(i, step, attempt int64, intendedUs float64, isSession bool) error {
+	return m.printLast(line{Type: "call", made: &made{i, step, attempt, int64(intendedUs)}}, isSession)
+}
+
+// printMint prints what came of the VU's last call, which minted a session.
+func (m *ModuleInstance) printMint(id, of, product string) error {
+	return m.printLast(line{Type: "mint", minted: &minted{id, of, product}}, true)
+}
+
+func (m *ModuleInstance) printLast(l line, isSession bool) error {
 	x := m.last
-	if x == nil || x.startedAt.IsZero() {
+	m.last = nil
+	if x == nil || x.startedAt.IsZero() { // printed before, or not sent
 		return nil
 	}
-	m.last = nil
-	return m.printer.write(x.line(made{i, step, attempt, int64(intendedUs)}, body, text, aborted))
+	return m.printer.write(x.line(l, isSession))
 }

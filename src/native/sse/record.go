@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,13 +20,15 @@ type made struct {
 	IntendedUs int64 `json:"intendedUs"`
 }
 
-// record is what came of a call: what open returns to a script (SseResponse of scenarios/k6-x-sse.d.ts, whose names k6 makes of these), and as
-// JSON the line about it (Printed of src/workload/handover.ts).
-type record struct {
-	Type string `json:"type" js:"-"`
-	made `js:"-"`
+// minted says which session an exchange minted, and the id that it was sent with.
+type minted struct {
+	ID      string `json:"id"`
+	Of      string `json:"of"`
+	Product string `json:"product"`
+}
 
-	HeldUs       int64    `json:"-"`
+// record is what came of a call, as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts, whose names k6 makes of these.
+type record struct {
 	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil where it did not happen
 	ConnectUs    any      `json:"connectUs"`
 	SentUs       any      `json:"sentUs"`
@@ -40,19 +41,26 @@ type record struct {
 	Opened       bool     `json:"opened"`
 	Events       int      `json:"events"`
 	Late         int      `json:"late"`
-	NamesSeen    []string `json:"names" js:"-"`
-	GapsUs       []int64  `json:"gaps" js:"-"`
+	Names        []string `json:"names"`
+	Gaps         []int64  `json:"gaps"`
 	Error        string   `json:"error"`
-	Code         string   `json:"code,omitempty" js:"-"`
-	RetryAfter   any      `json:"retryAfter,omitempty" js:"-"`
-	Coding       any      `json:"coding,omitempty" js:"-"`
 	Body         string   `json:"body"`
-	Aborted      bool     `json:"aborted" js:"-"`
+	Aborted      bool     `json:"aborted"`
 
+	HeldUs  int64             `json:"-"`
 	URL     string            `json:"-"`
 	Headers map[string]string `json:"-"`
-	Names   string            `json:"-"`
-	Gaps    string            `json:"-"` // a list of numbers would cost a script far more to make
+}
+
+// line is what is printed of a call: Printed or, with what was minted, PrintedMint of src/workload/handover.ts.
+type line struct {
+	Type string `json:"type"`
+	*made
+	*minted
+	record
+	Code       string `json:"code,omitempty"`
+	RetryAfter any    `json:"retryAfter,omitempty"`
+	Coding     any    `json:"coding,omitempty"`
 }
 
 func (x *exchange) record() record {
@@ -61,24 +69,31 @@ func (x *exchange) record() record {
 		HeldUs: x.held.Microseconds(), StartedUs: x.moment(started, 0), ConnectUs: x.moment(true, time.Duration(x.wire.connected.Load())),
 		SentUs: x.onWire(x.wire.sent.Load()), FirstUs: x.onWire(x.wire.head.Load()), FirstEventUs: x.moment(x.events > 0, x.first),
 		LastEventUs: x.moment(x.events > 0, x.last), DoneUs: x.moment(started, x.done), Status: x.status, Ended: string(x.end),
-		Opened: x.opened, Events: x.events, Late: x.late, Error: x.text(), Body: x.body,
-		NamesSeen: append([]string{}, x.names...), GapsUs: make([]int64, len(x.gaps)),
+		Opened: x.opened, Events: x.events, Late: x.late, Body: x.body, Names: append([]string{}, x.names...), Gaps: make([]int64, len(x.gaps)),
 	}
 	if x.wire.connected.Load() == 0 {
 		r.ConnectUs = int64(0)
 	}
+	if x.err != nil {
+		r.Error = x.err.Error()
+	}
+	if most := x.request.CloseAfterEvents; most != nil {
+		r.Aborted = x.events >= *most && x.end == endClosed
+	}
 	for at, gap := range x.gaps {
-		r.GapsUs[at] = gap.Microseconds()
+		r.Gaps[at] = gap.Microseconds()
 	}
 	return r
 }
 
-// text is what broke, or "".
-func (x *exchange) text() string {
-	if x.err == nil {
-		return ""
+// response is the record for a script.
+func (x *exchange) response(rt *sobek.Runtime) sobek.Value {
+	r := x.record()
+	r.URL, r.Headers = x.request.url.URL, map[string]string{}
+	for name := range x.header {
+		r.Headers[name] = strings.Join(x.header[name], ", ")
 	}
-	return x.err.Error()
+	return rt.ToValue(&r)
 }
 
 // moment gives microseconds since 1970 of what happened so long after the start, or nil for what did not happen.
@@ -93,39 +108,18 @@ func (x *exchange) onWire(nanoseconds int64) any {
 	return x.moment(nanoseconds != 0, time.Duration(nanoseconds))
 }
 
-// response is the record for a script.
-func (x *exchange) response(rt *sobek.Runtime) sobek.Value {
-	r := x.record()
-	r.URL, r.Names, r.Headers = x.request.url.URL, strings.Join(x.names, "\n"), map[string]string{}
-	for name, values := range x.header {
-		r.Headers[name] = strings.Join(values, ", ")
-	}
-	gaps := make([]byte, 0, 7*len(r.GapsUs))
-	for at, us := range r.GapsUs {
-		if at > 0 {
-			gaps = append(gaps, ',')
-		}
-		gaps = strconv.AppendInt(gaps, us, 10)
-	}
-	r.Gaps = string(gaps)
-	return rt.ToValue(&r)
-}
-
-// line is the record as it is printed. body and text are without secrets.
-func (x *exchange) line(of made, body, text string, aborted bool) []byte {
-	r := x.record()
-	r.Type, r.made, r.Body, r.Error, r.Aborted = "call", of, body, shortened(text), aborted
-	if text != "" {
-		r.Code = transportCode(x.err)
-	}
+// line is l with the record, as it is printed: without secrets. isSession: a success has a token.
+func (x *exchange) line(l line, isSession bool) []byte {
+	l.record, l.Code = x.record(), transportCode(x.err)
+	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
 	if values := x.header["Retry-After"]; len(values) > 0 {
-		r.RetryAfter = shortened(strings.Join(values, ", "))
+		l.RetryAfter = shortened(strings.Join(values, ", "))
 	}
 	if values := x.header["Content-Encoding"]; len(values) > 0 {
-		r.Coding = strings.Join(values, ", ")
+		l.Coding = strings.Join(values, ", ")
 	}
-	line, _ := json.Marshal(r) // cannot fail: it has texts, numbers and lists of them
-	return line
+	text, _ := json.Marshal(l) // cannot fail: it has texts, numbers and lists of them
+	return text
 }
 
 // shortened bounds what a server may say beside its body: a number, a date, an error that quotes it.

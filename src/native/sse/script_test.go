@@ -150,3 +150,13 @@ func TestSamplesOfARefusalAndOfNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestAnyScriptHasOpenAlone(t *testing.T) {
+	url := serve(t, stream("event: done\ndata: {}\n\n"))
+	v := newVU(t)
+	v.run(fmt.Sprintf(`
+		if (Object.keys(forAll.default).join() !== "open" || typeof forAll.open !== "function") throw new Error(Object.keys(forAll.default).join());
+		sse.budget({ requests: 1 });
+		const ended = [1, 2].map(() => forAll.default.open(%q).ended).join();
+		if (ended !== "eof,not_sent") throw new Error("both modules have one budget, but calls ended as " + ended);`, url))
+}
