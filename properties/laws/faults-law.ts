@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { readAnswer } from "../../src/contract/envelopes.ts";
-import type { LedgerLine } from "../../src/core/ledger.ts";
+import type { LedgerLine } from "../../src/core/meters.ts";
 import type { Link, RealApi, Request } from "../rigs/real-api.ts";
 import { unlessStalled } from "../rigs/stalls.ts";
 

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets } from "../../src/contract/credentials.ts";
-import type { LedgerLine } from "../../src/core/ledger.ts";
+import type { LedgerLine } from "../../src/core/meters.ts";
 import type { KeyRecord, Organization } from "../../src/core/records.ts";
 import { mint } from "../model/call-commands.ts";
 import { ORIGIN, type Real } from "../model/command-frame.ts";

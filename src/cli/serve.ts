@@ -86,7 +86,7 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   // Checked as the file will hold it, because `--target-from` may have a mistake.
   const written = JSON.parse(JSON.stringify({ ...stated, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
-  await storeSeed(seed, administration.keys, administration.limiter);
+  await storeSeed(seed, administration);
   await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {
     const why = (error as NodeJS.ErrnoException).code ?? "failed";
     throw new UsageError(`--write-target ${path}: expected a file that can be written (${why})`);

@@ -11,14 +11,10 @@
  * Organizations share by that library's partition rule with dynamic shares: below the limit anybody is admitted (work-
  * conserving), at the limit only organizations that hold less than limit / active organizations.
  */
-import { type Caps, InFlight, type Shedder } from "./shedding.ts";
+import { type Caps, type Shedder, shedderOf } from "./shedding.ts";
 
-type AdaptiveOptions = Caps & {
-  /** T: the p90 queue wait, in milliseconds, at which the limit stays as it is, but for the headroom. */
-  toleratedWaitMs: number;
-  windowMs?: number;
-  minLimit?: number;
-};
+const WINDOW_MS = 100;
+const LIMIT_LEAST = 3;
 
 /**
  * s: reacts within a few windows and does not swing (variation of the limit in steady load: 2 %, and 18 % without it;
@@ -36,59 +32,52 @@ const p90 = (samples: number[]): number => {
   return samples[Math.min(samples.length - 1, Math.floor(samples.length * 0.9))] as number;
 };
 
-export const adaptiveShedder = (options: AdaptiveOptions): Shedder & { limit(): number } => {
-  const { toleratedWaitMs, windowMs = 100, minLimit = 3 } = options;
-  const caps: Caps = { globalInFlight: options.globalInFlight, orgInFlight: options.orgInFlight };
-  const flight = new InFlight();
-  let limit = Math.max(minLimit, caps.globalInFlight / 2);
+export const adaptiveShedder = (
+  options: Caps & {
+    /** T: the p90 queue wait, in milliseconds, at which the limit stays as it is, but for the headroom. */
+    toleratedWaitMs: number;
+  },
+): Shedder & { limit(): number } => {
+  const { toleratedWaitMs, globalInFlight, orgInFlight } = options;
+  let limit = Math.max(LIMIT_LEAST, globalInFlight / 2);
   let windowEndsMs = Number.NEGATIVE_INFINITY;
   let samples: number[] = [];
   let mostInFlight = 0;
 
+  const shedder = shedderOf(
+    { globalInFlight, orgInFlight },
+    ({ total, caps }) => {
+      const room = Math.max(RESERVE_LEAST, limit * RESERVE);
+      if (total >= Math.min(caps.globalInFlight, Math.ceil(limit + room))) return false;
+      mostInFlight = Math.max(mostInFlight, total + 1);
+      return true;
+    },
+    (held, { total, byOrg }) => {
+      const active = byOrg.size + (held === 0 ? 1 : 0);
+      return total <= limit || held < Math.max(1, Math.floor(limit / active));
+    },
+  );
   const update = (): void => {
     const gradient = Math.min(1, Math.max(0.5, (2 * toleratedWaitMs) / (toleratedWaitMs + p90(samples))));
     const next = limit + SMOOTHING * ((gradient - 1) * limit + Math.sqrt(limit));
     const isUsed = mostInFlight * 2 >= limit;
-    if (next < limit || isUsed) limit = Math.min(caps.globalInFlight, Math.max(minLimit, next));
+    if (next < limit || isUsed) limit = Math.min(shedder.caps().globalInFlight, Math.max(LIMIT_LEAST, next));
     samples = [];
-    mostInFlight = flight.total;
+    mostInFlight = shedder.inFlight();
   };
-
   return {
-    enter: () => {
-      const room = Math.max(RESERVE_LEAST, limit * RESERVE);
-      if (flight.total >= Math.min(caps.globalInFlight, Math.ceil(limit + room))) return false;
-      flight.total += 1;
-      if (flight.total > mostInFlight) mostInFlight = flight.total;
-      return true;
-    },
-    enterOrganization: (org, cap) => {
-      const held = flight.of(org);
-      if (held >= (cap ?? caps.orgInFlight)) return false;
-      const active = flight.byOrg.size + (held === 0 ? 1 : 0);
-      // The total includes the call itself.
-      if (flight.total > limit && held >= Math.max(1, Math.floor(limit / active))) return false;
-      flight.enterOrganization(org);
-      return true;
-    },
-    leave: () => {
-      flight.total -= 1;
-    },
-    leaveOrganization: (org) => flight.leaveOrganization(org),
+    ...shedder,
     sample: (queueWaitMs, nowMs) => {
       if (nowMs >= windowEndsMs) {
         if (samples.length > 0) update();
-        windowEndsMs = nowMs + windowMs;
+        windowEndsMs = nowMs + WINDOW_MS;
       }
       samples.push(queueWaitMs);
     },
-    inFlight: () => flight.total,
-    inFlightByOrganization: () => Object.fromEntries(flight.byOrg),
     setCaps: (next) => {
-      Object.assign(caps, next);
-      limit = Math.min(limit, caps.globalInFlight);
+      shedder.setCaps(next);
+      limit = Math.min(limit, shedder.caps().globalInFlight);
     },
-    caps: () => ({ ...caps }),
     limit: () => limit,
   };
 };

@@ -13,6 +13,7 @@ import type { Shedder } from "./shedding.ts";
 /** A session token whose signature and time are valid (items 20-29). */
 export type Session = { keyId: string; orgId: string; product: Product; expiresAtS: number; id: string };
 
+/** `cap: null` counts and never refuses. */
 export type MeterTake = { name: Meter; amount: number; cap: number | null };
 
 export type TakeOutcome =

@@ -2,6 +2,7 @@
  * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b). A charge is admitted if and only if `used + amount <=
  * cap`.
  */
+import type { Meter } from "../contract/routes.ts";
 import type { Organization } from "./records.ts";
 
 /** Paid organizations may use up to this many times their allowance (items 205, 225). */
@@ -34,4 +35,19 @@ export const windowOf = (nowMs: number): string => {
   const month = shifted < 10 ? shifted + 3 : shifted - 9;
   const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
   return `${year}-${month < 10 ? "0" : ""}${month}`;
+};
+
+/** One line of the ledger: what the store says was charged (`GET /ledger`). */
+export type LedgerLine = {
+  charge_id: string;
+  request_id: string;
+  org: string;
+  key: string;
+  meter: Meter;
+  kind: "charge" | "refund";
+  amount: number;
+  /** As `windowOf` names it. */
+  window: string;
+  /** Milliseconds since 1970, by the store's clock. */
+  at: number;
 };

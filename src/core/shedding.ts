@@ -19,50 +19,44 @@ export type Shedder = {
 
 export type Caps = { globalInFlight: number; orgInFlight: number };
 
-/** Counts calls in flight, in the same way for every shedder. */
-export class InFlight {
-  total = 0;
-  readonly byOrg = new Map<string, number>();
+/** Calls in flight, counted in the same way for every shedder; `fits` and `orgFits` decide. */
+type Flight = { total: number; readonly byOrg: ReadonlyMap<string, number>; readonly caps: Caps };
 
-  of(org: string): number {
-    return this.byOrg.get(org) ?? 0;
-  }
-
-  enterOrganization(org: string): void {
-    this.byOrg.set(org, this.of(org) + 1);
-  }
-
-  leaveOrganization(org: string): void {
-    const left = this.of(org) - 1;
-    if (left <= 0) this.byOrg.delete(org);
-    else this.byOrg.set(org, left);
-  }
-}
-
-export const fixedShedder = (initial: Caps): Shedder => {
-  const caps = { ...initial };
-  const flight = new InFlight();
+export const shedderOf = (
+  initial: Caps,
+  fits: (flight: Flight) => boolean,
+  /** `held`: calls of the organization; the total includes the call itself. */
+  orgFits: (held: number, flight: Flight) => boolean = () => true,
+): Shedder => {
+  const byOrg = new Map<string, number>();
+  const flight = { total: 0, byOrg, caps: { ...initial } };
   return {
     enter: () => {
-      if (flight.total >= caps.globalInFlight) return false;
+      if (!fits(flight)) return false;
       flight.total += 1;
       return true;
     },
     enterOrganization: (org, cap) => {
-      if (flight.of(org) >= (cap ?? caps.orgInFlight)) return false;
-      flight.enterOrganization(org);
+      const held = byOrg.get(org) ?? 0;
+      if (held >= (cap ?? flight.caps.orgInFlight) || !orgFits(held, flight)) return false;
+      byOrg.set(org, held + 1);
       return true;
     },
     leave: () => {
       flight.total -= 1;
     },
-    leaveOrganization: (org) => flight.leaveOrganization(org),
+    leaveOrganization: (org) => {
+      const left = (byOrg.get(org) ?? 0) - 1;
+      if (left <= 0) byOrg.delete(org);
+      else byOrg.set(org, left);
+    },
     sample: () => {},
     inFlight: () => flight.total,
-    inFlightByOrganization: () => Object.fromEntries(flight.byOrg),
-    setCaps: (next) => {
-      Object.assign(caps, next);
-    },
-    caps: () => ({ ...caps }),
+    inFlightByOrganization: () => Object.fromEntries(byOrg),
+    setCaps: (next) => void Object.assign(flight.caps, next),
+    caps: () => ({ ...flight.caps }),
   };
 };
+
+export const fixedShedder = (caps: Caps): Shedder =>
+  shedderOf(caps, ({ total, caps: { globalInFlight } }) => total < globalInFlight);

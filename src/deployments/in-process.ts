@@ -92,9 +92,8 @@ export const startInProcess = async (options: {
     const first = await start("all", { ...role, links: options.links }, parts);
     const { keys, limiter } = first.urls as { keys: string; limiter: string };
     while (apis.length < replicas) await start("api", { ...role, keys, limiter }, parts);
-    const administration = first.administration as NonNullable<Running["administration"]>;
     const seed = seedNow(options.tenants, adminSecret);
-    await storeSeed(seed, administration.keys, administration.limiter);
+    await storeSeed(seed, first.administration as NonNullable<Running["administration"]>);
     const control = first.urls.control?.api;
     const targetOf = ({ urls }: Running): Target =>
       referenceTarget(urls.api as string, seed, {

@@ -1,5 +1,5 @@
 /** Mutants of the limiter: what it decides, what is charged and what is counted. */
-import type { TakeAnswer } from "../platform/limiter.ts";
+import type { TakeOutcome } from "../core/call.ts";
 import type { Parts } from "../platform/parts.ts";
 import { members, type Spoilt } from "./mutant.ts";
 
@@ -245,7 +245,7 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
     stage: "limiter-refused",
     spoil: taking(
       (take) => (asked, budgetMs) =>
-        take(asked, budgetMs).catch((): TakeAnswer => ({ verdict: "taken", used: 0, window: "" })),
+        take(asked, budgetMs).catch((): TakeOutcome => ({ verdict: "taken", used: 0, window: "" })),
     ),
   },
   // The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it.

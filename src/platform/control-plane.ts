@@ -45,6 +45,9 @@ export type ControlPart = {
   deployment?(): Record<string, unknown>;
 };
 
+/** A role that runs: where it listens, and what it brings to the control plane. */
+export type Service = { url: string; control: ControlPart; close(): Promise<void> };
+
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
 const FIELDS = [
   ...["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"],

@@ -1,7 +1,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { type Front, startFront } from "./front.ts";
+import type { Service } from "./control-plane.ts";
+import { startFront } from "./front.ts";
 
 const open: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -14,12 +15,12 @@ const replica = async (name: string): Promise<{ url: string; server: Server }> =
   open.push(() => new Promise((resolve) => server.close(resolve)));
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 };
-const frontOf = async (...upstreams: string[]): Promise<Front> => {
-  const front = await startFront({ host: "127.0.0.1", port: 0, upstreams });
+const frontOf = async (...upstreams: string[]): Promise<Service> => {
+  const front = await startFront(upstreams, { port: 0 });
   open.push(() => front.close());
   return front;
 };
-const ask = async (front: Front, times: number): Promise<string[]> => {
+const ask = async (front: Service, times: number): Promise<string[]> => {
   const said: string[] = [];
   for (let i = 0; i < times; i += 1) said.push(await (await fetch(front.url)).text());
   return said;

@@ -4,17 +4,12 @@
  * replicas there are is said by whoever deploys them (`PATCH /deployment` with `upstreams`), and connections that are open
  * stay where they are.
  */
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { ControlPart } from "./control-plane.ts";
-import { bodyOf, route } from "./links/http-service.ts";
-
-export type Front = {
-  url: string;
-  control: ControlPart;
-  close(): Promise<void>;
-};
+import type { Service } from "./control-plane.ts";
+import { bodyOf, type ListenAt, route } from "./links/http-service.ts";
+import { TCP, urlOf } from "./links/network.ts";
 
 const CONNECT_MS = 1_000;
 const BACKLOG = 4096;
@@ -46,13 +41,9 @@ const open = (to: Address): Promise<Socket> =>
     });
   });
 
-/** `upstreams`: base URLs of the replicas, without a path. */
-export const startFront = async (options: {
-  host: string;
-  port: number;
-  upstreams: readonly string[];
-}): Promise<Front> => {
-  let upstreams = options.upstreams.map(addressOf);
+/** `urls`: base URLs of the replicas, without a path. */
+export const startFront = async (urls: readonly string[], { host = "127.0.0.1", port }: ListenAt): Promise<Service> => {
+  let upstreams = urls.map(addressOf);
   let turn = 0;
   const sockets = new Set<Socket>();
 
@@ -89,17 +80,9 @@ export const startFront = async (options: {
       join(client, upstream);
     });
   });
-  await new Promise<void>((resolve, reject) => {
-    const { port, host } = options;
-    server.once("error", reject).listen({ port, host, backlog: BACKLOG }, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
   const state = () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) });
-  const { address, family, port } = server.address() as AddressInfo;
   return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
+    url: urlOf("http", await TCP.listen(server, { host, port, backlog: BACKLOG })),
     control: {
       routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
       deployment: state,

@@ -4,7 +4,8 @@
  * suite (`limiter.fixture.ts`).
  */
 import type { Meter } from "../contract/routes.ts";
-import type { LedgerLine } from "../core/ledger.ts";
+import type { MeterTake, TakeOutcome } from "../core/call.ts";
+import type { LedgerLine } from "../core/meters.ts";
 import type { Rate } from "../core/rate-limit.ts";
 
 export type Take = {
@@ -16,14 +17,8 @@ export type Take = {
   key: string;
   /** The bucket is the key's; `null` takes no rate token. */
   rate: Rate | null;
-  /** `cap: null` counts and never refuses. */
-  meter: { name: Meter; amount: number; cap: number | null } | null;
+  meter: MeterTake | null;
 };
-
-export type TakeAnswer =
-  | { verdict: "taken"; used: number | null; window: string }
-  | { verdict: "rate_limited"; wait_ms: number }
-  | { verdict: "over_cap"; used: number; window: string };
 
 /** Undoes a charge for good: once confirmed, neither the charge nor a late arrival of it counts any more. */
 export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
@@ -42,7 +37,7 @@ export class LimiterUnavailable extends Error {
  * a meter is idempotent by its `charge_id`: a repeat gets the answer of the charge and is not charged again.
  */
 export type Limiter = {
-  take(take: Take, budgetMs: number): Promise<TakeAnswer>;
+  take(take: Take, budgetMs: number): Promise<TakeOutcome>;
   /** Idempotent; resolves only when the store has confirmed. */
   refund(refund: Refund, budgetMs: number): Promise<void>;
   /** Used in the current window. */

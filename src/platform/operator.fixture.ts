@@ -1,8 +1,10 @@
 /** Services with a control plane of their own, and what an operator asks of it, for tests. */
-import type { LedgerLine } from "../core/ledger.ts";
+import type { LedgerLine } from "../core/meters.ts";
 import type { KeyRecord, Organization } from "../core/records.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
-import { KeyInputError, type Keys, type OperableKeys } from "./keys.ts";
+import type { OperableKeys } from "./keys/keys.fixture.ts";
+import { KeyInputError } from "./keys/store.ts";
+import type { Keys } from "./keys.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
 import type { HttpService } from "./links/http-service.ts";
 

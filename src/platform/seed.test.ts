@@ -4,15 +4,16 @@ import { mapLoadCap } from "../core/meters.ts";
 import type { KeySnapshot } from "../core/records.ts";
 import { ADMIN_ROLES, KEY_ROLES } from "../target/target.ts";
 import { shiftableClock } from "./clock.ts";
+import { localKeys } from "./keys/keys.fixture.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
-import { localKeys, openKeyStore } from "./keys/store.ts";
-import type { OperableKeys } from "./keys.ts";
+import { openKeyStore } from "./keys/store.ts";
 import { localLimiter, openLimiterStore } from "./limiter/store.ts";
 import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
 
 describe("seeding", () => {
   const clock = shiftableClock();
-  const keys: OperableKeys = localKeys(openKeyStore(":memory:"), clock);
+  const store = openKeyStore(":memory:");
+  const keys = localKeys(store, clock);
   const limiter = localLimiter(openLimiterStore(":memory:"), clock);
   const plan = (): Seed =>
     planSeed(demoTenants(12), { makeSecret, adminToken: (org) => `token-of-${org}`, nowMs: Date.now() });
@@ -20,9 +21,9 @@ describe("seeding", () => {
   let first: Seed;
   beforeAll(async () => {
     first = plan();
-    await storeSeed(first, keys, limiter);
+    await storeSeed(first, { keys: store, limiter });
     seed = plan();
-    await storeSeed(seed, keys, limiter);
+    await storeSeed(seed, { keys: store, limiter });
   });
   const roleOf = async (role: string): Promise<KeySnapshot & { used: number; told: SeedCredential }> => {
     const told = seed.target.credentials[role] as SeedCredential;

@@ -5,7 +5,7 @@
  */
 import { SCOPES } from "../contract/routes.ts";
 import type { Organization } from "../core/records.ts";
-import type { KeyAdministration, KeyInput } from "./keys.ts";
+import type { KeyInput, KeyStore } from "./keys/store.ts";
 import type { Limiter } from "./limiter.ts";
 
 type SeedOrganization = Partial<Organization> & Pick<Organization, "id" | "tier"> & { map_loads_used: number };
@@ -174,15 +174,14 @@ export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToke
   return { organizations, keys, target };
 };
 
-/** Stores a seed through the ports. What organizations have used this month is set, not added to. */
-export const storeSeed = async (
-  seed: Seed,
-  keys: Pick<KeyAdministration, "putOrganization" | "putKey">,
-  limiter: Pick<Limiter, "setUsed">,
-): Promise<void> => {
+/** A role that owns the key records and knows the limiter. */
+export type Administration = { keys: Pick<KeyStore, "putOrganization" | "putKey">; limiter: Limiter };
+
+/** Stores a seed. What organizations have used this month is set, not added to. */
+export const storeSeed = async (seed: Seed, { keys, limiter }: Administration): Promise<void> => {
   for (const { map_loads_used, ...fields } of seed.organizations) {
-    await keys.putOrganization(fields);
+    keys.putOrganization(fields);
     await limiter.setUsed(fields.id, "map_loads", map_loads_used);
   }
-  for (const key of seed.keys) await keys.putKey(key);
+  for (const key of seed.keys) keys.putKey(key, Date.now());
 };

@@ -9,18 +9,18 @@ import { isBlock } from "../core/origin.ts";
 import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
 import type { Gauges } from "./api/control/gauges.ts";
 import { shiftableClock } from "./clock.ts";
-import { type ControlPart, isUsableToken, startControlPlane } from "./control-plane.ts";
+import { type ControlPart, isUsableToken, type Service, startControlPlane } from "./control-plane.ts";
 import { startFront } from "./front.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
-import { localKeys, openKeyStore } from "./keys/store.ts";
-import type { KeyAdministration } from "./keys.ts";
+import { openKeyStore } from "./keys/store.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
 import { limiterControl, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
+import type { Administration } from "./seed.ts";
 import { StoreFileError } from "./sqlite.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;
@@ -64,8 +64,8 @@ export type Running = {
   /** Of the API; `undefined` for the other roles. */
   gauges(): Gauges | undefined;
   api?: ApiService;
-  /** Where this role owns the key records and knows the limiter: for seeding demo data (`seed.ts`). */
-  administration?: { keys: KeyAdministration; limiter: Limiter };
+  /** Absent where this role does not own the key records or does not know the limiter. */
+  administration?: Administration;
   /** Graceful: the API first, so that it can settle with the others. */
   close(): Promise<void>;
 };
@@ -167,10 +167,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     return closing;
   };
   const running: Running = { urls, gauges: () => running.api?.gauges(), close };
-  const add = (
-    part: "api" | Exclude<Role, "all">,
-    service: { url: string; control: ControlPart; close(): Promise<void> },
-  ) => {
+  const add = (part: Exclude<Role, "all">, service: Service): void => {
     closers.push(() => service.close());
     controls.push(service.control);
     urls[part] = service.url;
@@ -181,7 +178,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     if (upstreams.length === 0) {
       throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
     }
-    add("front", await startFront({ host, port, upstreams }));
+    add("front", await startFront(upstreams, { host, port }));
   };
   const limiterOption = options.limiter ?? "memory";
   const keysOption = options.keys ?? "memory";
@@ -189,7 +186,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
 
   const startLimiter = async (): Promise<void> => {
     const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
-    add("limiter", await startLimiterService({ ...serviceAt, store: parts.limiterStore(store), clock }));
+    add("limiter", await startLimiterService({ store: parts.limiterStore(store), clock }, serviceAt));
   };
 
   const startKeys = async (): Promise<void> => {
@@ -198,9 +195,9 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     const limiter = isUrl(metersAt) || isRedis(metersAt) ? await limiterAt(metersAt, network) : undefined;
     if (limiter !== undefined) {
       closers.push(() => limiter.close());
-      running.administration = { keys: localKeys(store, clock), limiter };
+      running.administration = { keys: store, limiter };
     }
-    add("keys", await startKeyService({ ...serviceAt, store: parts.keyStore(store), clock, adminSecret, limiter }));
+    add("keys", await startKeyService({ store: parts.keyStore(store), clock, adminSecret, limiter }, serviceAt));
   };
 
   const startApi = async (): Promise<void> => {

@@ -16,8 +16,7 @@ export const startReference = async (parts: Parts = HEALTHY): Promise<Reference>
   const nowMs = Date.now();
   const adminToken = (org: string): string => mintAdminToken({ secret: ADMIN_SECRET, org, nowMs });
   const seed = planSeed([], { makeSecret, adminToken, nowMs });
-  const { keys, limiter } = running.administration as NonNullable<Running["administration"]>;
-  await storeSeed(seed, keys, limiter);
+  await storeSeed(seed, running.administration as NonNullable<Running["administration"]>);
   return {
     close,
     target: {

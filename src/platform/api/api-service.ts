@@ -7,12 +7,12 @@ import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
 import type { Rate } from "../../core/rate-limit.ts";
 import type { Caps, Shedder } from "../../core/shedding.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import type { ControlPart } from "../control-plane.ts";
+import type { Service } from "../control-plane.ts";
 import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inference.ts";
 import { adminTokenVerifier } from "../keys/secret.ts";
 import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
-import type { Network } from "../links/network.ts";
+import { type ListensAt, type Network, urlOf } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
 import { type ApiContext, freshIds } from "./context.ts";
 import { apiControl } from "./control/control.ts";
@@ -58,18 +58,14 @@ export type ApiOptions = {
   network?: Network;
 };
 
-export type ApiService = {
-  /** `{base_url}`, with the version segment. */
-  url: string;
-  control: ControlPart;
+/** `url` is `{base_url}`, with the version segment. `close` lets running calls finish until the deadline, settles, closes. */
+export type ApiService = Service & {
   gauges(): Gauges;
   /** As `GET /counts?run=`. */
   counts(run: string): Record<string, Record<string, number>>;
   /** For an operator in the same process: capacity that drops or recovers. */
   inference: Inference;
   log: Logger;
-  /** Stops accepting, lets running calls finish until the deadline, settles, closes. */
-  close(): Promise<void>;
 };
 
 const DEFAULT_RATE: Rate = { perS: 50, burst: 100 };
@@ -82,7 +78,7 @@ const makeShedder = (options: ApiOptions, caps: Caps, parts: Parts): Shedder =>
     ? adaptiveShedder({ ...caps, toleratedWaitMs: options.toleratedWaitMs ?? 20 })
     : parts.shedder(caps);
 
-const listen = async (server: FastifyInstance, options: ApiOptions): Promise<Omit<AddressInfo, "flow">> => {
+const listen = async (server: FastifyInstance, options: ApiOptions): Promise<ListensAt> => {
   const at = { port: options.port ?? 0, host: options.host ?? "127.0.0.1", backlog: BACKLOG };
   if (options.network === undefined) {
     await server.listen(at);
@@ -153,9 +149,7 @@ export const startApiService = async (
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  const { address, family, port } = await listen(server, options);
-  const host = family === "IPv6" ? `[${address}]` : address;
-  const url = `${options.tls === undefined ? "http" : "https"}://${host}:${port}/v1`;
+  const url = `${urlOf(options.tls === undefined ? "http" : "https", await listen(server, options))}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
   const gauges = (collectsFirst = false): Gauges => ({

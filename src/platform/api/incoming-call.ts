@@ -8,7 +8,7 @@ import { outcomeOf } from "../../contract/refusals.ts";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
 import { type Ask, Call, type Caller, type Head, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { advance } from "../../core/order.ts";
-import type { Inference, Job } from "../inference.ts";
+import type { Job } from "../inference.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
@@ -18,8 +18,7 @@ import { cutConnection, watchConnection } from "./connection-watch.ts";
 import { type ApiContext, recordCall } from "./context.ts";
 import type { KeyAsk } from "./key-cache.ts";
 import { collectBody, READERS } from "./request-body.ts";
-import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./routes/stream-run.ts";
-import type { StreamVoice } from "./routes/stream-script.ts";
+import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
 
@@ -29,7 +28,7 @@ const nameOf = (ask: KeyQuestion): string => (ask.ask === "key" ? ask.secret : a
 /** Refused before anybody was authenticated: counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
 
-export class IncomingCall implements Head, StreamOwner {
+export class IncomingCall implements Head {
   readonly context: ApiContext;
   readonly route: Route;
   readonly request: IncomingMessage;
@@ -75,18 +74,6 @@ export class IncomingCall implements Head, StreamOwner {
 
   nowMs(): number {
     return this.context.clock.nowMs();
-  }
-
-  get voice(): StreamVoice {
-    return this.context.parts.voice;
-  }
-
-  get limits(): StreamLimits {
-    return this.context.streamLimits;
-  }
-
-  get inference(): Inference {
-    return this.context.inference;
   }
 
   // ── the checks, and what they ask ───────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +179,7 @@ export class IncomingCall implements Head, StreamOwner {
 
   /** Keeps a slot of the inference for a service time, then goes on with `done`, unless the call has ended before. */
   infer(done: () => void): void {
-    const { inference } = this;
+    const { inference } = this.context;
     this.#watch();
     if (this.#isOver) return;
     let timer: NodeJS.Timeout | undefined;

@@ -3,9 +3,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
+import type { Service } from "../control-plane.ts";
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
-import { type KeyService, startKeyService } from "./key-service.ts";
+import { startKeyService } from "./key-service.ts";
 import { hashSecret } from "./secret.ts";
 import { type KeyStore, openKeyStore } from "./store.ts";
 
@@ -13,7 +14,7 @@ const BUDGET_MS = 250;
 
 describe("the link to the key service", () => {
   let store: KeyStore;
-  let service: KeyService;
+  let service: Service;
   let link: FaultyLink;
   let keys: Keys;
   let hash: string;
@@ -22,7 +23,7 @@ describe("the link to the key service", () => {
     store = openKeyStore(":memory:");
     store.putOrganization({ id: "org_a", tier: "Pro" });
     hash = hashSecret(store.putKey({ org_id: "org_a", kind: "server" }, Date.now()).secret);
-    service = await startKeyService({ store, port: 0 });
+    service = await startKeyService({ store }, { port: 0 });
     link = await startFaultyLink(service.url);
     keys = createHttpKeys({ url: link.url });
   });

@@ -1,20 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
+import type { Service } from "../control-plane.ts";
 import { localLimiter, openLimiterStore } from "../limiter/store.ts";
 import type { Limiter } from "../limiter.ts";
 import { openControl, operate } from "../operator.fixture.ts";
-import { type KeyService, startKeyService } from "./key-service.ts";
+import { startKeyService } from "./key-service.ts";
 import { adminTokenVerifier } from "./secret.ts";
 import { openKeyStore } from "./store.ts";
 
 const SECRET = "a-secret-for-tests-only";
 const DAY_MS = 86_400_000;
 
-type Started = KeyService & { controlUrl: string };
+type Started = Service & { controlUrl: string };
 
 const startService = async (more: { limiter?: Limiter; adminSecret?: string }): Promise<Started> => {
   const store = openKeyStore(":memory:");
-  const service = await startKeyService({ store, port: 0, clock: shiftableClock(), ...more });
+  const service = await startKeyService({ store, clock: shiftableClock(), ...more }, { port: 0 });
   const plane = await openControl(service.control);
   const close = async (): Promise<void> => void (await Promise.all([service.close(), plane.close()]));
   return { ...service, controlUrl: plane.url, close };

@@ -5,13 +5,18 @@
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
 import type { KeyRecord, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, readClockOffset } from "../control-plane.ts";
-import { type KeyInput, KeyInputError, type OrganizationInput } from "../keys.ts";
+import { type ControlPart, readClockOffset, type Service } from "../control-plane.ts";
 import type { Limiter } from "../limiter.ts";
-import { bodyOf, RequestError, route, type ServiceRoute, startHttpService } from "../links/http-service.ts";
-import type { Network } from "../links/network.ts";
+import {
+  bodyOf,
+  type ListenAt,
+  RequestError,
+  route,
+  type ServiceRoute,
+  startHttpService,
+} from "../links/http-service.ts";
 import { mintAdminToken } from "./secret.ts";
-import type { KeyStore } from "./store.ts";
+import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
 import {
   adminTokenBody,
   creationBody,
@@ -129,12 +134,6 @@ const keyControl = (options: {
   };
 };
 
-export type KeyService = {
-  url: string;
-  control: ControlPart;
-  close(): Promise<void>;
-};
-
 const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRoute[] => [
   route("POST", "/lookups", async ({ body }) => {
     const answers: unknown[] = [];
@@ -159,36 +158,18 @@ const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRo
   }),
 ];
 
-/**
- * `port: 0` lets the system choose. `limiter` is needed to set what an organization has used, `adminSecret` to make admin
- * tokens.
- */
-export const startKeyService = async (options: {
-  store: KeyStore;
-  host?: string;
-  port: number;
-  clock?: Clock;
-  network?: Network | undefined;
-  adminSecret?: string;
-  limiter?: Limiter;
-}): Promise<KeyService> => {
+/** `limiter` is needed to set what an organization has used, `adminSecret` to make admin tokens. */
+export const startKeyService = async (
+  options: { store: KeyStore; clock?: Clock; adminSecret?: string; limiter?: Limiter },
+  at: ListenAt,
+): Promise<Service> => {
   const { store, clock = shiftableClock() } = options;
   let lookups = 0;
-  const control = keyControl({
-    store,
-    clock,
-    lookups: () => lookups,
-    adminSecret: options.adminSecret,
-    limiter: options.limiter,
-  });
-  const service = await startHttpService({
-    host: options.host ?? "127.0.0.1",
-    port: options.port,
-    network: options.network,
-    routes: keyRoutes(store, clock, () => {
-      lookups += 1;
-    }),
-  });
+  const control = keyControl({ ...options, clock, lookups: () => lookups });
+  const looked = (): void => {
+    lookups += 1;
+  };
+  const service = await startHttpService({ ...at, routes: keyRoutes(store, clock, looked) });
   return {
     url: service.url,
     control,

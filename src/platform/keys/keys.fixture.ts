@@ -1,9 +1,33 @@
 /** What every key store keeps, whatever it is made of. Run by `keys.test.ts`. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Organization } from "../../core/records.ts";
-import { KeyInputError, type OperableKeys } from "../keys.ts";
+import type { KeyRecord, Organization } from "../../core/records.ts";
+import { type Clock, shiftableClock } from "../clock.ts";
+import type { CreatedKey, Keys } from "../keys.ts";
 import { hashSecret } from "./secret.ts";
+import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
+
+/** The port, and what the service offers its operator on the control plane. */
+export type OperableKeys = Keys & {
+  putOrganization(input: OrganizationInput): Promise<Organization>;
+  organization(id: string): Promise<Organization | null>;
+  putKey(input: KeyInput): Promise<CreatedKey>;
+  patchKey(id: string, patch: Partial<KeyRecord>): Promise<KeyRecord | null>;
+};
+
+/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
+export const localKeys = (store: KeyStore, clock: Clock = shiftableClock()): OperableKeys => ({
+  bySecretHash: async (hash) => store.byHash(hash),
+  byId: async (id) => store.byId(id),
+  create: async (org, request) => store.create(org, request, clock.nowMs()),
+  update: async (org, id, request) => store.update(org, id, request, clock.nowMs()),
+  revoke: async (org, id) => store.revoke(org, id),
+  putOrganization: async (input) => store.putOrganization(input),
+  organization: async (id) => store.organization(id),
+  putKey: async (input) => store.putKey(input, clock.nowMs()),
+  patchKey: async (id, patch) => store.patchKey(id, patch),
+  close: async () => store.close(),
+});
 
 const BUDGET_MS = 5_000;
 

@@ -2,20 +2,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { shiftableClock } from "../clock.ts";
-import type { OperableKeys } from "../keys.ts";
 import { openControl, operatedKeys } from "../operator.fixture.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
-import { keysCases } from "./keys.fixture.ts";
+import { keysCases, localKeys, type OperableKeys } from "./keys.fixture.ts";
 import { hashSecret } from "./secret.ts";
-import { type KeyStore, localKeys, openKeyStore } from "./store.ts";
+import { type KeyStore, openKeyStore } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const overHttp = async (store: KeyStore): Promise<OperableKeys> => {
-  const service = await startKeyService({ store, port: 0 });
+  const service = await startKeyService({ store }, { port: 0 });
   const plane = await openControl(service.control);
   const keys = operatedKeys(createHttpKeys({ url: service.url }), plane.url);
   return {
@@ -27,19 +25,19 @@ const overHttp = async (store: KeyStore): Promise<OperableKeys> => {
   };
 };
 
-keysCases("keys in memory", async () => localKeys(openKeyStore(":memory:"), shiftableClock()));
-keysCases("keys in SQLite", async () => localKeys(openKeyStore(join(folder, "local.sqlite")), shiftableClock()));
+keysCases("keys in memory", async () => localKeys(openKeyStore(":memory:")));
+keysCases("keys in SQLite", async () => localKeys(openKeyStore(join(folder, "local.sqlite"))));
 keysCases("keys in memory over HTTP", () => overHttp(openKeyStore(":memory:")));
 keysCases("keys in SQLite over HTTP", () => overHttp(openKeyStore(join(folder, "http.sqlite"))));
 
 test("keys and their statuses are there again after the file is opened anew", async () => {
   const path = join(folder, "again.sqlite");
-  const before = localKeys(openKeyStore(path), shiftableClock());
+  const before = localKeys(openKeyStore(path));
   await before.putOrganization({ id: "org_a", tier: "Pro" });
   const { key, secret } = await before.putKey({ org_id: "org_a", kind: "server" });
   await before.revoke("org_a", key.id, 1_000);
   await before.close();
-  const after = localKeys(openKeyStore(path), shiftableClock());
+  const after = localKeys(openKeyStore(path));
   expect(await after.bySecretHash(hashSecret(secret), 1_000)).toMatchObject({ key: { id: key.id, status: "revoked" } });
   await after.close();
 });

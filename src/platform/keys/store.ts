@@ -13,26 +13,34 @@ import {
   type ManagementRefusal,
 } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
-import type { Clock } from "../clock.ts";
-import { type KeyInput, KeyInputError, type OperableKeys, type OrganizationInput } from "../keys.ts";
+import type { CreatedKey, Revoked, UpdatedKey } from "../keys.ts";
 import { inTransaction, openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
+export type OrganizationInput = Partial<Organization>;
+export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
+
+/** What the control plane was asked for cannot be stored; the message says what was expected. */
+export class KeyInputError extends Error {
+  override name = "KeyInputError";
+}
+
+/** A mutant's store answers later than the healthy one. */
 type Answer<T> = T | Promise<T>;
 
+/** What the control plane stores may be any record, also one that key management would refuse. */
 export type KeyStore = {
   byHash(hash: string): Answer<KeySnapshot | null>;
   byId(id: string): Answer<KeySnapshot | null>;
-  create(
-    org: string,
-    request: KeyCreation,
-    nowMs: number,
-  ): Answer<{ key: KeyRecord; secret: string } | ManagementRefusal>;
-  update(org: string, id: string, request: KeyUpdate, nowMs: number): Answer<{ key: KeyRecord } | ManagementRefusal>;
-  revoke(org: string, id: string): Answer<{ revoked: true } | ManagementRefusal>;
+  create(org: string, request: KeyCreation, nowMs: number): Answer<CreatedKey | ManagementRefusal>;
+  update(org: string, id: string, request: KeyUpdate, nowMs: number): Answer<UpdatedKey | ManagementRefusal>;
+  revoke(org: string, id: string): Answer<Revoked | ManagementRefusal>;
+  /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
   putOrganization(input: OrganizationInput): Organization;
   organization(id: string): Organization | null;
-  putKey(input: KeyInput, nowMs: number): { key: KeyRecord; secret: string };
+  /** Makes a key, or replaces the one with that id, its secret too. The secret is made up unless given. */
+  putKey(input: KeyInput, nowMs: number): CreatedKey;
+  /** Changes the fields that are given, but for id and owner. `null`: there is no such key. */
   patchKey(id: string, patch: Partial<KeyRecord>): KeyRecord | null;
   close(): void;
 };
@@ -129,7 +137,7 @@ export const openKeyStore = (
   const ownerOf = (id: string): Organization => organization(id) ?? unknownOrganization(id);
   const snapshot = (key: KeyRecord | undefined): KeySnapshot | null =>
     key === undefined ? null : { key, org: ownerOf(key.org_id) };
-  const addKey = (key: KeyRecord, secret: string): { key: KeyRecord; secret: string } => {
+  const addKey = (key: KeyRecord, secret: string): CreatedKey => {
     insertKey.run(key.id, hashSecret(secret), key.org_id, key.status, key.expires_at, JSON.stringify(key));
     return { key, secret };
   };
@@ -195,17 +203,3 @@ export const openKeyStore = (
     close: () => db.close(),
   };
 };
-
-/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
-export const localKeys = (store: KeyStore, clock: Clock): OperableKeys => ({
-  bySecretHash: async (hash) => store.byHash(hash),
-  byId: async (id) => store.byId(id),
-  create: async (org, request) => store.create(org, request, clock.nowMs()),
-  update: async (org, id, request) => store.update(org, id, request, clock.nowMs()),
-  revoke: async (org, id) => store.revoke(org, id),
-  putOrganization: async (input) => store.putOrganization(input),
-  organization: async (id) => store.organization(id),
-  putKey: async (input) => store.putKey(input, clock.nowMs()),
-  patchKey: async (id, patch) => store.patchKey(id, patch),
-  close: async () => store.close(),
-});

@@ -6,12 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
+import type { Service } from "../control-plane.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
-import { type LimiterService, startLimiterService } from "./limiter-service.ts";
+import { startLimiterService } from "./limiter-service.ts";
 import { type LimiterStore, openLimiterStore } from "./store.ts";
 
 const BUDGET_MS = 250;
@@ -19,7 +20,7 @@ const folder = mkdtempSync(join(tmpdir(), "floodgate-link-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the link to the limiter", () => {
-  let service: LimiterService;
+  let service: Service;
   let link: FaultyLink;
   let limiter: Limiter;
   /** Sizes of the batches that arrived. */
@@ -35,7 +36,7 @@ describe("the link to the limiter", () => {
         return store.take(takes, at);
       },
     };
-    service = await startLimiterService({ store: counting, port: 0 });
+    service = await startLimiterService({ store: counting }, { port: 0 });
     link = await startFaultyLink(service.url);
     limiter = createHttpLimiter({ url: link.url });
   });

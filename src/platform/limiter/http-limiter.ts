@@ -2,7 +2,8 @@
  * The limiter service as the API sees it. Takes of one turn of the event loop travel together; whatever is not a valid
  * answer in time is `LimiterUnavailable`, and nothing is sent twice.
  */
-import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import type { TakeOutcome } from "../../core/call.ts";
+import { type Limiter, LimiterUnavailable, type Refund, type Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { createJsonClient } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
@@ -31,7 +32,7 @@ export const createHttpLimiter = ({ url, network }: { url: string; network?: Net
       maxItems: MAX_ITEMS,
       maxInFlight,
     });
-  const takes = batcher<Take, TakeAnswer>("takes", CONNECTIONS, readTakeAnswer);
+  const takes = batcher<Take, TakeOutcome>("takes", CONNECTIONS, readTakeAnswer);
   const refunds = batcher<Refund, void>("refunds", REFUNDS_AT_ONCE, readRefundAnswer);
 
   return {

@@ -4,10 +4,16 @@
  */
 import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, readClockOffset } from "../control-plane.ts";
+import { type ControlPart, readClockOffset, type Service } from "../control-plane.ts";
 import type { OperableLimiter } from "../limiter.ts";
-import { bodyOf, RequestError, route, type ServiceRoute, startHttpService } from "../links/http-service.ts";
-import type { Network } from "../links/network.ts";
+import {
+  bodyOf,
+  type ListenAt,
+  RequestError,
+  route,
+  type ServiceRoute,
+  startHttpService,
+} from "../links/http-service.ts";
 import { type LimiterStore, localLimiter } from "./store.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
@@ -36,12 +42,6 @@ export const limiterControl = (limiter: OperableLimiter): ControlPart => {
       };
     },
   };
-};
-
-export type LimiterService = {
-  url: string;
-  control: ControlPart;
-  close(): Promise<void>;
 };
 
 const FORGET_EVERY_MS = 3_600_000;
@@ -78,23 +78,14 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   }),
 ];
 
-export const startLimiterService = async (options: {
-  store: LimiterStore;
-  host?: string;
-  port: number;
-  clock?: Clock;
-  network?: Network | undefined;
-}): Promise<LimiterService> => {
-  const { store, clock = shiftableClock() } = options;
+export const startLimiterService = async (
+  { store, clock = shiftableClock() }: { store: LimiterStore; clock?: Clock },
+  at: ListenAt,
+): Promise<Service> => {
   const control = limiterControl(localLimiter(store, clock));
   const forget = (): void => store.dropBefore(oldestKeptWindow(clock.nowMs() - clock.offsetMs()));
   forget();
-  const service = await startHttpService({
-    host: options.host ?? "127.0.0.1",
-    port: options.port,
-    network: options.network,
-    routes: limiterRoutes(store, clock),
-  });
+  const service = await startHttpService({ ...at, routes: limiterRoutes(store, clock) });
   const forgetting = setInterval(forget, FORGET_EVERY_MS);
   forgetting.unref();
   return {

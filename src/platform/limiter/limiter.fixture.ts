@@ -1,7 +1,7 @@
 /** What every limiter keeps, whatever it is made of. Run by `limiter.test.ts` and `redis-limiter.test.ts`. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LedgerLine } from "../../core/ledger.ts";
+import type { LedgerLine } from "../../core/meters.ts";
 import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 
 const BUDGET_MS = 5_000;

@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const overHttp = async (store: LimiterStore): Promise<OperableLimiter> => {
-  const service = await startLimiterService({ store, port: 0 });
+  const service = await startLimiterService({ store }, { port: 0 });
   const plane = await openControl(service.control);
   const limiter = operatedLimiter(createHttpLimiter({ url: service.url }), plane.url);
   return {

@@ -5,9 +5,11 @@
  *
  * How durable counts are is up to Redis: `appendonly yes` and `appendfsync always` lose nothing that was answered.
  */
+
 import { Redis } from "ioredis";
-import type { LedgerLine } from "../../core/ledger.ts";
-import { LimiterUnavailable, type OperableLimiter, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import type { TakeOutcome } from "../../core/call.ts";
+import type { LedgerLine } from "../../core/meters.ts";
+import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
@@ -26,7 +28,7 @@ const takeRow = ({ charge_id, key, rate, meter, request_id, org }: Take): unknow
   return meter === null ? row : [...row, request_id, org, meter.name, meter.amount, meter.cap];
 };
 
-const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
+const readTakeReply = (take: Take, reply: unknown): TakeOutcome => {
   const [charge_id, verdict, window, figure] = reply as unknown[];
   const figures = verdict === "rate_limited" ? { wait_ms: figure } : { used: figure };
   return readTakeAnswer(take, { charge_id, verdict, window, ...figures });
@@ -110,7 +112,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher<Take, TakeAnswer>(TAKE, takeRow, readTakeReply);
+  const takes = batcher<Take, TakeOutcome>(TAKE, takeRow, readTakeReply);
   const refunds = batcher<Refund, void>(
     REFUND,
     ({ charge_id, request_id }) => ({ charge_id, request_id }),

@@ -6,17 +6,19 @@
  *
  * Only charges are remembered by id: a repeat of a refused take is decided afresh, which takes no more than its answer says.
  */
+
 import type { SQLOutputValue } from "node:sqlite";
 import type { Meter } from "../../contract/routes.ts";
-import type { LedgerLine } from "../../core/ledger.ts";
+import type { TakeOutcome } from "../../core/call.ts";
+import type { LedgerLine } from "../../core/meters.ts";
 import { fits, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Clock, Instant } from "../clock.ts";
-import { LimiterUnavailable, type OperableLimiter, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 import { inTransaction, openSqlite } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
-export type StoreAnswer = TakeAnswer | { verdict: "refunded" };
+export type StoreAnswer = TakeOutcome | { verdict: "refunded" };
 
 export type LimiterStore = {
   /** When it returns, every charge of the batch is stored; when it throws, none is. */

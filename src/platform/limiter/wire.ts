@@ -4,7 +4,8 @@
  */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { Refund, Take, TakeAnswer } from "../limiter.ts";
+import type { TakeOutcome } from "../../core/call.ts";
+import type { Refund, Take } from "../limiter.ts";
 
 const MeterName = Type.Union([Type.Literal("map_loads"), Type.Literal("design_analyses")]);
 const Named = { charge_id: Type.String(), request_id: Type.String(), org: Type.String(), key: Type.String() };
@@ -48,7 +49,7 @@ const isWindow = (value: unknown): value is string => typeof value === "string" 
  * Parses the limiter's answer to one take. Throws if it belongs to another take, has the wrong shape, or says that the charge
  * was refunded before it arrived (the caller must then refuse the call).
  */
-export const readTakeAnswer = (take: Take, value: unknown): TakeAnswer => {
+export const readTakeAnswer = (take: Take, value: unknown): TakeOutcome => {
   const answer = value as Partial<Record<string, unknown>> | null;
   if (typeof answer !== "object" || answer === null) throw new Error("expected an object");
   if (answer.charge_id !== take.charge_id) throw new Error("expected the answer to this charge, got another's");

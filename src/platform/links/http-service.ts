@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
-import { type Network, TCP } from "./network.ts";
+import { type Network, TCP, urlOf } from "./network.ts";
 
 /** Thrown by a handler: the caller's mistake, reported in a sentence. */
 export class RequestError extends Error {
@@ -83,15 +83,18 @@ async function* ndjson(lines: Iterable<unknown> | AsyncIterable<unknown>): Async
   if (text !== "") yield text;
 }
 
-/** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
-export const startHttpService = async (options: {
-  host: string;
-  port: number;
+/** `port: 0` lets the system choose. */
+export type ListenAt = { host?: string; port: number; network?: Network | undefined };
+
+type ServiceOptions = ListenAt & {
   routes: readonly ServiceRoute[];
   /** Looks at the head of every request before anything else, and throws a `RequestError` for one that may not ask. */
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
-  network?: Network | undefined;
-}): Promise<HttpService> => {
+};
+
+/** Rejects when the address cannot be listened on. */
+export const startHttpService = async (options: ServiceOptions): Promise<HttpService> => {
+  const { network = TCP, host = "127.0.0.1", port } = options;
   let isClosing = false;
   const server = fastify({
     bodyLimit: MAX_BODY_BYTES,
@@ -133,10 +136,8 @@ export const startHttpService = async (options: {
     void reply.code(status).header("connection", "close").send({ error: error.message });
   });
   await server.ready();
-  const { network = TCP, host } = options;
-  const { address, family, port } = await network.listen(server.server, { host, port: options.port, backlog: BACKLOG });
   return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
+    url: urlOf("http", await network.listen(server.server, { host, port, backlog: BACKLOG })),
     close: async () => {
       isClosing = true;
       const force = setTimeout(() => server.server.closeAllConnections(), CLOSE_GRACE_MS);

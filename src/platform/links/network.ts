@@ -2,17 +2,19 @@
  * Where the deployment's connections come from: TCP, unless another network is handed in. One that lives in this process
  * can break in any way, at any moment of a clock of its own, and costs no time.
  */
-import type { Server } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import type { Server as HttpServer } from "node:http";
+import { type AddressInfo, connect, type Server, type Socket } from "node:net";
+
+export type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
+
+export const urlOf = (scheme: "http" | "https", { address, family, port }: ListensAt): string =>
+  `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 
 export type Network = {
   /** A connection being made: it emits `connect`, or `error`. */
   connect(at: { host: string; port: number }): Socket;
   /** Resolves with where it listens; rejects when the address cannot be had. */
-  listen(
-    server: Server,
-    at: { host: string; port: number; backlog: number },
-  ): Promise<Pick<AddressInfo, "address" | "family" | "port">>;
+  listen(server: HttpServer, at: { host: string; port: number; backlog: number }): Promise<ListensAt>;
 };
 
 /** Counts the connections that were made through it and are not closed. */
@@ -30,9 +32,9 @@ export const countedNetwork = (network: Network): Network & { open(): number } =
   };
 };
 
-export const TCP: Network = {
+export const TCP = {
   connect: ({ host, port }) => connect({ host, port, noDelay: true }),
-  listen: async (server, at) => {
+  listen: async (server: Server, at) => {
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject).listen(at, () => {
         server.off("error", reject);
@@ -41,4 +43,4 @@ export const TCP: Network = {
     });
     return server.address() as AddressInfo;
   },
-};
+} satisfies Network;

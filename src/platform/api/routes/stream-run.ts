@@ -23,12 +23,11 @@ export const STREAM_LIMITS: StreamLimits = { keepAliveMs: 15_000, stallMs: 10_00
 /** How a stream ended on our side. */
 export type StreamOutcome = "200" | "200 error";
 
-export type StreamOwner = {
+/** The call that the stream answers. */
+type StreamedCall = {
   readonly response: ServerResponse;
-  readonly inference: Inference;
-  readonly voice: StreamVoice;
-  readonly limits: StreamLimits;
-  /** Called before the last byte is written. */
+  readonly context: { inference: Inference; parts: { voice: StreamVoice }; streamLimits: StreamLimits };
+  /** Called before the last byte of the stream is written. */
   streamEnds(outcome: StreamOutcome): void;
 };
 
@@ -38,7 +37,8 @@ export class StreamRun implements Job {
   state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 
-  readonly #owner: StreamOwner;
+  readonly #call: StreamedCall;
+  readonly #limits: StreamLimits;
   readonly #frames: readonly Frame[];
   readonly #failure: FailPlan | null;
   readonly #openedMs = performance.now();
@@ -51,17 +51,18 @@ export class StreamRun implements Job {
   #timer: NodeJS.Timeout | undefined;
   #over = false;
 
-  constructor(owner: StreamOwner, frames: readonly Frame[], tokens: number, failure: FailPlan | null) {
-    this.#owner = owner;
+  constructor(call: StreamedCall, frames: readonly Frame[], tokens: number, failure: FailPlan | null) {
+    this.#call = call;
+    this.#limits = call.context.streamLimits;
     this.#frames = frames;
     this.tokens = tokens;
     this.#failure = failure;
   }
 
   open(headers: string[]): void {
-    this.#owner.response.writeHead(200, headers);
-    this.#owner.response.flushHeaders();
-    this.#owner.inference.submit(this);
+    this.#call.response.writeHead(200, headers);
+    this.#call.response.flushHeaders();
+    this.#call.context.inference.submit(this);
     this.#arm();
   }
 
@@ -74,7 +75,7 @@ export class StreamRun implements Job {
   /** The connection is gone, whoever ended it: nothing is generated any more. */
   abandon(): void {
     this.#stop();
-    this.#owner.inference.release(this);
+    this.#call.context.inference.release(this);
   }
 
   /** The deployment is stopping and cannot wait any longer. */
@@ -91,17 +92,14 @@ export class StreamRun implements Job {
     if (this.#over) return;
     clearTimeout(this.#timer);
     const now = performance.now();
-    let dueMs = Math.min(
-      this.#lastWriteMs + this.#owner.limits.keepAliveMs,
-      this.#openedMs + this.#owner.limits.lifeMs,
-    );
-    if (this.#stalledSinceMs >= 0) dueMs = this.#stalledSinceMs + this.#owner.limits.stallMs;
+    let dueMs = Math.min(this.#lastWriteMs + this.#limits.keepAliveMs, this.#openedMs + this.#limits.lifeMs);
+    if (this.#stalledSinceMs >= 0) dueMs = this.#stalledSinceMs + this.#limits.stallMs;
     else if (this.#startedMs >= 0) dueMs = Math.min(dueMs, this.#startedMs + this.#dueMs(this.#next));
     this.#timer = setTimeout(onTimer, Math.max(0, Math.ceil(dueMs - now)), this);
   }
 
   #dueMs(i: number): number {
-    return this.#owner.voice.dueMs(i, this.#frames.length, this.#serviceMs);
+    return this.#call.context.parts.voice.dueMs(i, this.#frames.length, this.#serviceMs);
   }
 
   onTimer(): void {
@@ -110,13 +108,13 @@ export class StreamRun implements Job {
 
   #tick(): void {
     const now = performance.now();
-    const { limits } = this.#owner;
+    const limits = this.#limits;
     if (now - this.#openedMs >= limits.lifeMs) {
       this.#fail("upstream_timeout", "the stream lived too long");
       return;
     }
     if (this.#stalledSinceMs >= 0) {
-      if (now - this.#stalledSinceMs >= limits.stallMs) this.#owner.response.destroy();
+      if (now - this.#stalledSinceMs >= limits.stallMs) this.#call.response.destroy();
       else this.#arm();
       return;
     }
@@ -148,7 +146,7 @@ export class StreamRun implements Job {
 
   #write(text: string, now: number): void {
     this.#lastWriteMs = now;
-    const { response } = this.#owner;
+    const { response } = this.#call;
     if (response.write(text)) return;
     this.#stalledSinceMs = now;
     response.once("drain", () => {
@@ -160,24 +158,27 @@ export class StreamRun implements Job {
   /** The call is over for us before its last byte leaves. */
   #finish(outcome: StreamOutcome, lastText: string): void {
     this.#stop();
-    const { inference, response } = this.#owner;
-    inference.release(this);
-    this.#owner.streamEnds(outcome);
+    const { context, response } = this.#call;
+    context.inference.release(this);
+    this.#call.streamEnds(outcome);
     response.end(lastText);
     if (response.writableLength > 0) this.#limitEnd();
   }
 
   /** A client that does not read what came last is not waited for. */
   #limitEnd(): void {
-    const { response, limits } = this.#owner;
-    const timer = setTimeout(() => response.destroy(), limits.stallMs);
+    const { response } = this.#call;
+    const timer = setTimeout(() => response.destroy(), this.#limits.stallMs);
     response.once("close", () => clearTimeout(timer));
   }
 
   #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
     // Nothing may follow a failure, not even on the connection (item 168).
-    closeWhenSent(this.#owner.response);
-    this.#finish("200 error", before + this.#owner.voice.failure({ message, code, partial_text: this.#said }));
+    closeWhenSent(this.#call.response);
+    this.#finish(
+      "200 error",
+      before + this.#call.context.parts.voice.failure({ message, code, partial_text: this.#said }),
+    );
   }
 
   #failAsOrdered(text: string, mode: FailPlan["mode"]): void {
@@ -186,9 +187,9 @@ export class StreamRun implements Job {
       return;
     }
     this.#stop();
-    const { inference, response } = this.#owner;
-    inference.release(this);
-    this.#owner.streamEnds("200");
+    const { context, response } = this.#call;
+    context.inference.release(this);
+    this.#call.streamEnds("200");
     cutConnection(response, mode, text);
     this.#limitEnd();
   }
