@@ -1,6 +1,6 @@
 /**
- * The one place that sends a call of a story and writes its line: puts host, credential, origin and call id in, sends it,
- * names what came. Everything that acts on a deployment as a client goes through here.
+ * Sends the calls of stories and writes their lines: resolves host, credential, origin and call id, and names the outcome. Every
+ * driver in TypeScript sends through it.
  */
 import { isObject, parseJson } from "../contract/envelopes.ts";
 import { routeOf } from "../contract/routes.ts";
@@ -25,10 +25,7 @@ export type Sent = { line: CallLine; answer: Received };
 
 export type ApiClient = {
   send(step: Step, context: CallContext, options?: SendOptions): Promise<Sent>;
-  /**
-   * The same without a promise for each step on its way, for a driver of thousands of calls a second. One of the two is called
-   * once, in a turn of its own.
-   */
+  /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one callback is called, asynchronously. */
   begin(step: Step, context: CallContext, sent: (sent: Sent) => void, failed: (error: unknown) => void): void;
   book: CredentialBook;
   connections: number;
@@ -37,7 +34,7 @@ export type ApiClient = {
 
 type SendOptions = { keepEvents?: boolean };
 
-/** The call was not sent: the budget is spent, or the run's stop condition is met. */
+/** The budget is spent or the stop condition met. */
 export class NotSentError extends Error {
   override name = "NotSentError";
 }
@@ -49,18 +46,18 @@ type ApiClientOptions = {
   clock: RunClock;
   stage: string;
   driver: string;
-  /** Run and stage, by which the platform counts; call ids begin with it. */
+  /** Prefix of call ids: run and stage, by which the platform counts. */
   idPrefix: string;
   timeouts?: Partial<Timeouts>;
-  /** Asked before each call leaves; not bounded where absent. */
+  /** Asked before each call leaves; unbounded if absent. */
   budget?: BudgetGuard;
-  /** How connections are made, in place of TCP. */
+  /** Replaces TCP connections. */
   connect?: Parameters<typeof openTransport>[2];
-  /** Where lines go that no step asked for: the minting of sessions. */
+  /** Gets the lines of calls that no step asked for: minted sessions. */
   onLine(line: CallLine): void;
 };
 
-/** `session_token` and `expires_in` of a successful exchange; an error that says what came otherwise. */
+/** Reads `session_token` and `expires_in` of an exchange. Throws for a refusal. */
 const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
   const failed = (why: string): Error => new Error(`no session for ${of}, product ${product}: ${why}`);
   if (line.outcome !== "200" && line.outcome !== "201") {
@@ -74,10 +71,10 @@ const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { t
 
 type Address = { origin: string; path: string };
 
-/** Of one route; paths with numbers in them are as many as the calls. */
+/** Per route; paths with numbers in them are as many as the calls. */
 const ADDRESSES_MOST = 1_000;
 
-/** Asked for each call: by route, then by path, because a text made of both would have to be hashed each time. */
+/** Parsed URLs of steps, cached by route and then path, which avoids building a combined key for each call. */
 const addressBook = (target: Target): ((step: Step) => Address) => {
   const routes = new Map<Step["route"], Map<string, Address>>();
   return (step) => {
@@ -115,7 +112,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
   };
 
-  // 401 for a credential that should be good: it may have been exchanged or have ended meanwhile.
+  // A valid credential that got 401 may have been replaced or have expired.
   const mayBeStale = (step: Step, outcome: string): boolean => outcome === "401" && step.facts.state === "valid";
 
   const credentialOf = (step: Step): string | null | Promise<string | null> => {
@@ -129,7 +126,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return { stream, charge: meter === "design_analyses" ? "analyses" : meter };
   };
 
-  /** Waits until nothing in flight reserves what the call would be charged, and for its turn; throws when it must not leave. */
+  /** Waits for budget in flight to settle and for the call's turn. Throws if the call must not leave. */
   const leave = async (
     budget: BudgetGuard,
     charging: Charging,
@@ -182,7 +179,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     sent: (sent: Sent) => void,
     failed: (error: unknown) => void,
   ): void => {
-    // A call that the budget held back was not due before it might leave.
+    // A call held back by the budget was not due earlier.
     const due = heldUs === 0 ? context : { ...context, intendedUs: context.intendedUs + heldUs };
     const over = (answer: Received): void => {
       try {
@@ -200,7 +197,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
         failed(error);
       }
     };
-    // In a turn of its own: the connection is not free yet while it says that the answer has ended.
+    // Asynchronously, because the connection is not free yet when it reports the end.
     startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
   };
 

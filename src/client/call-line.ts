@@ -1,4 +1,4 @@
-/** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
+/** Makes a history line of a request and its answer. */
 import { codingOf, isObject, readAnswer } from "../contract/envelopes.ts";
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
 import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } from "../contract/refusals.ts";
@@ -10,7 +10,6 @@ import type { Step } from "../workload/step.ts";
 import type { Received } from "./send-request.ts";
 
 export type CallContext = {
-  /** Sent as `X-Request-Id`. */
   id: string;
   stage: string;
   driver: string;
@@ -29,7 +28,7 @@ const headerText = (value: string | string[] | undefined): string | undefined =>
 
 const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 
-/** Bounds the distinct unlisted codes, because a hostile server may send another for every call. */
+/** Bounds the number of unlisted codes, because a hostile server may send a new one each time. */
 export const countedOutcome = (outcome: string): string =>
   outcome.charAt(3) !== " " || isListed(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 
@@ -45,7 +44,7 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   const answer = readAnswer(seen.status, seen.text, { coding, anyBody: mayHaveAnyBody(step) });
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (coding !== null) fields.error = `coded-${coding}`;
-  // A success without an event stream where one is due: the caller got no event.
+  // A success without the expected event stream: the caller got no event.
   if (isOfStream(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
     fields.outcome = emptyOutcome(seen.status);
   }

@@ -1,6 +1,6 @@
 /**
- * One call to an API beside the deployment: a control plane, toxiproxy, a watchdog, Prometheus, a collector of metrics. Anybody may
- * answer there, so each call has a deadline for the whole answer and a limit on its length. Redirects are not followed.
+ * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. Each call has a deadline for the whole
+ * answer and a limit on its length, because anything may answer there. Follows no redirects.
  */
 import { type Dispatcher, request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
@@ -9,24 +9,23 @@ import { tokenOfDoor } from "../supervision/private-file.ts";
 import { redactor } from "../supervision/redaction.ts";
 
 export const CONTROL_CALL_MS = 5_000;
-/** As much as a list of thousands of proxies or series needs. */
+/** Enough for a list of thousands of proxies or series. */
 const ANSWER_MOST_BYTES = 4 << 20;
 
 export type ControlCall = {
   method?: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   headers?: Record<string, string>;
-  /** Sent as JSON. */
   body?: unknown;
-  /** Until the whole answer has come, however it trickles. */
+  /** Deadline for the whole answer. */
   withinMs?: number;
-  /** Until the head has come, and between two parts of the body; unbounded where absent. */
+  /** Limit for the head, and between two parts of the body; unbounded if absent. */
   silentMs?: number;
   mostBytes?: number;
   signal?: AbortSignal | undefined;
   dispatcher?: Dispatcher;
 };
 
-/** The status and the whole text; rejects where none came in time. */
+/** Returns the status and whole text. Rejects after the deadline. */
 export const callControl = async (url: string, call: ControlCall = {}): Promise<{ status: number; text: string }> => {
   const { method = "GET", body, withinMs = CONTROL_CALL_MS, silentMs = 0, mostBytes = ANSWER_MOST_BYTES } = call;
   const deadline = AbortSignal.timeout(Math.ceil(withinMs));
@@ -56,8 +55,8 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
 };
 
 /**
- * The header with the token that was stated or, without one, that the API behind the URL left for users of this machine, or
- * `otherwise`. The token is masked from then on; `field` names where it was stated.
+ * The header with the stated token, else the one that a service on this machine left for its user, else `otherwise`. Registers
+ * the token for masking; `field` names its place.
  */
 export const bearer = async (
   url: string,
@@ -70,13 +69,13 @@ export const bearer = async (
   return { authorization: `Bearer ${token}` };
 };
 
-/** The newest value of each series that the query finds (instant query of the HTTP API); NaN where one is no number. */
+/** The newest value of each series by an instant query; NaN if a value is not a number. */
 export const queryPrometheus = async (url: string, query: string): Promise<number[]> => {
   const at = `${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`;
   const { status, text } = await callControl(at);
   if (status !== 200) throw new Error(`status ${status}`);
   const json = parseJson(text) as { data?: { result?: { value?: unknown[] }[] } } | null | undefined;
-  // An error of the parser would quote the text.
+  // A parser's error would quote the text.
   if (typeof json !== "object" || json === null)
     throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
   const series = json.data?.result;

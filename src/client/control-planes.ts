@@ -1,6 +1,6 @@
 /**
- * Reads a deployment's control planes: counts, gauges and the ledger, the independent observations of a stage. What cannot be read
- * is absent, and the judges say so. Every request carries the control plane's token, where one is known.
+ * Reads a deployment's control planes: counts, gauges and the ledger, which are independent of the callers' observations. What
+ * cannot be read is left out.
  */
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
@@ -11,7 +11,6 @@ import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./contro
 
 const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostBytes: 256 << 20 };
 const ALL_ORGS_MS = 20_000;
-/** Organizations that are asked for at once. */
 const ORGS_AT_ONCE = 16;
 
 class ControlError extends Error {
@@ -23,7 +22,7 @@ class ControlError extends Error {
 
 const known = new Map<string, string>();
 
-/** For a control plane of this process, or of a child, whose token never was in a file. */
+/** For control planes of this process or its children, whose token is in no file. */
 export const knowControlToken = (url: string, token: string): void => void known.set(new URL(url).origin, token);
 
 const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
@@ -55,18 +54,18 @@ export const controlSend = async <T>(method: "POST" | "PATCH" | "PUT", url: stri
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 
-/** No deployment has more outcomes and organizations; the rest of an answer is dropped. */
+/** More than any deployment has; the rest is dropped. */
 const COUNTS_MOST = 1_000;
 const ORGS_MOST = 100_000;
 
-/** An outcome as the history names it: a status, `edge`, a code. */
+/** The outcome in the history's terms, with unlisted codes made safe. */
 const countedName = (outcome: string): string => {
   const [, status = "", code = ""] = /^(\d{3})(?: (.*))?$/s.exec(outcome) ?? [];
   if (status === "") return /^(?:edge \d{3}|indeterminate)$/.test(outcome) ? outcome : foreignName(outcome);
   return code === "" || isListed(outcome) ? outcome : `${status} ${foreignName(code)}`;
 };
 
-/** Rebuilds a line of a foreign ledger from ids, words and numbers. */
+/** Rebuilds a foreign ledger's line from ids, words and numbers. */
 export const chargeOf = (line: LedgerLine): LedgerLine => ({
   charge_id: foreignId(String(line.charge_id)),
   request_id: foreignId(String(line.request_id)),
@@ -102,7 +101,7 @@ const GAUGES = [
   ...(["heap_bytes", "timers", "open_files", "unsettled"] as const),
 ];
 
-/** Built anew from numbers: nothing else that a control plane says is kept. */
+/** Rebuilds the gauges from numbers and drops everything else. */
 const gaugesAt = async (url: string): Promise<GaugesRead> => {
   const said = (await controlGet<Partial<GaugesRead> | null>(url)) ?? {};
   if (!isNumber(said.in_flight)) throw new ControlError(url, `expected in_flight as a number; got ${shapeOf(said)}`);
@@ -120,14 +119,14 @@ const gaugesAt = async (url: string): Promise<GaugesRead> => {
 export const readGauges = (apis: readonly string[]): Promise<GaugesRead[]> =>
   Promise.all(apis.map((api) => gaugesAt(`${api}/gauges`)));
 
-/** Records that the key service has looked up so far; `null` where it does not show that. */
+/** Key records looked up so far; `null` if the key service does not say. */
 export const readLookups = (keys: string): Promise<number | null> =>
   controlGet<{ lookups: number }>(`${keys}/lookups`).then(
     ({ lookups }) => (isNumber(lookups) ? lookups : null),
     () => null,
   );
 
-/** After a collection of garbage: what each replica holds on to. */
+/** What each replica holds after a garbage collection. */
 export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
   Promise.all(apis.map((api) => gaugesAt(`${api}/gauges?gc=true`)));
 
@@ -140,14 +139,14 @@ export const readLedger = async (limiter: string, run: string): Promise<LedgerLi
     .map((line) => chargeOf(jsonOf<LedgerLine>(url, line)));
 };
 
-/** Map loads that an organization has used, `undefined` where the control plane does not show it. */
+/** Map loads used by an organization; `undefined` if the control plane does not say. */
 export const readUsed = async (keys: string, org: string, withinMs = CONTROL_CALL_MS): Promise<number | undefined> => {
   const url = `${keys}/orgs/${encodeURIComponent(org)}`;
   const { map_loads_used } = jsonOf<{ map_loads_used?: unknown }>(url, await call(url, { withinMs }));
   return isNumber(map_loads_used) ? map_loads_used : undefined;
 };
 
-/** Of many organizations: a control plane that does not answer, or trickles, costs one deadline and not one for each. */
+/** As `readUsed` for many. A silent control plane costs one deadline, not one for each. */
 export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise<Map<string, number>> => {
   const endMs = performance.now() + ALL_ORGS_MS;
   let answeredMs = performance.now();

@@ -1,6 +1,6 @@
 /**
- * From a name in a step to what is sent: keys and tokens of roles and tenants, origins, and session tokens, which are
- * minted when first needed and again before they end. What is known is given at once, so that a schedule need not wait.
+ * Resolves the credentials of steps: keys and tokens of roles and tenants, origins, and sessions, which are minted on first use
+ * and renewed. Known values are returned synchronously.
  */
 import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
@@ -22,13 +22,13 @@ export class CredentialMissingError extends Error {
 type Minted = { token: string; expiresInS: number };
 
 export type CredentialBook = {
-  /** What is sent for somebody's credential, if it is known already. */
+  /** The value, if it is known already. */
   peek(ref: CredentialRef): string | undefined;
-  /** The same, read or minted; `null` for a credential that belongs to no role or tenant. */
+  /** The value, read or minted; `null` for a credential of no role or tenant. */
   fetch(ref: CredentialRef): Promise<string | null>;
   sessionOf(ref: CredentialRef): HeldSession | undefined;
   originOf(of: CallerName): string | undefined;
-  /** A call that should have been admitted got 401: the value is read or minted anew, at most once in ten seconds. */
+  /** A valid credential got 401: forgets its value, at most once in ten seconds. */
   refused(ref: CredentialRef): void;
   prepare(refs: readonly CredentialRef[], sessions: readonly SessionWanted[]): Promise<void>;
 };
@@ -78,7 +78,7 @@ export const createCredentialBook = (
     return started;
   };
 
-  /** Asked for each call, mostly with one of few refs. */
+  /** Cached, because steps share few refs. */
   const names = new WeakMap<CredentialRef, string>();
   const nameOf = (ref: CredentialRef): string => {
     const known = names.get(ref);
@@ -89,13 +89,13 @@ export const createCredentialBook = (
   };
 
   const peek: CredentialBook["peek"] = (ref) => {
-    // A session's ref is made anew for each call.
+    // Each step has a new ref for its session.
     const name = ref.as === "session" ? credentialName(ref) : nameOf(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
     const nowMs = Date.now();
     if (session === undefined || session.endsAtMs <= nowMs) return undefined;
-    // Renewed beside the calls, which go on with the old one; if it fails, the next call tries again.
+    // Renewed in the background; a failure is retried with the next call.
     if (session.renewAtMs <= nowMs) mintSession({ of: ref.of, product: ref.product }, name).catch(() => undefined);
     return session.token;
   };
@@ -107,7 +107,7 @@ export const createCredentialBook = (
     if (!("of" in ref)) return null;
     const { ref: reference, what, wanted } = find(target, ref.of, ref.as);
     const value = inItsPlace(await secrets.read(reference, what), wanted, what);
-    // An administrator's token ends by itself, so it is asked for each time; `secrets` keeps it as long as it lives.
+    // Not cached here, because an administrator's token expires; `secrets` caches it for its life.
     if (ref.as !== "admin") keys.set(credentialName(ref), value);
     return value;
   };

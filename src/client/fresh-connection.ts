@@ -1,7 +1,7 @@
 /**
- * Whether a request goes out on a connection that was made for it. undici says on a diagnostics channel that a connection is
- * there, and writes the request that it was made for in the same turn; whatever it writes at any other time goes out on a
- * connection that was there before. This holds through a proxy as well.
+ * Tells whether a request uses a new connection. undici reports a connection on a diagnostics channel and writes the request that
+ * caused it in the same turn of the event loop; requests written at other times use an older connection. Also holds through a
+ * proxy.
  */
 import { subscribe } from "node:diagnostics_channel";
 import type { Protocol } from "../history/run-document.ts";
@@ -23,14 +23,14 @@ subscribe("undici:client:connected", (message) => {
   });
 });
 
-/** To be asked while a request is about to be written; true once for each connection. */
+/** Called when a request is about to be written. True once per connection. */
 export const isFirstOnConnection = (): boolean => {
   const was = isFresh;
   isFresh = false;
   return was;
 };
 
-/** The versions of HTTP that connections of this process to the address agreed upon since it was asked last. */
+/** HTTP versions that connections to the address negotiated since the last call. */
 export const takeProtocols = (baseUrl: string): Protocol[] => {
   const { host } = new URL(baseUrl);
   const taken = [...(agreed.get(host) ?? [])].sort();

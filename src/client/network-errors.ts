@@ -1,7 +1,4 @@
-/**
- * What an error of the transport means to somebody who wrote an address into a target file, and what to do; said alike by all
- * commands.
- */
+/** What a transport error means to the author of a target file, and what to do. Shared by all commands. */
 import { transportCode } from "../contract/transport-codes.ts";
 
 const UNREACHED = ["no connection came about", "is a firewall or a VPN between, or is the address wrong?"] as const;
@@ -11,7 +8,7 @@ const OTHER_PROTOCOL = [
 ] as const;
 const SILENT = ["it took the connection and said nothing in time", "is the deployment busy or stuck?"] as const;
 
-/** What it means and what to do, also where there is no target file yet, by the codes of contract/transport-codes.ts. */
+/** By the codes of contract/transport-codes.ts. `withoutFile`: advice if there is no target file yet. */
 const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, withoutFile?: string]>> = {
   connection_refused: [
     "nobody listens at that address",
@@ -62,5 +59,4 @@ const said = (found: string, code: string): { text: string; todo: string } => {
 
 export const notAnswering = (url: string, code: string) => said(`${url} does not answer`, code);
 export const noHandshake = (code: string) => said("the handshake failed", code);
-/** `seen` describes the certificate. */
 export const notTrusted = (seen: string, code: string) => said(`${seen}; not trusted`, code);

@@ -1,7 +1,4 @@
-/**
- * One request and its answer, timed: from the moment it is handed to the transport to the moment its answer has ended in
- * exactly one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
- */
+/** Sends one request and times its answer. Never throws for network failures: the answer ends in exactly one way. Does not follow redirects. */
 import type { Dispatcher } from "undici";
 import { codingOf } from "../contract/envelopes.ts";
 import { endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
@@ -11,52 +8,51 @@ import { isFirstOnConnection } from "./fresh-connection.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
 import { codeOf, endOf, isOurs } from "./transport.ts";
 
-/** How long a stream is read on after its terminal event, to catch what should not come; k6 reads on for 250 ms. */
+/** How long a stream is read after its terminal event, to catch late ones; k6 reads for 250 ms. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
-/** Of a whole stream; as in k6/x/sse. */
+/** As in k6/x/sse. */
 const STREAM_MAX_BYTES = 64 << 20;
-/** The error of a stream that we left because it was too long; the target did not end it. */
+/** We left the stream because it was too long. */
 export const ANSWER_TOO_LARGE = "answer-too-large";
-/** undici says so as well where spaces follow the number, which RFC 9112 allows. */
+/** undici also reports it for spaces after the number, which RFC 9112 allows. */
 const LENGTH_MISMATCH = "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";
 
 export type OutgoingRequest = {
   origin: string;
   path: string;
   method: "GET" | "POST" | "PATCH" | "DELETE" | "OPTIONS" | "PUT" | "HEAD";
-  /** Name, value, name, value, … */
   headers: string[];
   body?: string | Uint8Array;
-  /** The event that ends the stream; absent for routes that answer without one. */
+  /** The event that ends the stream; absent for routes without streams. */
   stream?: LastEvent;
   keepEvents?: boolean;
-  /** At most so much of the answer is read, a stream's events together; without it 4 MiB, and of a stream 64. */
+  /** Limit on the answer's bytes. Default: 4 MiB, 64 MiB for a stream. */
   mostBytes?: number;
-  /** The dispatcher decodes bodies; what is coded is no stream that can be read otherwise. */
+  /** The dispatcher decodes bodies. Otherwise a coded body is not read as a stream. */
   decoded?: true;
   abort?: { readonly afterEvents: number } | { readonly afterMs: number };
-  /** Rest for so long after each read, as a slow reader does. */
+  /** Pause after each read, as a slow reader makes. */
   slowReadMs?: number;
 };
 
 export type Received = {
-  /** Whether a connection was there and the request went out on it: if not, the target cannot have seen it. */
+  /** Written to a connection; if not, the target cannot have seen it. */
   sent: boolean;
-  /** When it was handed to the transport. */
+  /** When it was given to the transport. */
   startedUs: number;
-  /** When the connection was made for it; 0 when one was reused. */
+  /** When its connection was made; 0 if one was reused. */
   connectUs: number;
-  /** Just before it was written; `startedUs` when it never was. */
+  /** Just before it was written; `startedUs` if it never was. */
   sentUs: number;
   firstUs: number | null;
   doneUs: number;
-  /** `null`: no head of an answer came. */
+  /** `null`: no head came. */
   status: number | null;
   headers: Record<string, string | string[] | undefined>;
-  /** The body of an answer that is no event stream. */
+  /** Of an answer that is not a stream. */
   text: string;
-  /** `eof` stands for a whole answer here; a stream's own end is in `seen` first. */
+  /** `eof` for a whole answer. */
   ended: StreamEnd;
   seen: StreamSeen | null;
   error?: string;
@@ -66,7 +62,7 @@ export type Received = {
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
-/** At high rates most of what a call costs is what is made for it: one object and, until it waits long, one timer. */
+/** Optimized for high rates: one object and usually one timer for each call. */
 class Exchange {
   readonly #request: OutgoingRequest;
   readonly #clock: RunClock;
@@ -86,13 +82,13 @@ class Exchange {
   #aborted = false;
   #bytes = 0;
   readonly #chunks: Uint8Array[] = [];
-  /** When the call, what is waited for first, and a silence have lasted too long, in microseconds of the run. */
+  /** When the call, the first answer or event, and a silence time out. */
   readonly #callDueUs: number;
   #patienceDueUs: number;
   #idleDueUs = Number.POSITIVE_INFINITY;
   #watch: NodeJS.Timeout | undefined;
   #watchDueUs = Number.POSITIVE_INFINITY;
-  /** Of what few calls have: a stream's grace, leaving after a time, resting between reads. */
+  /** For rare cases: grace after a stream's end, leaving after a time, pauses between reads. */
   #timers: NodeJS.Timeout[] | null = null;
 
   constructor(request: OutgoingRequest, clock: RunClock, timeouts: Timeouts, settled: (received: Received) => void) {
@@ -114,12 +110,12 @@ class Exchange {
       started.abort(new Error("given up before it was sent"));
       return;
     }
-    // Before the first byte is written: a server on this host may have it before `write` has returned.
+    // Taken before writing, because a local server may have the bytes before `write` returns.
     const nowUs = this.#clock.nowUs();
     this.#sentUs = nowUs;
     if (isFirstOnConnection()) this.#connectUs = nowUs;
     this.#sent = true;
-    // The time that it waited for a connection of ours is not the target's.
+    // Waiting for one of our connections is not the target's delay.
     this.#patienceDueUs = nowUs + this.#timeouts.firstEventMs * 1000;
   }
 
@@ -130,7 +126,7 @@ class Exchange {
   onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
     if (code < 200) return;
     const { stream, abort, decoded } = this.#request;
-    // The same turn read the first byte.
+    // The first byte was read in the same turn.
     const nowUs = this.#headUs ?? this.#clock.nowUs();
     this.#status = code;
     this.#headers = answered;
@@ -226,11 +222,11 @@ class Exchange {
     clearTimeout(this.#watch);
     this.#watchDueUs = Math.min(this.#callDueUs, this.#patienceDueUs, this.#idleDueUs);
     const restMs = Math.max(0, (this.#watchDueUs - nowUs) / 1000);
-    // An expired timer looks again after a turn of the loop: a process that stood still must not accuse its target.
+    // Checks after one turn of the event loop: a process that stood still must not blame the target.
     this.#watch = setTimeout(() => setImmediate(() => this.#look()), restMs);
   }
 
-  /** What became due is given up; what was heard meanwhile has moved what is due. */
+  /** Ends the call if a time limit has passed, else sets the timer again. */
   #look(): void {
     if (this.#isSettled) return;
     const nowUs = this.#clock.nowUs();
@@ -273,7 +269,7 @@ class Exchange {
   }
 }
 
-/** `settled` is called in the middle of what the transport does: it must not throw, and not send. */
+/** `settled` is called inside the transport: it must not throw or send. */
 export const startRequest = (
   dispatcher: Dispatcher,
   request: OutgoingRequest,

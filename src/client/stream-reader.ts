@@ -1,6 +1,6 @@
 /**
- * Reads one event stream and says what came: how many events, of which names, when, and what came after the one that
- * should have been the last (specification section 6; items 166-177). Comments are not events.
+ * Reads one event stream: number, names and times of events, and events after the terminal one (specification section 6; items
+ * 166-177). Comments are not events.
  */
 import { createParser } from "eventsource-parser";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
@@ -12,25 +12,24 @@ export type StreamSeen = {
   events: number;
   late: number;
   firstUs: number | null;
-  /** When the terminal event came, and which way it ends. */
   terminal: { ended: "done" | "error_event"; atUs: number } | null;
   lastUs: number | null;
-  /** Distinct names as they are shown, in the order of first appearance; the first `EVENT_NAMES_MOST` of them. */
+  /** The first `EVENT_NAMES_MOST` distinct names, made safe for display. */
   names: Set<string>;
-  /** Between each two events, in microseconds; the first `GAPS_KEPT` of them. */
+  /** Microseconds between consecutive events; the first `GAPS_KEPT`. */
   gapsUs: number[];
   kept: SeenEvent[];
 };
 
-/** As in k6/x/sse: a stream without end must not take all memory. */
+/** As in k6/x/sse; bounds the memory of an endless stream. */
 const GAPS_KEPT = 10_000;
-/** A single event beyond this is a fault of the server, not load; as in k6/x/sse. */
+/** As in k6/x/sse. A larger event is the server's fault, not load. */
 const EVENT_MAX_CHARS = 2 << 20;
 const KEPT_MOST = 20_000;
 
 export type StreamReader = {
   seen: StreamSeen;
-  /** `atUs` is when the chunk was read. */
+  /** `atUs`: when the chunk was read. */
   feed(chunk: Uint8Array, atUs: number): void;
 };
 

@@ -1,4 +1,4 @@
-/** Looks at a connection before a request is sent: whether it is accepted, what the TLS handshake negotiates, and the certificate. */
+/** Inspects a connection before a request is sent: whether it is accepted, the TLS handshake, and the certificate. */
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { type ConnectionOptions, connect } from "node:tls";
 import { parseHttpUrl } from "../contract/address.ts";
@@ -7,17 +7,16 @@ import type { Target } from "../target/target.ts";
 import { tlsFiles } from "./transport.ts";
 
 const WAIT_MS = 5_000;
-/** A server that refuses our certificate, or the lack of one, says so behind the handshake (TLS 1.3). */
+/** In TLS 1.3 a server refuses a client certificate only after the handshake. */
 const REFUSAL_MS = { least: 50, most: 500 };
-/** How long to wait for TLS on a port that should speak plain HTTP. */
+/** Wait for TLS on a port that should speak plain HTTP. */
 const GUESS_MS = 500;
 
 type TlsSeen = {
-  /** `h2` or `http/1.1`; `null` where the deployment does not negotiate. */
+  /** `h2` or `http/1.1`; `null` if not negotiated. */
   alpn: string | null;
-  /** Such as `TLSv1.3`. */
   version: string;
-  /** Why the certificate is not trusted, `null` where it is. */
+  /** Why the certificate is not trusted; `null` if it is. */
   distrust: string | null;
   subject: string;
   endsAtMs: number | null;
@@ -35,7 +34,7 @@ export const placeOf = (url: string): Place => {
 
 const codeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message;
 
-/** Settles once, at the latest at the deadline, and ends the connection. */
+/** Settles once, at the latest at the deadline, and destroys the socket. */
 const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (found: T) => void) => void): Promise<T> =>
   new Promise((resolve) => {
     const settle = (found: T): void => {
@@ -47,7 +46,7 @@ const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (fou
     begin(settle);
   });
 
-/** The code of what went wrong; `null` where somebody takes the connection. */
+/** The error's code; `null` if the connection is accepted. */
 export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   const socket = connectTcp({ host, port });
   return within<string | null>(socket, WAIT_MS, "ETIMEDOUT", (settle) => {
@@ -56,7 +55,7 @@ export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
   });
 };
 
-/** Reports whether a TLS server listens there. It only makes the handshake and sends no request. */
+/** Whether a TLS server listens there. Sends no request. */
 export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
   return within<boolean>(socket, GUESS_MS, false, (settle) => {
@@ -65,7 +64,7 @@ export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
   });
 };
 
-/** `null` for a deployment that is not reached by TLS, or through a proxy. Throws what reading a certificate throws. */
+/** `null` without TLS, or through a proxy. Throws errors of reading a certificate. */
 export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
   const { scheme } = parseHttpUrl(target.base_url);
   if (scheme !== "https" || typeof target.transport?.proxy === "string") return null;
@@ -76,7 +75,7 @@ export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSe
     port,
     ALPNProtocols: ["h2", "http/1.1"],
     ...(isIP(host) === 0 ? { servername: host } : {}),
-    // Only looked at: nothing is sent over this connection.
+    // Nothing is sent over this connection.
     rejectUnauthorized: false,
   };
   const began = performance.now();

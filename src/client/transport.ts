@@ -1,18 +1,18 @@
-/** Connections to a deployment, as its target file wants them (certificates, proxy, HTTP version, how many), and what their errors say. */
+/** Connections to a deployment by its target file (certificates, proxy, HTTP version, number), and the meaning of their errors. */
 import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
 import type { StreamEnd } from "../contract/streams.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
-/** Enough that calls do not wait for a connection unless the target file bounds them. */
+/** Enough that calls do not wait for a connection. */
 const CONNECTIONS_DEFAULT = 2048;
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** What one HTTP/2 connection carries side by side: the client's own bound. A server may allow fewer. */
+/** Our own bound for one HTTP/2 connection. A server may allow fewer. */
 const STREAMS_PER_CONNECTION = 100;
 
-/** How many calls can be under way at once; one more waits for a connection of ours. HTTP/2 is agreed upon over TLS only. */
+/** Calls in flight before one waits for a connection of ours. HTTP/2 is negotiated over TLS only. */
 export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | "base_url">): number => {
   const connections = transport?.connections ?? CONNECTIONS_DEFAULT;
   const shared = transport?.protocol === "h2" && base_url.startsWith("https:");
@@ -21,7 +21,7 @@ export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | 
 
 type TlsFiles = Partial<Record<"ca" | "cert" | "key", string>>;
 
-/** What `transport` says about certificates, as values. Throws `SecretError`. */
+/** The certificates and key of `transport`, read. Throws `SecretError`. */
 export const tlsFiles = async (transport: Transport, secrets: Secrets): Promise<TlsFiles> => {
   const files: TlsFiles = {};
   for (const name of ["ca", "cert", "key"] as const) {
@@ -31,7 +31,7 @@ export const tlsFiles = async (transport: Transport, secrets: Secrets): Promise<
   return files;
 };
 
-/** Which of them is not what it should be; `null` where all are. */
+/** Names a file with the wrong content; `null` if all are right. */
 export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
   const fits = (what: Parameters<typeof createSecureContext>[0]): boolean => {
     try {
@@ -42,7 +42,7 @@ export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
     }
   };
   for (const [name, pem] of Object.entries({ ca, cert })) {
-    // A text without any certificate is taken for an empty list of them.
+    // A text without certificates is accepted as an empty list.
     if (pem !== undefined && !(/-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----/.test(pem) && fits({ [name]: pem })))
       return `transport.${name}: expected a certificate in PEM`;
   }
@@ -55,13 +55,13 @@ export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
 
 type OpenTransport = {
   dispatcher: Dispatcher;
-  /** Names in lower case; sent with every call. */
+  /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   connections: number;
   close(): Promise<void>;
 };
 
-/** `connect`: how connections are made, in place of TCP and TLS. */
+/** `connect` replaces TCP and TLS connections. */
 export const openTransport = async (
   transport: Transport,
   secrets: Secrets,
@@ -73,7 +73,7 @@ export const openTransport = async (
   }
   const connections = transport.connections ?? CONNECTIONS_DEFAULT;
   const h2 = transport.protocol === "h2";
-  // Time-outs are ours (`send-request.ts`): they name what did not come, and fire on time.
+  // `send-request.ts` has its own timeouts, which say what did not come.
   const options = {
     connections,
     allowH2: h2,
@@ -94,18 +94,18 @@ const CUT_SHORT = new Set([
   "UND_ERR_SOCKET",
   "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
   "UND_ERR_RES_EXCEEDED_MAX_SIZE",
-  // The connection ended where a chunk was due.
+  // The connection ended within a chunk.
   "HTTPParserError",
 ]);
 
 const OURS = new Set(["UND_ERR_DESTROYED", "UND_ERR_CLOSED"]);
 
-/** A cut by FIN inside a body is `truncated`; before the head, or by RST anywhere, it is `reset`. */
+/** FIN within the body: `truncated`. Before the head, or RST: `reset`. */
 export const endOf = (code: string, hadHead: boolean): StreamEnd =>
   hadHead && CUT_SHORT.has(code) ? "truncated" : "reset";
 
 export const codeOf = (error: Error): string =>
   (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;
 
-/** We closed the connections ourselves, at the end of a stage. */
+/** We closed the connections, at the end of a stage. */
 export const isOurs = (code: string): boolean => OURS.has(code);

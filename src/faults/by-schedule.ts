@@ -1,6 +1,6 @@
 /**
- * Faults on several links, by a schedule: each injected at its moment and healed at its own, side by side with others. For the
- * random search; an experiment, which waits for what it sees, is `fault-beside-load.ts`.
+ * Plays a schedule of faults on several links, each injected and healed at its own time, for the random search. An experiment,
+ * which waits for effects, is `fault-beside-load.ts`.
  */
 import type { Held } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";
@@ -43,9 +43,9 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   };
   const forget = context.supervisor.registerUndo(`heal ${link}.${name}`, take);
   say("injecting");
-  // It reads back what it put there.
+  // `put` reads back what it wrote.
   await fault.put(proxy, { callMs: CALL_MS }).catch((error: unknown) => {
-    // The change of the link is over: other faults of it are judged on.
+    // Ends this change of the link, so that its other faults are judged.
     say("injected", { took_effect: false });
     throw error;
   });
@@ -73,7 +73,7 @@ export const breakBySchedule = async (
     return [faults?.links[link] ?? []].flat().map(({ proxy }) => ({ proxy, mayEnable }));
   });
   const doubts: string[] = [];
-  // What somebody else has done to a proxy must not be judged for ours, or healed away.
+  // Faults that somebody else injected must not be judged as ours, or healed.
   for (const { proxy } of broken) {
     const { enabled, toxics } = await toxiproxy.proxy(proxy).read();
     if (!enabled || toxics.length > 0) doubts.push(`proxy "${proxy}" is not whole beforehand; no fault was injected`);
@@ -82,7 +82,7 @@ export const breakBySchedule = async (
   for (const end of await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs))))
     if (end.status === "rejected") doubts.push((end.reason as Error).message);
   let isLeftBroken = false;
-  // One trial must not meet the faults of another. Only what was broken here is touched.
+  // The next trial must not meet these faults.
   for (const { proxy, mayEnable } of broken) {
     const how = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, mayReset: false, mayEnable };
     const { healed, trouble } = await heal(toxiproxy, proxy, how);

@@ -1,4 +1,4 @@
-/** What a deployment has to be disturbed by, and what it lacks for a disturbance: by name, also before it is reached. */
+/** How a deployment can be disturbed, and what it lacks for a disturbance, by name. Known before the deployment is contacted. */
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import type { Target } from "../target/target.ts";
@@ -8,9 +8,9 @@ import { type Fault, faultKey } from "./fault.ts";
 export type FaultCapabilities = {
   target: Target;
   isProxied(link: LinkName): boolean;
-  /** Why a link is not. */
+  /** Why a link is not proxied. */
   proxyMissing: string;
-  /** Where the limiter keeps its counts, of a deployment that this run starts; `null`: its processes are not ours. */
+  /** The limiter's store, if this run starts the deployment; `null`: its processes are not ours. */
   ownStore: "sqlite" | "redis" | null;
 };
 
@@ -31,7 +31,7 @@ const linkMissing = (link: LinkName, { isProxied, proxyMissing }: FaultCapabilit
   return proxyMissing === "" ? `\`toxiproxy.proxies.${link}\`` : `a fault proxy: ${proxyMissing}`;
 };
 
-/** What is missing to inject a fault without commands of the target file; `null`: nothing. */
+/** Returns what is missing to inject a fault without commands of the target file; `null` for nothing. */
 export const ownWayMissing = (fault: Fault, can: FaultCapabilities): string | null => {
   const commands = `commands for it (\`faults["${faultKey(fault)}"]\`)`;
   if (fault.by === "commands") return commands;
@@ -40,7 +40,7 @@ export const ownWayMissing = (fault: Fault, can: FaultCapabilities): string | nu
   return `${commands}: its ${fault.by === "store" ? "store is" : "processes are"} not ours`;
 };
 
-/** By name; empty when it can be carried out. */
+/** Names what is missing; empty if the disturbance can be carried out. */
 export const disturbanceMissing = (disturbance: Disturbance | undefined, can: FaultCapabilities): string[] => {
   const { permits, faults = {}, control } = can.target;
   switch (disturbance?.kind) {
@@ -57,7 +57,7 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Fa
       const apis = control?.api ?? [];
       if (apis.length === 0) return ["`control.api` (to change the deployment as its operator)"];
       if (permits?.chaos !== true) return ["`permits.chaos` (to change the deployment as its operator)"];
-      // On another host nobody would put it back.
+      // On another host nothing would undo the change if the network fails.
       const remote = apis.map((url) => new URL(url).hostname).find((host) => !isLoopbackHost(host));
       return remote === undefined
         ? []

@@ -1,4 +1,3 @@
-/** Carries out a disturbance beside a load. */
 import type { FaultLine } from "../history/line.ts";
 import type { FaultRecord } from "../history/run-document.ts";
 import { breakBySchedule } from "./by-schedule.ts";

@@ -1,7 +1,6 @@
 /**
- * `stop_when` in a stage with a fault. The refusals that the fault brings about are no errors while it is in and until the
- * deadline of recovery; before and after that they are. The driver's process does not know when that is, so it lets them
- * pass, and they are counted here, on lines as they come.
+ * `stop_when` in a stage with a fault: refusals that the fault causes are no errors from its injection to the recovery deadline.
+ * The driver's process does not know these times, so it tolerates them always, and they are counted here.
  */
 
 import { isError } from "../contract/refusals.ts";
@@ -10,18 +9,18 @@ import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/b
 import { outcomesOf } from "./fault.ts";
 
 type ErrorsBesideAFault = {
-  /** For the driver: spends from the same budget. */
+  /** For the driver; shares the run's budget. */
   budget: BudgetGuard;
   call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
   fault(line: Pick<FaultLine, "phase" | "at_us">): void;
-  /** Fires when there were too many errors; the budget says so then. */
+  /** Fires when there were too many errors; `budget.stopped` is set then. */
   signal: AbortSignal;
 };
 
 export const watchBesideFault = (
   budget: BudgetGuard,
   recoveryMs: number,
-  /** Beginnings of the outcomes that the fault may cause. */
+  /** Prefixes of the outcomes that the fault may cause. */
   tolerated: readonly string[] = outcomesOf([]),
 ): ErrorsBesideAFault => {
   const watch = createErrorWatch(budget.stated.stopErrorRate);

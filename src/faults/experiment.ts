@@ -1,31 +1,28 @@
 /**
- * One experiment: steady state, fault, did it take effect, hold, heal, read back, recovery. It heals on every path, and
- * it neither judges nor makes load: the load runs beside it and the judges read the lines that it returns.
- *
- * Write-ahead: what is about to be broken, and how to mend it, is on disk before it is broken; if that cannot be written,
- * nothing is broken. That the fault was asked for is not enough: a probe through the broken link must show it.
+ * Plays one experiment: steady state, fault, effect, hold, heal, read back, recovery. Heals on every path. Neither judges nor
+ * makes load. What is about to be broken, and its undo, is on disk before it is broken (write-ahead). A probe through the broken
+ * link has to show the fault, because a request for it proves nothing.
  */
 import type { FaultLine } from "../history/line.ts";
 import type { SideEffects, Undo } from "../supervision/undo.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 
-/** A look at something, asked again until it is true or its time is over. One that throws reads as "no", with a note. */
+/** Polled until true or its time is over. Throwing counts as false, with a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
 export type ExperimentSteps = {
-  /** Is the target healthy? */
   isSteady: Look;
   inject: (signal: AbortSignal) => Promise<void>;
-  /** Looks THROUGH the broken link; true when the fault shows. */
+  /** Looks through the broken link. */
   showsEffect: Look;
-  /** Whether enough was seen of the fault; absent: its time is all there is to it. Asked when that is over, for twice as long. */
+  /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
   isSeenEnough?: Look;
-  /** Takes the fault away by all means it has, reads back, and says what it took. Throws when the link is not whole. */
+  /** Heals by all available means and reads back. Returns the steps taken. Throws if the link is not whole. */
   heal: (signal: AbortSignal) => Promise<string[] | undefined>;
   hasRecovered: Look;
 };
 
-/** What is broken (`limiter`, `keys`, `edge`), how, and how long each part may last. */
+/** What is broken, how, and the time limit of each part. */
 export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> & {
   undo: Undo;
   steps: ExperimentSteps;
@@ -35,29 +32,27 @@ export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "
   holdMs: number;
   healMs: number;
   recoveryMs: number;
-  /** Pause between two looks. */
   pollMs?: number;
 };
 
 type Surroundings = {
-  /** The run's clock, microseconds. */
   nowUs: () => number;
   journal: SideEffects;
-  /** Asked to stop: the fault is healed at once, and recovery is not waited for. */
+  /** A stop: heals at once and does not wait for recovery. */
   signal?: AbortSignal;
-  /** Has the heal run at the end of the run should it not be reached here. Returns the function that forgets it. */
+  /** Registers the heal for the end of the run. Returns a function that unregisters it. */
   keepUndo?: (name: string, undo: () => Promise<void>) => () => void;
-  /** Each line as it is made, for a history in time order. */
+  /** Gets each line when it is made. */
   onLine?: (line: FaultLine) => void;
 };
 
 export type Outcome = {
   steady: boolean;
-  /** False also where nothing was put in because the target was not steady. */
+  /** Also false if nothing was injected. */
   tookEffect: boolean;
-  /** Read back whole. True where nothing was put in. False is a failed cleanup, not a failed target. */
+  /** Read back as whole, or never broken. False means a failed cleanup, not a failed target. */
   healed: boolean;
-  /** `null`: not looked at (stopped, never steady, or not healed). */
+  /** `null`: not observed (stopped, never steady, or not healed). */
   recovered: boolean | null;
   stopped: boolean;
   notes: string[];
@@ -65,7 +60,7 @@ export type Outcome = {
 
 const STILL = new AbortController().signal;
 
-/** Rejects only when the journal cannot be written, and then nothing was broken. */
+/** Rejects only if the journal cannot be written; nothing is broken then. */
 export const runExperiment = async (
   { steps, pollMs = 20, ...plan }: ExperimentPlan,
   { nowUs, journal, signal = STILL, keepUndo, onLine }: Surroundings,
@@ -97,7 +92,7 @@ export const runExperiment = async (
   const id = journal.about({ kind: "fault", name: `${link}.${fault}`, undo: plan.undo });
   outcome.healed = false;
   const healOnce = async (): Promise<void> => {
-    // Not the run's signal: being asked to stop means heal now, not leave it.
+    // Not the run's signal, because a stop means to heal now.
     const did = (await steps.heal(AbortSignal.timeout(plan.healMs))) ?? [];
     if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
     journal.undone(id, did.join(", "));
@@ -109,7 +104,7 @@ export const runExperiment = async (
     journal.done(id);
     outcome.tookEffect = await look("effect seen through the link", steps.showsEffect, plan.effectMs);
     line("injected", { took_effect: outcome.tookEffect });
-    // A fault that does not bite is not held: there is nothing to watch.
+    // A fault without effect is not held.
     if (outcome.tookEffect) {
       await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
       const { isSeenEnough } = steps;
@@ -126,7 +121,7 @@ export const runExperiment = async (
       line("healed");
       forget?.();
     } catch (error) {
-      // Left registered and open in the journal: the end of the run and the watchdog try again.
+      // Stays registered and open in the journal, so that the end of the run and the watchdog retry it.
       notes.push(`not healed: ${(error as Error).message}`);
     }
   }

@@ -1,33 +1,33 @@
 /**
- * Every experiment, as a table: what is broken, whether calls that need it are refused because of it, what must hold meanwhile,
- * and what the experiment has to meet, or it has proved nothing. Add, do not shrink.
+ * The table of experiments: what is broken, whether calls that need it are refused, what must hold, and which states the fault
+ * must meet to prove anything.
  */
 import type { FaultState } from "../history/states-reached.ts";
 import type { Fault } from "./fault.ts";
 
 export type Experiment = {
-  /** The name of its stage, too. */
+  /** Also the name of its stage. */
   name: string;
-  /** More than one: at once. */
+  /** Several are injected at once. */
   faults: readonly [Fault, ...Fault[]];
-  /** All of those calls, some (a deployment that tries again may hide it), or none. */
+  /** `some`: a deployment that retries may hide it. */
   refuses: "all" | "some" | "none";
   holds: string;
   meets?: readonly FaultState[];
   /**
-   * In place of reads and metered calls of many organizations: those beside streams, beside mints of organizations with one
-   * map load left, or of three organizations alone, whose calls meet on one key.
+   * Calls besides streams, besides mints of organizations with one map load left, or of three organizations only, whose calls
+   * share keys. Default: reads and metered calls of many organizations.
    */
   load?: "streams" | "last-units" | "few-keys";
-  /** Healed in the order of injection, and not in the other. */
+  /** Heals in the order of injection instead of the reverse. */
   healsInOrder?: true;
-  /** The load goes beyond what the in-flight cap holds while the dependency is silent, so that calls are shed as well. */
+  /** The load exceeds the in-flight cap while the dependency is silent, so that calls are shed as well. */
   pastTheCap?: true;
-  /** Only where the limiter keeps its counts in this. */
+  /** Only with this store of the limiter. */
   store?: "sqlite" | "redis";
 };
 
-/** What must hold of every experiment, beside its own sentence. */
+/** Holds in every experiment. */
 export const HOLDS_ALWAYS: readonly string[] = [
   "no call is admitted that the broken dependency had to decide, and no valid key is answered 401",
   "what was refused is not charged, and what was admitted is charged once",
@@ -59,7 +59,7 @@ const SQLITE: More = { store: "sqlite" };
 
 // biome-ignore format: an experiment on a line
 const ROWS: readonly Row[] = [
-  // The way from the API to the limiter.
+  // The link from the API to the limiter.
   [link("limiter", "refused"), "all", "every call that needs the limiter is refused with 429 limiter_unavailable"],
   [link("limiter", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 429 limiter_unavailable"],
   [link("limiter", "request-lost"), "all", "silence ends at the limiter's budget with 429 limiter_unavailable; nothing was charged"],
@@ -70,7 +70,7 @@ const ROWS: readonly Row[] = [
   [link("limiter", "truncated-reply"), "some", "an answer that is cut short is none: 429 limiter_unavailable; what the limiter charged is given back"],
   [link("limiter", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 429 limiter_unavailable"],
   [link("limiter", "flapping"), "some", "calls are decided while the link is up and refused with 429 limiter_unavailable while it is down"],
-  // The way from the API to the key service. Records may serve on from a cache for the revocation budget.
+  // The link from the API to the key service. Cached records serve on for the revocation budget.
   [link("keys", "refused"), "all", "once the cached record is too old a call is refused with 503, and never with 401", COLD],
   [link("keys", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 503", COLD],
   [link("keys", "request-lost"), "all", "silence ends at the key service's budget with 503", COLD],
@@ -81,7 +81,7 @@ const ROWS: readonly Row[] = [
   [link("keys", "truncated-reply"), "some", "an answer that is cut short is none: 503, and not an unknown key"],
   [link("keys", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 503"],
   [link("keys", "flapping"), "some", "calls are decided while the link is up or a record is fresh, and refused with 503 otherwise"],
-  // Processes, brought back on the same ports and stores. One that is killed takes with it what is under way, so streams are to be open.
+  // Processes, restarted on the same ports and stores. A kill cuts calls off, so streams have to be open.
   [process("limiter", "killed"), "all", "429 limiter_unavailable while it is gone; what it had charged before is in the ledger", { ...OPEN, load: "streams" }],
   [process("limiter", "stopped"), "all", "silence ends at the limiter's budget; what it charges when it wakes is given back", { meets: [] }],
   [process("limiter", "restarted"), "all", "it finishes what it had begun; 429 limiter_unavailable while it is gone", { meets: [] }],
@@ -91,7 +91,7 @@ const ROWS: readonly Row[] = [
   [process("api", "killed"), "none", "calls in flight get no answer; what was answered before is charged exactly", OPEN],
   [process("api", "stopped"), "none", "calls wait, and are answered when it goes on: it does not accuse its dependencies", OPEN],
   [process("api", "restarted"), "none", "calls in flight are answered to their end; refunds are confirmed before it is gone", OPEN],
-  // The limiter's store answers with errors, or not in time, while every process and every link is well.
+  // The limiter's store fails or is slow, while processes and links are well.
   [store("oom"), "all", "Redis takes no more writes: 429 limiter_unavailable, and nothing is charged by half", REDIS],
   [store("readonly"), "all", "Redis became a replica: 429 limiter_unavailable until it is a master again", REDIS],
   [store("loading"), "all", "Redis reads its files after a kill: 429 limiter_unavailable; nothing charged is lost", REDIS],
@@ -99,24 +99,23 @@ const ROWS: readonly Row[] = [
   [store("aof-slow"), "all", "writes wait as behind a slow disk: refused at the limiter's budget, and given back", REDIS],
   [store("locked"), "some", "somebody else holds the file: what cannot be charged in time is refused", SQLITE],
   [store("disk-full"), "some", "no file can be written: what cannot be charged is refused, and is not charged later", SQLITE],
-  // Both dependencies at once.
   [[link("limiter", "refused"), link("keys", "refused")], "all", "the key service is asked first: 503 once the cached record is too old, 429 limiter_unavailable before", { name: "both-refused" }],
   [[process("limiter", "killed"), process("keys", "killed")], "all", "as with broken links; both come back with what they had stored", { name: "both-killed" }],
-  // Between callers and the API. Callers see broken answers; what must be well is what the API makes of it.
+  // The link from callers to the API: callers see broken answers, and the API must account for them correctly.
   [link("edge", "truncated-reply"), "none", "a slot is given back when the connection ends in mid-stream", { ...OPEN, name: "client-cut-mid-stream" }],
   [link("edge", "trickle"), "none", "an answer that is read in crumbs holds its own slot and nobody else's", { ...OPEN, name: "slow-client" }],
   [link("edge", "reset"), "none", "a call whose connection is reset is charged at most once, and its slot is given back", OPEN],
-  // At the moments at which one call too many, or one refund too few, costs somebody money.
+  // Moments at which a wrong charge or refund costs money.
   [REPLY_LOST, "all", "a mint that takes the last map load and hears nothing is refused, and one mint has it afterwards",
     { name: "last-unit-reply-lost", load: "last-units", meets: ["last-unit", "refund-under-way"] }],
   [[{ by: "operator", component: "service", fault: "new-month" }, REPLY_LOST], "all", "what was charged before a month's edge is given back to that month, and the new one begins with nothing used",
     { name: "month-edge-reply-lost", load: "last-units", meets: ["month-edge", "refund-under-way"] }],
-  // The API ends when its refunds are confirmed, which takes a limiter.
+  // The API ends only after its refunds are confirmed, which takes a limiter.
   [[process("limiter", "stopped"), process("api", "restarted-unsettled")], "some", "told to end while the limiter is silent, the API stays until its refunds are confirmed",
     { name: "api-restarted-unsettled", load: "streams", meets: ["refund-under-way"], healsInOrder: true }],
 ];
 
-/** Once more under a load that fills the in-flight cap while the dependency is silent: shedding and refunds at once. */
+/** Repeated under a load beyond the in-flight cap, for shedding and refunds at once. */
 export const PAST_THE_CAP: readonly string[] = [
   ...["limiter-reply-lost", "limiter-slow-beyond-budget", "limiter-stopped"],
   ...["keys-request-lost", "keys-stopped"],

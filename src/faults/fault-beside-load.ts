@@ -1,4 +1,4 @@
-/** Faults beside a running load: the load's own lines show what is steady and what has recovered. */
+/** Injects faults beside a running load, whose lines show steady state and recovery. */
 import { readGauges } from "../client/control-planes.ts";
 import type { Problem } from "../drivers/driver.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
@@ -9,18 +9,16 @@ import { injectorFor } from "./injectors/injector-for.ts";
 import { type Pace, paceOf } from "./pace.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
-/** Calls that are looked at for an effect: the newest, so that the first ones after the fault do not hide it. */
+/** Only the newest calls, so that the first ones after the injection do not hide the effect. */
 const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
-/** On a busy machine k6 takes its time to compile a script. */
+/** k6 compiles a script slowly on a busy machine. */
 const FIRST_CALL_MS = 30_000;
-/** Calls that judges want to see while the fault is in. */
 const ENOUGH_SEEN = 15;
 const ENOUGH_STREAMS = 2;
 
-/** Microseconds of the run's clock. */
 type Moments = { beganUs: number; askedUs: number; injectedUs: number; healedUs: number };
 
-/** Whether the fault meets what it has to: streams come and go within a moment, so they are waited for. */
+/** Whether the fault meets the required states. Streams end within a moment, so they are waited for. */
 const isMet = async ({ meets, deployment }: DisturbanceContext): Promise<boolean> => {
   const apis = deployment.target.control?.api ?? [];
   if (!deployment.reference || !meets.includes("streams-open") || apis.length === 0) return true;
@@ -36,7 +34,7 @@ const stepsOf = (
 ) => {
   const { recent, ratePerS, context } = beside;
   let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0, tookMsP50: 0 };
-  /** Whether callers saw anything of the fault until it was healed. */
+  /** Whether callers noticed the fault before it was healed. */
   let hitCallers: boolean | undefined;
   const showsToCallers = (): boolean => {
     const sinceS = (context.nowUs() - moments.askedUs) / 1_000_000;
@@ -59,14 +57,14 @@ const stepsOf = (
     showsEffect: async () => (injector.shows === null ? showsToCallers() : injector.shows()),
     hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),
   };
-  // Callers are answered meanwhile where the API is there. On a machine that stands still, a fault's time may pass without a call.
+  // While the API is up, callers are answered. On a stalled machine a fault's time may pass without a call.
   if (faults.every(({ component }) => component === "limiter" || component === "keys")) {
     steps.isSeenEnough = async () => recent.newest(moments.injectedUs, ENOUGH_SEEN).calls >= ENOUGH_SEEN;
   }
   return { steps, wasUnseen: () => injector.shows !== null && hitCallers === false };
 };
 
-/** Both look the same from outside, and a reader has to know of the second. */
+/** The two explanations look the same from outside. */
 const UNSEEN = "callers saw nothing of it: they are admitted without the dependency, or the proxy is not on their way";
 
 const NO_EFFECT = {
@@ -87,13 +85,13 @@ const problemsOf = (outcome: Outcome, injector: FaultInjector, wasStopped: boole
   return outcome.recovered === false ? [...problems, NO_RECOVERY] : problems;
 };
 
-/** Returns when the load has run long enough after the heal. */
+/** Resolves when the load has run long enough after the heal. */
 export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContext): Promise<Disturbed> => {
   const { context, deployment, stage, onLine, signal } = beside;
   const { name, faults } = broken;
   const pace = paceOf(broken, beside.ratePerS, deployment.target.limits);
   const injector = await injectorFor(broken, beside);
-  // A driver that is slow to start is no deployment that is not steady.
+  // A slow start of the driver does not make the deployment unsteady.
   const isUnderWay = async (): Promise<boolean> => beside.recent.newest(0).calls > 0;
   await waitUntil(isUnderWay, { forMs: FIRST_CALL_MS, pollMs: 20, signal });
   const never = Number.POSITIVE_INFINITY;
@@ -118,7 +116,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
         if (line.phase === "injecting") moments.askedUs = line.at_us;
         if (line.phase === "injected") moments.injectedUs = line.at_us;
         if (line.phase === "healed") moments.healedUs = line.at_us;
-        // Judges look at each dependency by itself.
+        // Judges look at each dependency separately.
         for (const { component, fault } of faults) onLine({ ...line, link: component, fault });
       },
     },

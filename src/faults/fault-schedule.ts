@@ -1,7 +1,4 @@
-/**
- * A schedule of faults beside a load, as data: which links, which faults, when, how long, overlapping, under which load.
- * Drawn from a seed, so that number n of a seed is the same schedule wherever it is played.
- */
+/** A schedule of overlapping faults beside a load, as data. Drawn from a seed: number n of a seed is always the same schedule. */
 
 import { pick, saltOf, uniform, whole } from "../workload/random.ts";
 import { disablesProxy, LINK_FAULTS } from "./link-faults.ts";
@@ -10,24 +7,24 @@ export type ExploredLink = "limiter" | "keys";
 
 export type FaultEvent = {
   link: ExploredLink;
-  /** A name of faults/link-faults.ts. */
+  /** From `link-faults.ts`. */
   fault: string;
-  /** From the first arrival of the load. */
+  /** Since the load's first arrival. */
   atMs: number;
   forMs: number;
 };
 
 export type FaultSchedule = {
-  /** Of the load: stories and arrivals follow from it. */
+  /** Seed of the load. */
   seed: number;
-  /** A name of workload/catalogue.ts. */
+  /** From `workload/catalogue.ts`. */
   story: string;
   ratePerS: number;
-  /** By their beginning. */
+  /** In order of time. */
   events: FaultEvent[];
 };
 
-/** Loads that meet both dependencies in every way: reads and map loads, a mix with streams, exchanges, readers who leave. */
+/** Loads that use both dependencies: reads, map loads, streams, exchanges, readers who leave. */
 const LOADS: readonly { story: string; rates: readonly number[] }[] = [
   { story: "broken-dependency", rates: [15, 30, 60] },
   { story: "steady-mix", rates: [10, 20, 40] },
@@ -39,22 +36,18 @@ const LINKS: readonly ExploredLink[] = ["limiter", "keys"];
 const EVENTS_MOST = 5;
 const FIRST_MS = 1_000;
 const BEGINS_WITHIN_MS = 4_000;
-/** Shorter than the deadline of recovery: no fault lasts into the time in which the end of an earlier one is judged. */
+/** Shorter than the recovery deadline, so that no fault reaches into the judged recovery of an earlier one. */
 const LASTS_MS = { least: 150, most: 2_500 };
-/** After the last heal: the deadline of recovery, and calls that show it. */
+/** After the last heal: the recovery deadline, and calls that show recovery. */
 export const RECOVERY_MS = 3_000;
 export const AFTER_MS = 1_500;
 
-/** Between two events that may not overlap. */
 const APART_MS = 50;
 
 const overlaps = (a: FaultEvent, b: FaultEvent): boolean =>
   a.atMs < b.atMs + b.forMs + APART_MS && b.atMs < a.atMs + a.forMs + APART_MS;
 
-/**
- * Whether two events can be in force side by side and be taken away one by one. Two that switch the proxy off would switch it on
- * for each other.
- */
+/** Whether two faults can be in force at once and be healed separately. Two that disable the same proxy would enable it for each other. */
 const fits = (a: FaultEvent, b: FaultEvent): boolean =>
   a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(disablesProxy(a.fault) && disablesProxy(b.fault)));
 
@@ -62,12 +55,12 @@ const salt = (name: string): number => saltOf(`fault schedule ${name}`);
 
 type Draw = { least: number; most: number; count: number; links: readonly ExploredLink[] };
 
-/** So many faults, fewer where some would not fit beside the others. */
+/** Draws up to `count` faults; those that do not fit are left out. */
 const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw): FaultEvent[] => {
   const events: FaultEvent[] = [];
   for (let at = 0; at < count; at += 1) {
     const own = (name: string): number => salt(`${name} ${at}`);
-    // Short ones are as likely as long ones: what goes wrong at an edge goes wrong in either.
+    // Squared, so that short faults are as likely as long ones.
     const share = uniform(seed, n, own("length")) ** 2;
     const event: FaultEvent = {
       link: pick(seed, n, own("link"), links),
@@ -80,10 +73,10 @@ const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw
   return events.sort((a, b) => a.atMs - b.atMs);
 };
 
-/** A time long enough for faults, recovery, and calm after it. */
+/** Time for faults, recovery and calm. */
 const WINDOW_MS = 20_000;
 
-/** One fault or two now and then, for as long as a load is to be disturbed. Number `n` of a seed is always the same. */
+/** Draws one or two faults per window for a load of this length. */
 export const drawFaultsFor = (forMs: number, seed: number, n: number, links: readonly ExploredLink[]): FaultEvent[] =>
   Array.from({ length: Math.max(1, Math.floor(forMs / WINDOW_MS)) }, (_, window) => {
     const beginsMs = window * WINDOW_MS;
@@ -100,11 +93,10 @@ export const drawSchedule = (seed: number, n: number): FaultSchedule => {
   return { seed: seed + n, story, ratePerS: pick(seed, n, salt("rate"), rates), events };
 };
 
-/** How long the load lasts, in seconds: beyond the deadline of recovery after the last heal. */
+/** Duration of the load in seconds, to beyond the last recovery deadline. */
 export const durationS = ({ events }: FaultSchedule): number =>
   (Math.max(FIRST_MS, ...events.map(({ atMs, forMs }) => atMs + forMs)) + RECOVERY_MS + AFTER_MS) / 1000;
 
-/** In one line, for people. */
 export const describeSchedule = ({ story, ratePerS, events }: FaultSchedule): string =>
   `${story} at ${ratePerS}/s; ${events
     .map(({ link, fault, atMs, forMs }) => `${link}-${fault} from ${atMs} ms for ${forMs} ms`)

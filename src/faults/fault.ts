@@ -1,15 +1,12 @@
-/**
- * A fault as a value: which component of a deployment is broken, by what, and how. What it may bring about, how it is
- * injected and how it is undone follow from that.
- */
+/** A fault as a value: which component is broken, by what means, and how. Its effects, injection and undo follow from it. */
 import type { Limits } from "../history/stage-facts.ts";
 import { REFUSAL_OF } from "../invariants/evidence/fault-windows.ts";
 import { type FaultStream, linkBudgetMs, makeFault } from "./link-faults.ts";
 
-/** A dependency, the API itself, the way from callers to it, or everything that the operator controls. */
+/** `edge` is the way from callers to the API; `service` is everything that the operator controls. */
 export type Component = "limiter" | "keys" | "api" | "edge" | "service";
 
-/** Faults of a process, which comes back on the same ports and store. */
+/** Faults of a process, which is restarted on the same ports and store. */
 const PROCESS_FAULTS = {
   killed: "its process is killed (SIGKILL), and started again on the same port and store",
   stopped: "its process is stopped (SIGSTOP), and goes on (SIGCONT)",
@@ -17,7 +14,7 @@ const PROCESS_FAULTS = {
   "restarted-unsettled": "its process is told to end (SIGTERM) while refunds are not confirmed, and started again",
 };
 
-/** Faults of the limiter's store: `locked` and `disk-full` of SQLite, the others of Redis. */
+/** Faults of the limiter's store: `locked` and `disk-full` for SQLite, the others for Redis. */
 const STORE_FAULTS = {
   oom: "Redis is out of memory (maxmemory)",
   readonly: "Redis is made the replica of a master that is not there",
@@ -28,7 +25,7 @@ const STORE_FAULTS = {
   "disk-full": "no file of the limiter's process may grow or be written (prlimit)",
 };
 
-/** Changes by an operator to a service that works: nothing breaks. */
+/** Changes by an operator to a working service; nothing breaks. */
 const OPERATOR_FAULTS = {
   slowed: "each call takes several times as long",
   "rolling-deploy": "all replicas are replaced, one after the other",
@@ -36,19 +33,19 @@ const OPERATOR_FAULTS = {
 };
 
 export type Fault =
-  /** `fault` is a name of `LINK_FAULTS`. */
+  /** `fault`: one of `LINK_FAULTS`. */
   | { by: "link"; component: "limiter" | "keys" | "edge"; fault: string }
-  /** `replica`: which one of several, from 0. */
+  /** `replica`: counted from 0. */
   | { by: "process"; component: "limiter" | "keys" | "api"; fault: keyof typeof PROCESS_FAULTS; replica?: number }
   | { by: "store"; component: "limiter"; fault: keyof typeof STORE_FAULTS }
   | { by: "operator"; component: "service"; fault: keyof typeof OPERATOR_FAULTS }
-  /** Whatever the commands of the target file do (`faults`). */
+  /** Whatever the target file's commands do. */
   | { by: "commands"; component: Component; fault: string };
 
-/** The name under which a target file has commands for a fault: `limiter.refused`. */
+/** The key of a fault's commands in a target file, such as `limiter.refused`. */
 export const faultKey = ({ component, fault }: Pick<Fault, "component" | "fault">): string => `${component}.${fault}`;
 
-/** What the fault does, in a sentence for people, and which direction of a link it hits. */
+/** What the fault does, as a sentence, and which direction of a link it affects. */
 export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: string; stream: FaultStream } => {
   switch (fault.by) {
     case "link":

@@ -28,38 +28,37 @@ type HealOptions = CallOptions & {
    * a fault that disables shows that it was us.
    */
   mayEnable?: boolean;
-  /** The last rung, for a server of our own: makes it anew (`ToxiproxyServer.restart`). */
+  /** Last rung, for a server of our own: restarts it (`ToxiproxyServer.restart`). */
   restart?: (() => Promise<void>) | undefined;
 };
 
 export type Healing = {
   healed: boolean;
-  /** There is no such proxy or no server any more, so no fault either, and no link. */
+  /** The proxy or its server no longer exists, and neither does the fault. */
   gone: boolean;
-  /** Nothing of ours is left on it, and it is disabled. */
+  /** Nothing of ours is left, but it is disabled. */
   disabledByOthers: boolean;
-  /** What a caller finds in the end. */
+  /** What a caller finds afterwards. */
   serving: Serving;
-  /** Each rung that was climbed, none when the link was whole. */
+  /** Rungs used; none if the link was whole. */
   did: string[];
-  /** What failed on the way. */
+  /** Errors on the way. */
   trouble: string[];
 };
 
 const isGone = (error: unknown): boolean =>
   error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
-/** Whether a disabled proxy shows that we disabled it. */
 export const isDisabledByUs = ({ enabled, toxics }: ProxyState): boolean => !enabled && toxics.some(isSignOfDisabling);
 
 export const hasOurToxics = ({ toxics }: ProxyState): boolean => toxics.some(isOurToxic);
 
-/** How long a step that was not answered is waited for; toxiproxy's own time-out is 25 s. */
+/** Wait for a step that was not answered; toxiproxy's own timeout is 25 s. */
 const LATE_MS = 10_000;
-/** The ladder again, where a late step changed what had looked whole. */
+/** A second pass, in case a late step undid the first. */
 const PASSES = 2;
 
-/** Never rejects: a cleanup that fails is reported, and is no reason to leave the next link broken. */
+/** Never rejects: a failed heal is reported, so that the other links are healed as well. */
 export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOptions = {}): Promise<Healing> => {
   const { mayReset = true, restart, mayEnable: enabling = true, ...call } = options;
   let mayEnable = enabling;
@@ -77,14 +76,14 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     did.push(what);
     await step().catch((error: unknown) => void trouble.push((error as Error).message));
   };
-  /** Reads the proxy. It counts as whole when nothing of ours is left on it, even if somebody else disabled it. */
+  /** Reads the proxy. It is whole if nothing of ours is left on it, even if somebody else disabled it. */
   const look = async (): Promise<void> => {
     state = await proxy.read(call).catch((error: unknown) => {
       gone ||= isGone(error);
       trouble.push((error as Error).message);
       return null;
     });
-    // A toxic of ours proves that we disabled it, so we may enable it.
+    // A toxic of ours shows that we disabled it.
     if (did.length === 0 && state !== null && isDisabledByUs(state)) mayEnable = true;
     whole = false;
     if (state === null || (!state.enabled && mayEnable) || ours(state).length > 0) return;
@@ -106,7 +105,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       if (mayReset) await attempt("POST /reset", () => toxiproxy.reset(call));
     },
     async () => {
-      // From here on it is disabled by us.
+      // We disable it from here on.
       mayEnable = true;
       await enable(false);
       await removeToxics(false);
@@ -149,12 +148,12 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   return { healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
 };
 
-/** One proxy, on a server that others may use: what is not ours stays as it is. Throws a sentence unless it serves. */
+/** Heals one proxy of a shared server, leaving what is not ours. Throws unless it serves. */
 const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {
   const toxiproxy = openToxiproxy(undo.api_url, { signal, callMs });
   try {
     const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
-    // Toxics live in the server's memory: with the server they are gone.
+    // Toxics live in the server's memory.
     if (healing.gone) return "gone with its toxiproxy";
     const did = healing.did.join(", ") || "nothing of ours was on it";
     if (healing.disabledByOthers) return `${did}; somebody else disabled the proxy, so it stays disabled`;
@@ -168,7 +167,7 @@ const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {
   }
 };
 
-/** Read back, because a 200 alone changes nothing. Every plane is tried. */
+/** Restores the fields and reads them back. Tries every plane. */
 const change: TakeBack["change"] = async ({ planes }) => {
   const troubles: string[] = [];
   for (const { url, was } of planes) {
@@ -185,5 +184,5 @@ const change: TakeBack["change"] = async ({ planes }) => {
   return `put ${planes.flatMap(({ was }) => Object.keys(was)).join(", ")} back as before`;
 };
 
-/** Takes back what was done to proxies and control planes; handed to supervision/, which knows neither. */
+/** Undoes changes to proxies and control planes, for supervision/, which knows neither. */
 export const TAKE_BACK: TakeBack = { proxy, change };

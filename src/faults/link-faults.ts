@@ -1,6 +1,6 @@
 /**
- * Every fault that a proxied link can have, as a table: the toxic or the disabled proxy that makes it, and what a client on the
- * link then sees. The last keeps a green run honest: a fault that does not show has not been tested against.
+ * The table of faults of a proxied link: the toxic or disabled proxy that makes it, and what a client then sees, which proves
+ * that it took effect.
  */
 import type { FaultLine } from "../history/line.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
@@ -9,28 +9,28 @@ import type { LinkSeen } from "../tools/link-probe.ts";
 import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
 import { type CallOptions, disablesWhenRemoved, type ProxyControl, takeToxicAway } from "../tools/toxiproxy.ts";
 
-/** `upstream`: the operation does not reach the dependency. `downstream`: it is done, and the reply is hit. */
+/** `upstream`: the operation does not reach the dependency. `downstream`: it is done, but the reply is affected. */
 export type FaultStream = ToxicStream | "both";
 
 type Row = {
   stream: FaultStream;
-  /** For people. `ms`: the size of the fault, as `sizeMs` has it. */
+  /** For people. `ms`: as returned by `sizeMs`. */
   what: (ms: number, budgetMs: number) => string;
-  /** The time that sizes the fault, from the time that a caller gives the dependency on this link. */
+  /** Size of the fault, from the caller's time budget on this link. */
   sizeMs?: (budgetMs: number) => number;
-  /** Absent: the proxy is disabled. */
+  /** Absent: disables the proxy. */
   toxic?: (ms: number) => ToxicShape;
-  /** Up and down again for as long as the fault lasts. */
+  /** Disabled and enabled again for the whole duration. */
   toggles?: true;
-  /** Whether what a client saw can only be explained by this fault. */
+  /** Whether only this fault explains what a client saw. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
 
 /** Faster than a circuit breaker or a pool settles. */
 const TOGGLE_MS = 150;
-/** Inside the head of any HTTP answer; on a link with shorter replies the count runs on, and one of them is cut. */
+/** Within the head of any HTTP answer. With shorter replies the count continues, and a later one is cut. */
 const CUT_AFTER_BYTES = 120;
-/** A tenth of the budget apart, such crumbs make an answer of 100 bytes last longer than the budget. */
+/** A tenth of the budget apart, they make an answer of 100 bytes exceed the budget. */
 const CRUMB_BYTES = 8;
 
 const isRefused = ({ ended }: LinkSeen): boolean => ended === "refused";
@@ -50,24 +50,24 @@ const crumble = (ms: number): ToxicShape => ({
 const ROWS: Readonly<Record<string, Row>> = {
   refused: { stream: "both", shows: isRefused,
     what: () => "the link is down: open connections are closed and new ones refused" },
-  // A balancer with nothing behind it, which looks healthy to a connection pool.
+  // Like a balancer without upstreams, which looks healthy to a connection pool.
   "accepted-then-closed": { stream: "upstream", toxic: () => cutAfter(0), shows: (seen) => seen.connected && seen.bytes === 0 && isCut(seen),
     what: () => "connections are accepted and closed when the request comes; nothing reaches the dependency" },
   "request-lost": { stream: "upstream", toxic: swallow, shows: isSilent,
     what: () => "requests vanish on their way: not done, and nothing comes back" },
   "reply-lost": { stream: "downstream", toxic: swallow, shows: isSilent,
     what: () => "replies vanish on their way: done, and nothing comes back" },
-  // Toxiproxy resets only connections opened while the toxic exists; others end in order. A delay would hold up the removal.
+  // Toxiproxy resets only connections opened while the toxic exists. A delay would block its removal.
   reset: { stream: "downstream", toxic: () => ({ type: "reset_peer", attributes: { timeout: 0 } }), shows: ({ connected, ended }) => connected && ended === "reset",
     what: () => "connections are reset in place of the reply: done, and no answer" },
-  // Two fifths of the budget leave room for a busy host. A timer of the proxy may fire early against ours, never by a tenth.
+  // 0.4 of the budget leaves room for a busy host. Timers of proxy and client differ by less than a tenth.
   "slow-within-budget": { stream: "downstream", sizeMs: (budgetMs) => Math.round(budgetMs * 0.4), toxic: delay, shows: ({ firstByteMs }, ms) => firstByteMs !== null && firstByteMs >= ms * 0.9,
     what: (ms, budgetMs) => `replies come ${ms} ms late, inside the budget of ${budgetMs} ms` },
   "slow-beyond-budget": { stream: "downstream", sizeMs: (budgetMs) => budgetMs * 4, toxic: delay, shows: isLate,
     what: (ms, budgetMs) => `replies come ${ms} ms late, beyond the budget of ${budgetMs} ms` },
   "truncated-reply": { stream: "downstream", toxic: () => cutAfter(CUT_AFTER_BYTES), shows: (seen) => seen.bytes > 0 && isCut(seen),
     what: () => `connections end after ${CUT_AFTER_BYTES} bytes of reply: done, and the answer is cut short` },
-  // A caller whose timer starts again with every read waits for ever.
+  // A caller that restarts its timer on each read waits forever.
   trickle: { stream: "downstream", sizeMs: (budgetMs) => Math.max(1, Math.round(budgetMs / 10)), toxic: crumble, shows: ({ pieces, doneMs }, ms) => pieces >= 3 && doneMs > ms * 2,
     what: (ms) => `replies come in crumbs of up to ${CRUMB_BYTES} bytes, ${ms} ms apart` },
   flapping: { stream: "both", toggles: true, shows: isRefused,
@@ -76,12 +76,12 @@ const ROWS: Readonly<Record<string, Row>> = {
 
 export const LINK_FAULTS: readonly string[] = Object.keys(ROWS);
 
-/** Toxics of ours have this prefix, so that healing knows them from other people's. */
+/** By this prefix healing recognises our toxics. */
 const TOXIC_PREFIX = "floodgate-";
 
 export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);
 
-/** A disabled proxy does not show who disabled it; a toxic without effect does, also when this machine is gone. */
+/** A toxic without effect that shows, even without this machine, that we disabled the proxy. */
 const SIGN: ToxicShape & { stream: ToxicStream } = {
   type: "latency",
   stream: "downstream",
@@ -92,22 +92,21 @@ export type LinkFault = {
   name: string;
   stream: FaultStream;
   what: string;
-  /** It, or taking it away, disables the proxy, so that healing has to enable it again. */
+  /** The fault or its removal disables the proxy, so healing has to enable it. */
   disables: boolean;
   put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
   take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
-  /** Whether what a client saw on the link can only be explained by this fault. */
   shows: (seen: LinkSeen) => boolean;
 };
 
-/** Goes down and up until it is ended; resolves to what ended it before. The toggling ends with this process. */
+/** Toggles the proxy until ended. Resolves to the error that ended it early, if any. */
 const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise<Error | null>) => {
   const over = new AbortController();
   const loop = async (): Promise<null> => {
     for (let isUp = true; ; isUp = !isUp) {
       await pause(TOGGLE_MS, over.signal);
       if (over.signal.aborted) return null;
-      // The caller's signal bounds the injection alone, not the toggling after it.
+      // The caller's signal bounds only the injection.
       await proxy.setEnabled(isUp, callMs === undefined ? {} : { callMs });
     }
   };
@@ -118,7 +117,7 @@ const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise
   };
 };
 
-/** The fault of that name. `budgetMs`: the time that a caller gives the dependency on this link. */
+/** `budgetMs`: the caller's time budget on this link. */
 export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): LinkFault => {
   const row = Object.hasOwn(ROWS, name) ? ROWS[name] : undefined;
   if (row === undefined) throw new Error(`there is no fault "${name}"; there are ${LINK_FAULTS.join(", ")}`);
@@ -145,7 +144,7 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
         return takeToxicAway(proxy, named, enabled, options);
       }
       const stopped = (await endToggling?.()) ?? null;
-      // While the proxy is disabled there is no connection that the removal of a toxic could wait for.
+      // A disabled proxy has no connection for which the removal would wait.
       await proxy.setEnabled(false, options);
       await proxy.removeToxic(named.name, options);
       await proxy.setEnabled(true, options);
@@ -154,7 +153,7 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
   };
 };
 
-/** Writes the lines of one fault on a link, for whoever injects and heals it. */
+/** Writes the history lines of one fault. */
 export const faultTeller =
   (
     stage: string,
@@ -180,17 +179,15 @@ const DISABLING: ReadonlySet<string> = new Set(
   LINK_FAULTS.filter((name) => makeFault(name, { budgetMs: 1_000 }).disables),
 );
 
-/** Whether the fault of that name disables its proxy, or its removal does. */
 export const disablesProxy = (name: string): boolean => DISABLING.has(name);
 
-/** Whether the toxic stands for a proxy that we disabled. */
 export const isSignOfDisabling = ({ name }: { name: string }): boolean =>
   isOurToxic({ name }) && DISABLING.has(name.slice(TOXIC_PREFIX.length));
 
 const BUDGET_MS = 1_000;
-/** Callers have no budget; a slow edge has to be over within a stage all the same. */
+/** Callers have no budget, but a slow edge has to end within a stage. */
 const EDGE_BUDGET_MS = 60;
 
-/** How long the caller on a link waits for its answer. */
+/** How long the caller on a link waits for an answer. */
 export const linkBudgetMs = (link: "limiter" | "keys" | "edge", limits: Limits = {}): number =>
   link === "edge" ? EDGE_BUDGET_MS : (dependencyBudgetMs(link, limits) ?? BUDGET_MS);

@@ -1,6 +1,6 @@
 /**
- * An operator who changes the deployment under load, through its control planes. What was set before is read first and written
- * down, so that it can be put back whatever happens: at the end, when a change fails halfway, and after kill -9.
+ * Changes the deployment under load through its control planes. The previous state is read and journalled first, so that it is
+ * restored at the end, after a failed change, and after kill -9.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import { type ChangeUndo, stateOfPlane } from "../supervision/undo.ts";
@@ -12,10 +12,10 @@ import { undoTarget } from "./injectors/link.ts";
 const CALL_MS = 5_000;
 const RESTORE_MS = 30_000;
 
-/** A failure that is ordered ends by itself; everything else has to be put back. */
+/** An ordered failure ends by itself; other fields have to be restored. */
 const ENDS_BY_ITSELF = "fail_next";
 
-/** Of what will be changed, what can be put back. Throws where something cannot. */
+/** The restorable state of the fields. Throws if one is not shown. */
 const stateBefore = async (apis: readonly string[], fields: readonly string[]): Promise<ChangeUndo["planes"]> => {
   const planes = await Promise.all(
     apis.map(async (url, at) => {
@@ -58,7 +58,7 @@ export const changeDeployment = async (
   try {
     for (const { patch, holdMs } of changes) {
       if (signal.aborted) break;
-      // Before it, so that every call which meets it comes later.
+      // Before the change, so that every affected call comes later.
       mark("operator-changed", Object.keys(patch).join(", "));
       for (const api of apis) await controlSend("PATCH", `${api}/deployment`, patch);
       context.journal.done(id);
@@ -71,7 +71,7 @@ export const changeDeployment = async (
     await restore();
     forget();
   } catch (error) {
-    // Left registered and open in the journal: the end of the run and the watchdog try again.
+    // Stays registered and open in the journal, so that the end of the run and the watchdog retry it.
     doubts.push(`the change of the deployment could not be taken back: ${(error as Error).message}`);
     isLeftBroken = true;
   }

@@ -1,29 +1,28 @@
-/** How long the parts of an experiment last: long enough that, at the rate of its load, there is something to judge by. */
+/** Durations of an experiment's parts, long enough for judgeable numbers of calls at the load's rate. */
 import type { Limits, StageFacts } from "../history/stage-facts.ts";
 import { consequencesOf, type Disturbance, type Faults, linksOf } from "./disturbance.ts";
 
 export type Pace = {
-  /** How many calls show that a deployment is steady, and how many that it is back. */
+  /** Calls that show the deployment steady, and recovered. */
   steadyCalls: number;
   backCalls: number;
   steadyMs: number;
   holdMs: number;
   recoveryMs: number;
-  /** Load goes on this much longer than the deadline of recovery, so that "stays recovered" can be seen. */
+  /** Load after the recovery deadline, to see that recovery lasts. */
   afterMs: number;
 };
 
 const STEADY_MS = 10_000;
 const RECOVERY_MS = 3_000;
 const AFTER_MS = 1_500;
-/** Calls that judges want to see in each part. */
+/** Calls wanted in each part. */
 const ENOUGH_CALLS = 15;
-/** A record may serve on for the revocation budget; only after it the key service is missed. */
+/** After a cached record has expired, so that the key service is needed. */
 const AFTER_CACHE_MS = 2_000;
 
 const within = (least: number, value: number, most: number): number => Math.min(most, Math.max(least, value));
 
-/** `ratePerS`: calls a second of the load beside it. */
 export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Limits = {}): Pace => {
   const enoughMs = (ENOUGH_CALLS * 1000) / ratePerS;
   const isOfKeys = faults.some(({ component }) => component === "keys");
@@ -38,7 +37,7 @@ export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Lim
   };
 };
 
-/** What judges have to know: whether something was broken, and by when the deployment has to be well after each heal. */
+/** Whether something was broken, and the recovery deadline. */
 export const faultFacts = (
   disturbance: Disturbance | undefined,
   ratePerS: number,

@@ -1,26 +1,23 @@
 /**
- * How a deployment does, by the newest calls of the load: steady, hit by a fault, back again. A deployment may refuse a few calls
- * all day, so each is compared with what it was before the fault, and never with perfection.
+ * The deployment's state by the newest calls of the load: steady, affected, recovered. Compared with the time before the fault,
+ * because a deployment may always refuse a few calls.
  */
 import type { CallLine } from "../history/line.ts";
 import { wilsonInterval } from "../history/statistics/statistics.ts";
 
 const KEPT = 512;
 
-/** Outcomes that only a deployment gives whose limiter and key service both answer, beside an answer itself. */
+/** Refusals that require both limiter and key service to answer. */
 const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
-/** Shed before a dependency is asked, so these show nothing about it. */
+/** Shed before a dependency is asked. */
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
-/**
- * Calls that were not shed; `through`: of these, the ones that limiter and key service decided. `latencyMsP50`: until the first
- * event or byte; `tookMsP50`: until the last.
- */
+/** Without shed calls. `through`: decided by limiter and key service. `latencyMsP50`: to the first event or byte; `tookMsP50`: to the last. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
 export type RecentCalls = {
   add(line: CallLine): void;
-  /** At most `most` of the newest calls that were sent since a moment (microseconds of the run's clock). */
+  /** Of at most `most` newest calls sent since a moment of the run's clock. */
   newest(sinceUs: number, most?: number): CallsSeen;
 };
 
@@ -51,11 +48,10 @@ export const createRecentCalls = (): RecentCalls => {
   };
 };
 
-/** With fewer of the calls coming through, the effect of a fault cannot be seen. */
+/** Below this share an effect could not be seen. */
 const STEADY_SHARE = 0.9;
-/** Calls that have to be looked at before a fault is read from them. */
+/** Calls needed to see a fault. */
 export const ENOUGH_TO_SHOW = 10;
-/** A smaller drop is no fault. */
 const LEAST_DROP = 0.02;
 const SLOWER_TIMES = 2;
 const SLOWER_MS = 20;
@@ -67,15 +63,15 @@ const shareOf = ({ calls, through }: CallsSeen): number => (calls === 0 ? 0 : th
 export const isSteady = (now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && shareOf(now) >= STEADY_SHARE;
 
-/** Recovered: at most one refusal beside three times what was usual before the fault. */
+/** At most one refusal more than three times the usual share. */
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
-/** Many calls were sent since, and none was answered: the deployment is silent. */
+/** Whether many calls were sent and none was answered. */
 export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
   since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
 
-/** Certainly fewer calls come through than before, or they take much longer: something is broken on their way. */
+/** Whether certainly fewer calls get through than before, or they take much longer. */
 export const showsFault = (before: CallsSeen, now: CallsSeen): boolean => {
   if (now.calls < ENOUGH_TO_SHOW) return false;
   const most = wilsonInterval(now.through, now.calls)?.high ?? 1;

@@ -1,6 +1,6 @@
 /**
- * From what a journal names to what is done about it. Nothing that could be executed is read from the journal: commands, proxies
- * and control planes are those of the target files that the user gave; processes and folders are ours by the mark of the run.
+ * Finds what undoes an effect named in a journal. Nothing executable is read from the journal: commands, proxies and control
+ * planes come from the user's target files; processes and folders must carry the run's mark.
  */
 import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -14,13 +14,12 @@ import { isSameTarget } from "../target/target-urls.ts";
 
 export type GivenTarget = { target: Target; file: string };
 
-/** `needs`: the deployment whose target file was not given. */
+/** `needs`: the deployment whose target file is missing. */
 export type ByName = { undo: Undo } | { trouble: string; needs: TargetName | null };
 
 export type Known = {
-  /** The run that wrote the journal, as far as it says so. */
+  /** The run that wrote the journal, if it says so. */
   run: RunItself | null;
-  /** Its folder. */
   folder: string;
   given: readonly GivenTarget[];
 };
@@ -34,7 +33,6 @@ const needed = (target: TargetName): ByName => {
   return { trouble: `needs the target file of ${name ?? base_url}: ${how}${was}`, needs: target };
 };
 
-/** Of the target file that was given for it. */
 const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: readonly GivenTarget[]): ByName => {
   const its = given.find(({ target }) => isSameTarget(named.target, target));
   if (its === undefined) return needed(named.target);
@@ -62,7 +60,7 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
 
 const GONE: ByName = { undo: { how: "nothing" } };
 
-/** A process without the mark of the run is not ours, whatever a journal says. */
+/** Leaves processes without the run's mark alone. */
 const onProcess = (
   named: Extract<NamedUndo, { how: "signal" | "end-process" }>,
   { run }: Pick<Known, "run">,
@@ -76,7 +74,7 @@ const onProcess = (
 
 const OUR_PREFIX = "floodgate-";
 
-/** In the run folder, or by the prefix of our temporary ones; of this user, no link, with the mark of the run in it. */
+/** Requires a folder of this user with the run's mark, in the run folder or with our prefix. */
 const onFolder = (path: string, { run, folder }: Pick<Known, "run" | "folder">): ByName => {
   const alone = (why: string): ByName => not(`the folder ${path} ${why}: left alone`);
   const about = lstatSync(path, { throwIfNoEntry: false });

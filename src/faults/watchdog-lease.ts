@@ -1,24 +1,22 @@
 /**
- * A lease on faults, for the watchdog that runs beside a remote proxy: a run that breaks something there holds it, and renews it
- * with every heartbeat. When the heartbeat stops, what is held is healed, again and again until it is whole or too much was
- * tried; also when the runner's machine, or the network to it, is gone.
- *
- * The watchdog's own target file names what is healed; no command is taken from a request.
+ * A lease on faults, for the watchdog beside a remote proxy. A run that breaks something holds the lease and renews it with
+ * heartbeats. Without them the watchdog heals what is held, retrying for a while, even if the runner's machine or network is
+ * gone. Only the watchdog's own target file names what may be healed; requests carry no commands.
  */
 import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";
 
 type LeaseKeeping = {
-  /** Heals one thing; throws a sentence while it is not whole. */
+  /** Heals one thing; throws while it is not whole. */
   healOne(held: Held): Promise<string>;
-  /** Why something cannot be held here; `null` where it can. */
+  /** Returns why something cannot be held; `null` if it can. */
   whyNot(held: Held): Promise<string | null>;
   say(text: string): void;
-  /** How often something is healed at most, and how long after a failure. */
+  /** Number of attempts, and pause after a failure. */
   tries?: { most: number; againMs: number };
 };
 
-/** Ten minutes at the least: the network to a proxy may be away for a while, and what never heals needs a person. */
+/** At least ten minutes: the network may be away for a while. After that a person is needed. */
 const TRIES = { most: 600, againMs: 1_000 };
 
 export class LeaseRefused extends Error {
@@ -31,12 +29,12 @@ export class LeaseRefused extends Error {
 }
 
 export type WatchdogLease = {
-  /** A heartbeat, with all that is held from now on. Throws `LeaseRefused`. */
+  /** A heartbeat with everything held from now on. Throws `LeaseRefused`. */
   beat(holder: string, holds: readonly Held[]): Promise<void>;
-  /** The end of a lease: what is still held is healed. */
+  /** Ends the lease and heals what is still held. */
   end(holder: string): Promise<void>;
   state(): { holder: string; holds: readonly Held[]; sinceBeatMs: number } | null;
-  /** Heals what is held, for the end of the watchdog itself. */
+  /** Heals what is held when the watchdog stops. */
   close(): Promise<void>;
 };
 
@@ -45,7 +43,7 @@ const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ")
 
 export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping): WatchdogLease => {
   let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
-  /** The holder of a lease that ran out, who has to hear of it. */
+  /** Holder of an expired lease, which has to be told. */
   let lost: string | null = null;
   let healing: Promise<void> | null = null;
   let timer: NodeJS.Timeout | undefined;
@@ -104,7 +102,7 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
         if (why !== null) throw new LeaseRefused(422, why);
       }
       if (holds.length === 0) {
-        // Between two faults there is nothing that a silence could leave broken.
+        // A lease without faults needs no heartbeat.
         if (lease !== null) say(`${holder}: holds nothing any more`);
         lease = null;
         clearTimeout(timer);

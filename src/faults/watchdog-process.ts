@@ -1,9 +1,8 @@
-/** The watchdog's process: `node watchdog-process.ts JOURNAL MARK`, started by supervision/watchdog.ts. */
+/** Entry of the watchdog's process: `node watchdog-process.ts JOURNAL MARK`, started by supervision/watchdog.ts. */
 import { fileURLToPath } from "node:url";
 import { guardRunner } from "../supervision/watchdog.ts";
 import { TAKE_BACK } from "./healing.ts";
 
-/** Handed to `Supervisor.open`. */
 export const WATCHDOG_PROCESS: string = fileURLToPath(import.meta.url);
 
 if (process.argv[1] === WATCHDOG_PROCESS) {

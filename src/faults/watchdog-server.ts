@@ -1,4 +1,4 @@
-/** The listener of `chaos --watchdog`: heartbeats in, the state of the lease out. JSON, from programs that have its token. */
+/** HTTP server of `chaos --watchdog`: takes heartbeats, returns the lease's state. JSON, with a token. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -20,21 +20,20 @@ const CALL_MS = 1_000;
 const HEAL_MS = 5_000;
 const COMMAND_MS = 30_000;
 const BODY_MOST = 64_000;
-/** More than a deployment has proxies and faults. */
 const HOLDS_MOST = 64;
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Text that may stand in a log as it is. */
+/** Safe in a log. */
 const isName = (value: unknown): value is string => typeof value === "string" && /^[\x20-\x7e]{1,200}$/.test(value);
 
-/** A field that the body has itself, and none of an object's own prototype. */
+/** An own property of the body. */
 const field = (body: unknown, name: string): unknown =>
   typeof body === "object" && body !== null && Object.hasOwn(body, name)
     ? (body as Record<string, unknown>)[name]
     : undefined;
 
-/** Made anew of the fields that are known; `null` for anything else. */
+/** Rebuilt from known fields; `null` for anything else. */
 const heldOf = (value: unknown): Held | null => {
   const [proxy, fault, disables] = ["proxy", "fault", "disables"].map((name) => field(value, name));
   if (isName(fault) && proxy === undefined) return { fault };
@@ -95,7 +94,7 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
   };
 };
 
-/** Carries the request out. Throws `LeaseRefused`. */
+/** Throws `LeaseRefused`. */
 const handle = async (lease: WatchdogLease, request: IncomingMessage): Promise<void> => {
   if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
   if (request.method === "GET") return;

@@ -1,7 +1,4 @@
-/**
- * How much of somebody's deployment `verify` and `doctor` may use up: a call that would pass the budget is not sent, and the rule that
- * wanted it is skipped with the reason.
- */
+/** What `verify` and `doctor` may spend. A call that would exceed it is not sent. */
 import type { Target } from "./target.ts";
 
 export class BudgetSpentError extends Error {
@@ -18,7 +15,7 @@ export type Budget = {
 };
 
 export const createBudget = ({ budget = {} }: Target, burn: boolean): Budget => {
-  // Where the target file says nothing: enough for the rules that cannot do without, and for those asked for.
+  // Defaults: enough for the rules that need some, and for those that were asked for.
   const allowed: Spending = {
     requests: budget.requests ?? Number.POSITIVE_INFINITY,
     map_loads: budget.map_loads ?? (burn ? 1_000 : 20),

@@ -1,12 +1,11 @@
 /**
- * Whether a credential stands where its prefix says that it belongs (items 40, 41, 125). Keys of two roles that were exchanged
- * in a target file would otherwise be reported as a deployment that breaks a dozen rules. A credential without a known prefix is
- * let through: what keys look like is for a rule of `verify` to say.
+ * Checks that a credential's prefix fits its role (items 40, 41, 125): swapped keys would look like a deployment that breaks a
+ * dozen rules. Unknown prefixes are accepted, because a rule of `verify` judges them.
  */
 import { SecretError } from "./secrets.ts";
 import { ADMIN_ROLES } from "./target.ts";
 
-/** `key`: of either kind; `token`: an administrator's, which is no platform key at all. */
+/** `key`: of either kind. `token`: an administrator's, which is not a platform key. */
 export type KeyWanted = "publishable" | "server" | "key" | "token";
 
 const KINDS = [
@@ -35,7 +34,7 @@ export const misplaced = (value: string, wanted: KeyWanted): { expected: string;
   return { expected: EXPECTED[wanted], came: `${kind.words} (${kind.prefix}...)` };
 };
 
-/** The value, as it was read for `what`; throws `SecretError` when it is of another kind. */
+/** Returns the value. Throws `SecretError` if it is of another kind. */
 export const inItsPlace = (value: string, wanted: KeyWanted, what: string): string => {
   const wrong = misplaced(value, wanted);
   if (wrong === null) return value;

@@ -1,8 +1,8 @@
 /**
- * One run per target at a time: two runs on one deployment would load each other's measurement and heal each other's
- * faults. Each run has a file of its own, empty until it holds the target, in the temporary folder of the OS, whose name holds a hash of the
- * target's URL, the run's process and a nonce. So nobody ever removes a file that could have become another run's: one
- * is removed by its own run, by that run's watchdog, or by whoever finds its process gone. Only files of one's own user count.
+ * Allows one run per target at a time, because two would disturb each other's measurement and heal each other's faults. Each run
+ * has its own file in the OS's temporary folder, named by a hash of the target's URL, its process and a nonce, and empty until it
+ * holds the target. A file is removed only by its run, that run's watchdog, or whoever finds the process gone, so nobody removes
+ * another run's. Only files of the same user count.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ export class TargetBusyError extends Error {
 
 export type Lock = { readonly path: string; release: () => void };
 
-/** How often, and after how many milliseconds each, a run looks again whether one that came with it has given way. */
+/** Attempts and pause while another new run may give way. */
 const LOOKS = 200;
 const LOOK_MS = 10;
 
@@ -34,7 +34,7 @@ const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
-/** Where the start time is unknown, any process of that number counts as the run. */
+/** Without a known start time, any process with that id counts. */
 const mayLive = (of: ProcessId): boolean => {
   if (isAlive(of)) return true;
   if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
@@ -45,13 +45,13 @@ const mayLive = (of: ProcessId): boolean => {
   }
 };
 
-/** Ignores links and other users' files, which anybody can plant in a shared folder. */
+/** Ignores links and other users' files, which anybody can create in a shared folder. */
 const ownFile = (path: string): Stats | null => {
   const found = lstatSync(path, { throwIfNoEntry: false });
   return found?.isFile() === true && isOwn(found) ? found : null;
 };
 
-/** Those of this user's living processes, whatever their target; what dead ones left behind is removed on the way. */
+/** Files of living processes, for any target. Removes those of dead ones. */
 const livingClaims = (folder: string): Claim[] =>
   readdirSync(folder).flatMap((name) => {
     const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
@@ -70,12 +70,12 @@ const decode = (start: string): string => {
   }
 };
 
-/** One that holds the target has written into its file; one that only asks has not. */
+/** A run that holds the target has written into its file. */
 const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;
 
 const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-/** Throws `TargetBusyError` when a living run has it. */
+/** Throws `TargetBusyError` if a living run holds the target. */
 export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => {
   const target = targetUrl(baseUrl);
   const hash = createHash("sha256").update(target).digest("hex").slice(0, 16);
@@ -85,14 +85,14 @@ export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => 
   const release = (): void => rmSync(path, { force: true });
   writeFileSync(path, "", { mode: 0o600, flag: "wx" });
   try {
-    // Of two runs the one whose file came later sees the other's here: both cannot find themselves alone.
+    // Each of two runs looks after creating its file, so at least one of them sees the other.
     for (let look = 0; ; look++) {
       const rivals = livingClaims(folder)
         .filter((claim) => claim.target === hash && claim.nonce !== nonce)
         .sort((a, b) => (a.nonce < b.nonce ? -1 : 1));
       const rival = rivals.find(isHeld) ?? rivals[0];
       if (rival === undefined) break;
-      // Both have just come: the one with the smaller nonce stays, the other gives way.
+      // Of two new runs the smaller nonce stays.
       if (isHeld(rival) || rival.nonce < nonce || look === LOOKS) {
         throw new TargetBusyError(rival.process.pid, target, rival.path);
       }

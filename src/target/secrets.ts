@@ -1,7 +1,6 @@
 /**
- * Reads the values of a target file that are references: `env:NAME`, `file:PATH`, `exec:COMMAND`. A value is read when it is needed,
- * kept, and read again when it has expired or a caller says that it was refused. No message holds a secret: errors name the role, the
- * reference and what was expected.
+ * Reads values that are references in a target file: `env:NAME`, `file:PATH`, `exec:COMMAND`. Values are cached until they expire
+ * or were refused. Error messages name the field and reference, never the value.
  */
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
@@ -18,19 +17,19 @@ export class SecretError extends Error {
 }
 
 export type Secrets = {
-  /** The value behind a reference; `what` names the role or field for a message, e.g. `credentials.server.key`. */
+  /** `what` names the field in messages, such as `credentials.server.key`. */
   read(ref: string, what: string): Promise<string>;
-  /** Says that a value was refused, so that the next `read` looks again. */
+  /** Forgets a value that was refused. */
   forget(ref: string): void;
 };
 
 const EXEC_TIMEOUT_MS = 30_000;
-/** A token is read again this long before it ends. */
+/** How long before its end a token is read again. */
 const MARGIN_MS = 30_000;
 
 export const isReference = (ref: string): boolean => /^(env|file|exec):/.test(ref);
 
-/** When a JWT ends, in milliseconds since 1970; `Infinity` for anything else: keys live until they are refused. */
+/** The end of a JWT in ms since 1970; `Infinity` for other values. */
 const endsAtMs = (value: string): number => {
   const payload = /^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+$/.exec(value)?.[1];
   if (payload === undefined) return Number.POSITIVE_INFINITY;
@@ -54,7 +53,7 @@ const fromEnvironment = (name: string, what: string): string => {
   return value;
 };
 
-/** As much as a command may print; the authorities of a whole system have a quarter of it. */
+/** Limit for files and commands; the certificate authorities of a whole system take a quarter of it. */
 const SECRET_BYTES_MAX = 1 << 20;
 
 const fromFile = (path: string, folder: string, what: string): string => {
@@ -67,7 +66,7 @@ const fromFile = (path: string, folder: string, what: string): string => {
   }
 };
 
-// The command is the owner's own, from the owner's file; its output goes nowhere but here. It keeps the terminal, on which it may ask.
+// The user's own command. It keeps the terminal, to ask for a password; only its standard output is read.
 const fromCommand = async (command: string, folder: string, what: string): Promise<string> => {
   const child = spawn("/bin/sh", ["-c", command], {
     cwd: folder,
@@ -82,7 +81,7 @@ const fromCommand = async (command: string, folder: string, what: string): Promi
     if (printed.length > SECRET_BYTES_MAX) bound.kill();
   });
   const { code, late, error } = await bound.ended;
-  // What it left in the background may hold its output open for ever.
+  // A background process may keep the pipe open.
   child.stdout.destroy();
   if (code === 0) return printed;
   const why =
@@ -96,10 +95,7 @@ const fromCommand = async (command: string, folder: string, what: string): Promi
   throw new SecretError(what, "the command of its `exec:` reference to print the value", why);
 };
 
-/**
- * Certificates are public, and their lines would be searched for in every text; so are addresses, which every report names.
- * A proxy's may hold a password, a tile's a key.
- */
+/** Certificates and addresses are public and appear in reports. A proxy's URL may hold a password, a tile's a key. */
 const isPublic = (what: string): boolean =>
   /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/.test(
     what,
@@ -109,7 +105,7 @@ const registerForMasking = (value: string, what: string): void => {
   if (!isPublic(what)) redactor.register(value, what);
 };
 
-/** `folder`: where the target file is; relative paths and commands start there. Every value is masked from its reading on. */
+/** `folder`: of the target file, for relative paths and commands. Every value is registered for masking. */
 export const createSecrets = (folder: string): Secrets => {
   const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
   const look = async (ref: string, what: string): Promise<string> => {
@@ -124,7 +120,7 @@ export const createSecrets = (folder: string): Secrets => {
         : kind === "file"
           ? fromFile(rest, folder, what)
           : await fromCommand(rest, folder, what);
-    // A PEM file is a value too, so only the white space around it goes.
+    // Only surrounding white space, because a PEM file is a value too.
     const value = text.trim();
     if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
     registerForMasking(value, what);

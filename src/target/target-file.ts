@@ -1,6 +1,6 @@
 /**
- * Reads and checks a target file. Every complaint names the field by its path, what was expected and what came; a field
- * that nobody knows is a warning, because a misspelt one would otherwise be skipped in silence.
+ * Reads and checks a target file. Each problem names the field's path, what was expected and what came. Unknown fields are
+ * warnings, so that misspelt ones are noticed.
  */
 import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
@@ -13,7 +13,6 @@ import type { Target } from "./target.ts";
 import { TARGET_SCHEMA } from "./target.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
-/** Problems listed at once. */
 const SHOWN_MAX = 20;
 
 export class TargetFileError extends Error {
@@ -29,7 +28,7 @@ export class TargetFileError extends Error {
 
 type TargetRead = {
   target: Target;
-  /** Where relative paths of references start. */
+  /** Base of relative paths in references. */
   folder: string;
   warnings: string[];
 };
@@ -41,7 +40,7 @@ type SchemaNode = {
   patternProperties?: Record<string, SchemaNode>;
 };
 
-/** The names and numbers of a JSON pointer. */
+/** Decodes a JSON pointer. */
 const partsOf = (pointer: string): string[] =>
   pointer
     .split("/")
@@ -54,7 +53,7 @@ const readable = (parts: readonly string[]): string =>
     .join("")
     .replace(/^\./, "");
 
-/** What users read of the schema that a value stands under, by the value's own path (maps and unions are skipped over). */
+/** The schema's description at this path; maps and unions are skipped. */
 const expectedAt = (parts: readonly string[]): string => {
   let node: SchemaNode | undefined = TARGET_SCHEMA as SchemaNode;
   for (const part of parts) {
@@ -85,7 +84,7 @@ const misfits = (value: unknown): string[] => {
   return [...found.values()];
 };
 
-/** Fields that the schema does not know, at any depth where it lists its fields. */
+/** Fields that the schema does not know, at any depth. */
 const unknownFields = (node: SchemaNode | undefined, value: unknown, path: string): string[] => {
   if (Array.isArray(value))
     return value.flatMap((item, index) => unknownFields(node?.items, item, `${path}[${index}]`));
@@ -101,7 +100,7 @@ const unknownFields = (node: SchemaNode | undefined, value: unknown, path: strin
   });
 };
 
-/** Literal keys that stand under a role of another kind; references are looked at when they are read. */
+/** Literal keys under a role of another kind. References are checked when they are read. */
 const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => {
   const say = (path: string, value: string | undefined, wanted: KeyWanted): string[] => {
     const wrong = value === undefined || isReference(value) ? null : misplaced(value, wanted);
@@ -120,7 +119,7 @@ const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => 
   ];
 };
 
-/** JSON has no comments: a member whose name begins with `//` is one, whatever it holds. Gone before anything is looked at. */
+/** Removes comments: members whose names begin with `//`. */
 const withoutComments = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(withoutComments);
   if (typeof value !== "object" || value === null) return value;
@@ -142,12 +141,12 @@ const unreplaced = ({ credentials = {} }: Target): string[] =>
         `credentials.${name}.origin: ${ORIGIN_TO_REPLACE} is what init wrote; write an origin of the key's allowlist, or its calls are refused`,
     );
 
-/** Checks a parsed target file. `file` names it in messages. */
+/** `file` names it in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
   const value = withoutComments(parsed);
   const problems = misfits(value);
   const warnings = unknownFields(TARGET_SCHEMA as SchemaNode, value, "");
-  // A field that is missing may be one that is misspelt.
+  // A missing field may be a misspelt one.
   if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   const target = withCanonicalUrls(value as Target, problems);
   problems.push(...misplacedKeys(target));
@@ -163,7 +162,7 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   return { target, warnings: [...warnings, ...unreplaced(target)] };
 };
 
-/** The target has every URL in its canonical form, references to URLs read. Throws `TargetFileError`, `SecretError`. */
+/** Returns the target with canonical URLs, references to URLs resolved. Throws `TargetFileError`, `SecretError`. */
 export const readTargetFile = async (path: string): Promise<TargetRead> => {
   const file = resolve(path);
   let value: unknown;

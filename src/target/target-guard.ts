@@ -1,6 +1,6 @@
 /**
- * The safety guard: nothing is sent to a host that is not loopback unless `--i-own` names it and
- * the target file permits and budgets it. Every URL of the file is looked at, because load and faults reach all of them.
+ * The safety guard: nothing is sent to a host other than loopback unless `--i-own` names it and the target file permits and
+ * budgets it. Checks every URL of the file.
  */
 import { lookup } from "node:dns/promises";
 import { AddressError } from "../contract/address.ts";
@@ -14,7 +14,7 @@ type Resolve = (host: string) => Promise<readonly string[]>;
 
 const bySystem: Resolve = async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** A name stays on this machine when all that it resolves to does: a resolver may say anything of `localhost` (RFC 6761). */
+/** Returns an address other than loopback that the name resolves to. A resolver may map even `localhost` elsewhere (RFC 6761). */
 const whereItLeads = async (host: string, resolve: Resolve): Promise<string | null> => {
   if (!/[a-z]/.test(host.replace(/^\[.*\]$/, ""))) return null;
   try {
@@ -25,10 +25,9 @@ const whereItLeads = async (host: string, resolve: Resolve): Promise<string | nu
   }
 };
 
-/** What a command is about to do to the target. */
 export type Intent = { load: boolean; faults: boolean; requests: number };
 
-/** `owned`: hosts in canonical form. `resolve`: what a name leads to, in place of the system's resolver. */
+/** `owned`: hosts in canonical form. `resolve`: replaces the system's resolver. */
 export const guardTarget = async (
   target: Target,
   owned: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * Every URL of a target file, each parsed once (`contract/address.ts`): references are read first, then the canonical form
- * takes the place of what was written. Guard, drivers, doctor and fault control see nothing else.
+ * Parses every URL of a target file once (`contract/address.ts`): resolves references, then replaces URLs by their canonical
+ * form, which all other code uses.
  */
 import { resolve } from "node:path";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
@@ -24,7 +24,7 @@ const URL_FIELDS = [
 
 type Fields = Record<string, unknown>;
 
-/** `change` gets each URL that the file states, with the path of its field. */
+/** `change` gets each URL of the file with its field's path. */
 export const mapTargetUrls = (target: Target, change: (field: string, url: string) => string): Target => {
   const copy = structuredClone(target);
   for (const field of URL_FIELDS) {
@@ -37,9 +37,9 @@ export const mapTargetUrls = (target: Target, change: (field: string, url: strin
   }
   return copy;
 };
-/** A query may stand in the one URL that is sent as it is written. */
+/** The one URL that is sent as written. */
 const MAY_HAVE_QUERY = new Set(["tile_url"]);
-/** User and password would reach logs, reports and whoever is asked; a proxy has no other way to be told them. */
+/** Credentials in a URL would reach logs and reports. A proxy has no other place for them. */
 const MAY_HAVE_USER = new Set(["transport.proxy"]);
 
 /** The canonical address of a field. Throws `AddressError`. */
@@ -55,10 +55,10 @@ export const addressOfField = (field: string, url: string): HttpAddress => {
   return address;
 };
 
-/** A short text of harmless characters: anything else could be a secret or deceive the reader. */
+/** Other characters could be a secret or mislead the reader. */
 const shownUrl = (url: string): string => (/^[\w.:/-]{1,80}$/.test(url) ? `"${url}"` : "another text");
 
-/** References are left as they are: a file may be checked where their values are not. `problems` gets what is wrong. */
+/** Leaves references, whose values may not be available. Adds errors to `problems`. */
 export const withCanonicalUrls = (target: Target, problems: string[]): Target =>
   mapTargetUrls(target, (field, url) => {
     if (isReference(url)) return url;
@@ -73,7 +73,7 @@ export const withCanonicalUrls = (target: Target, problems: string[]): Target =>
     }
   });
 
-/** With the value in place of each reference. Throws `SecretError`. */
+/** Replaces references by their values. Throws `SecretError`. */
 export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Target> => {
   const values = new Map<string, string>();
   const wanted: [field: string, ref: string][] = [];
@@ -85,13 +85,13 @@ export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Ta
   return mapTargetUrls(target, (field, url) => values.get(field) ?? url);
 };
 
-/** Without what does not make it another target: case of the host, a trailing slash, user and password, query. */
+/** Normalizes what does not identify a target: case of the host, trailing slash, credentials, query. */
 export const targetUrl = (baseUrl: string): string => {
   const url = new URL(baseUrl);
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
 };
 
-/** By what a deployment is known in a journal: its base URL, and for people the name and place of its target file. */
+/** Identifies a deployment in a journal: base URL, and for people the name and place of its target file. */
 export const targetName = ({ name, base_url }: Target, file?: string): TargetName => ({
   base_url: targetUrl(base_url),
   name,

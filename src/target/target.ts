@@ -1,7 +1,6 @@
 /**
- * The target file: what a user states about a deployment. Only `schema`, `base_url` and one credential are required; what is absent
- * is skipped by name, never assumed. Each field's `description` is the sentence that a user reads when the value does not fit:
- * "expected …".
+ * The target file: what a user states about a deployment. Only `schema`, `base_url` and one credential are required; what needs
+ * an absent field is skipped by name. A field's `description` completes the message "expected …".
  */
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { STREAMS } from "../contract/streams.ts";
@@ -21,7 +20,7 @@ const text = (expected = "a text") => Type.String({ description: expected, minLe
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
 const originUrl = (of: string) =>
   Type.String({ description: `${of}: a URL that begins with http:// or https://`, pattern: "^https?://[^\\s]+$" });
-/** What it must look like beyond this is said by `target-urls.ts`, once references are read. */
+/** `target-urls.ts` checks the rest after reading references. */
 const address = (of: string) => reference(`${of}: a URL that begins with http:// or https://`);
 const whole = (of: string, minimum = 0) =>
   Type.Integer({ minimum, description: `${of}: a whole number of at least ${minimum}` });
@@ -111,12 +110,12 @@ export const TARGET_SCHEMA = object(
       { api_url: address("toxiproxy's API") },
       { proxies: object("its proxies by name", none, each(["limiter", "keys", "edge"], text())) },
     ),
-    /** `status` ends with 0 while the fault is in, with 1 while it is not. */
+    /** `status` exits with 0 while the fault is in force, with 1 while it is not. */
     faults: map(
       "commands by the name of a fault",
       object("commands", { inject: commands, heal: commands }, { status: text("a command") }),
     ),
-    /** `chaos --watchdog` beside the proxy, or beside what the commands break. */
+    /** `chaos --watchdog` beside the proxy or the commands' hosts. */
     watchdog: object(
       "the watchdog beside the proxy",
       { url: address("where `chaos --watchdog` listens") },
@@ -132,7 +131,7 @@ export const TARGET_SCHEMA = object(
       ...each(limitNames, figure("a limit")),
       ...each(["unanswered_share", "streams_cut_share", "false_sheds_allowed"], share("what is tolerated")),
     }),
-    /** Where it is stated, an end without it is a cut. */
+    /** If stated, a stream that ends without it was cut. */
     stream_end: object(
       "the event that ends a whole stream of each kind",
       none,

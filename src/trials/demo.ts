@@ -1,6 +1,6 @@
 /**
- * The reference platform with something spoilt, and the verdict that finds it, in this process alone: no k6, no toxiproxy, no file. Each
- * defect is played on its small stage twice, on the healthy platform and on the spoilt one, and judged by the invariants of any run.
+ * Plays mutants and the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each is played on its
+ * small stage, healthy and spoilt, and judged by the usual invariants.
  */
 import { OUTCOMES } from "../contract/refusals.ts";
 import { SeriesFold } from "../history/fold-series.ts";
@@ -13,19 +13,19 @@ import { mergeClaims } from "../report/verdict.ts";
 import { MINI_STAGES, type Played, playMiniStage } from "./stages.ts";
 import { healthyParts } from "./trials.ts";
 
-/** What is planted where nothing is named: a regression of shedding, a quota that admits one too many, a limiter that fails open. */
+/** The default: a regression of shedding, a quota that admits one too many, a limiter that fails open. */
 export const PLANTED = ["sheds-too-early", "admits-one-too-many", "fails-open"];
 
-/** Those that an invariant finds on a small stage; the others need verify or the gate, which take longer. */
+/** Mutants that an invariant kills on a small stage; the others need verify or the gate, which take longer. */
 export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
   const small = MINI_STAGES[stage];
   return !("compare" in small) && small.rulesAlone !== true;
 });
 
-/** Stages of the two platforms are told apart by a word behind the stage's own. */
+/** Suffix of the healthy platform's stages. */
 const HEALTHY = "healthy";
 
-/** `about`: who has something to say on this stage; the others saw too little and would only fill the page. */
+/** `about`: the judges that the stage is made for; the others saw too little. */
 const onStage = (name: string, about: readonly string[], { claims, facts, lines }: Played): Played => ({
   claims: claims
     .filter(({ id, verdict }) => verdict === "fail" || about.includes(id.replace(/\/.*$/, "")))
@@ -41,7 +41,7 @@ const onStage = (name: string, about: readonly string[], { claims, facts, lines 
 
 export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoilt"; claims: readonly Claim[] }) => void;
 
-/** Rejects when a stage could not be played. */
+/** Rejects if a stage could not be played. */
 const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
   const stage = MINI_STAGES[defect.stage];
   if ("compare" in stage) throw new Error(`expected a small stage for ${defect.name}`);
@@ -58,11 +58,11 @@ const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Playe
 type Demo = {
   document: RunDocument;
   series: Series;
-  /** Defects that somebody who has to find them did not. */
+  /** Mutants that survived a judge that must kill them. */
   missed: string[];
 };
 
-/** The defect was found by everybody who must, and the healthy platform was condemned by nobody. */
+/** Whether every judge that must kill the mutant did, and none failed the healthy platform. */
 const isFound = ({ name, kills }: Mutant, claims: readonly Claim[]): boolean =>
   kills.every((id) => claims.some((claim) => claim.id === `${id}/${name}` && claim.verdict === "fail")) &&
   !claims.some(({ stage, verdict }) => stage === `${name}-${HEALTHY}` && verdict === "fail");

@@ -1,6 +1,6 @@
 /**
- * A whole deployment in this process for a small stage: three services over real links, one or two API replicas, the demo
- * data, and what a judge may know of it beforehand.
+ * A whole deployment in this process for a small stage: three services over real links, one or two API replicas, demo data, and
+ * what judges know beforehand.
  */
 import type { Rate } from "../core/rate-limit.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
@@ -17,7 +17,7 @@ export type DeploymentOptions = {
   tokens?: number;
   rate?: Rate;
   replicas?: 1 | 2;
-  /** Puts links that can be broken between the API and its two services. */
+  /** Puts breakable links between the API and its two services. */
   breakable?: true;
 };
 
@@ -25,14 +25,14 @@ export type Links = { limiter: FaultyLink; keys: FaultyLink };
 
 export type SmallDeployment = InProcess & { limits: Limits; links: Links | null };
 
-/** Short, so that a change of a record can be waited for. */
+/** Short, so that stages can wait for a changed record. */
 export const REVOCATION_BUDGET_MS = 200;
-/** Longer than the default: a busy machine is not to be taken for a slow limiter. */
+/** Longer than the default, so that a busy machine does not look like a slow limiter. */
 export const LIMITER_BUDGET_MS = 700;
-/** As good as no limit. */
+/** Practically unlimited. */
 export const MANY = 10_000;
 
-/** Beyond what a stage keeps the limiter away for, and the longest pause between two tries of a refund. */
+/** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
 const STOP_DEADLINE_MS = 4_000;
 const KEY_SERVICE_BUDGET_MS = 1_000;
 

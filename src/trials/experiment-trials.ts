@@ -1,17 +1,16 @@
 /**
- * Mutants of the fault kind before the real experiments of `chaos`: processes, toxiproxy and the load of a run, where the
- * small stages have links in one process. Each is played on an experiment that does not touch what it spoils, which has to
- * pass, and on the one that is made to catch it.
+ * Tries mutants of the fault kind on real experiments of `chaos`, with processes, toxiproxy and load. Each has to pass an
+ * experiment that does not touch what it spoils, and to be killed on the one that does.
  */
 import { eitherOf } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 
 export type ExperimentTrial = {
   mutant: string;
-  /** The experiment that has to kill it, and invariants of which each has to fail there. */
+  /** The experiment that has to kill it, and the invariants that have to fail there. */
   on: string;
   by: readonly string[];
-  /** An experiment that it passes like the healthy platform. */
+  /** An experiment that it has to pass. */
   passes: string;
 };
 
@@ -36,10 +35,10 @@ type ExperimentVerdict = "killed" | "wrong-judge" | "survived" | "false-positive
 
 export type ExperimentJudged = Omit<ExperimentTrial, "by"> & {
   must: readonly string[];
-  /** Invariants that failed where it had to be killed. */
+  /** Invariants that failed on `on`. */
   by: string[];
   verdict: ExperimentVerdict;
-  /** What was wrong with the trial, a line each; empty of one that is as it should be. */
+  /** What was wrong with the trial, one line each. */
   told: string[];
 };
 
@@ -48,7 +47,7 @@ const failures = (claims: readonly Claim[], stage: string): Claim[] =>
 const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
 const said = ({ id, verdict, reason, got }: Claim): string => `${id}: ${verdict}: ${reason}: ${got}`;
 
-/** From the run with the mutant planted. */
+/** `claims`: of the run with the mutant planted. */
 export const judgeTrial = (
   { by: must, ...trial }: ExperimentTrial,
   { claims }: Pick<RunDocument, "claims">,
@@ -69,13 +68,12 @@ export const judgeTrial = (
   return { ...trial, must, by, verdict, told: [...new Set(told)] };
 };
 
-/** What must of the healthy platform did not pass on the same experiments, a line each. */
+/** Musts that the healthy platform did not pass on the same experiments, one line each. */
 export const healthyFaults = ({ claims }: Pick<RunDocument, "claims">): string[] =>
   claims
     .filter(({ level, verdict }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"))
     .map(said);
 
-/** All experiments that any trial needs, each once. */
 export const experimentsOf = (trials: readonly ExperimentTrial[]): string[] => [
   ...new Set(trials.flatMap(({ on, passes }) => [passes, on])),
 ];

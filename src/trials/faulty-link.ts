@@ -1,12 +1,12 @@
 /**
- * A TCP link inside one process that can be broken in every way that a call may meet, and healed: enough to try the platform
- * and its judges on. Experiments on a whole deployment use toxiproxy.
+ * A TCP link in this process that can be broken and healed, to try the platform and its judges. Experiments on whole deployments
+ * use toxiproxy.
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * The words of the experiments. `request-lost`: taken and never answered. `reply-lost`: the question arrives, the answer does
- * not. `nonsense`: a well-formed answer that means nothing.
+ * Named as in the experiments. `request-lost`: accepted, never answered. `reply-lost`: the request arrives, the reply does not.
+ * `nonsense`: a well-formed reply without meaning.
  */
 export const LINK_FAULTS = [
   "accepted-then-closed",
@@ -20,11 +20,11 @@ export type LinkFault = (typeof LINK_FAULTS)[number] | "none";
 
 export type FaultyLink = {
   url: string;
-  /** For connections that are open and for new ones. `none` leaves those open that have lost something. */
+  /** Applies to open and new connections. After `none`, open connections that lost data stay open. */
   setFault(fault: LinkFault): void;
-  /** Resets what is open: nothing that was left unanswered is answered late. */
+  /** Resets open connections, so that nothing is answered late. */
   cut(): void;
-  /** Stops listening and resets what is open: connections are refused. */
+  /** Stops listening and resets open connections, so that new ones are refused. */
   refuse(): Promise<void>;
   listenAgain(): Promise<void>;
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export type FaultyLink = {
 
 const NONSENSE = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}';
 
-/** `target`: any URL with host and port. */
+/** `target`: a URL whose host and port are used. */
 export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
   const { hostname, port: targetPort } = new URL(target);
   let fault: LinkFault = "none";

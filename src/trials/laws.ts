@@ -1,6 +1,6 @@
 /**
- * The column of the laws: `properties/mutant-laws.ts` in a process of its own, which runs them with a mutant's parts in place
- * of the healthy ones and says a line of JSON for each law and mutant.
+ * Runs the laws of `properties/` in a child process with a mutant's parts in place of the healthy ones, and reads one line of
+ * JSON for each law and mutant.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -18,7 +18,7 @@ type LawLine = {
   path?: string | null;
 };
 
-/** `program`: from the root of the repository. */
+/** `program`: relative to the repository's root. */
 type LawsOptions = { mutants: readonly string[]; onTrial?(trial: Trial): void; signal?: AbortSignal; program?: string };
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -60,8 +60,8 @@ const parsed = (text: string): LawLine | null => {
 };
 
 /**
- * A trial for each law and mutant. A mutant of which nothing was said is undecided, and why; when all was well, no law looks at
- * what it spoils, and there is no trial of it. Never rejects.
+ * One trial for each law and mutant. A mutant without a line is undecided if the process failed; otherwise no law is about what
+ * it spoils, and it has no trial. Never rejects.
  */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   const { mutants, onTrial, signal, program = PROGRAM } = options;
@@ -85,7 +85,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
 
 type Ended = { well: boolean; how: string };
 
-/** Hands every line on; resolves with how it ended, for those of whom it said nothing. */
+/** Passes lines on. Resolves to how the process ended. */
 const listen = async (
   program: string,
   mutants: readonly string[],
@@ -97,7 +97,7 @@ const listen = async (
     stdio: ["ignore", "pipe", "pipe"],
   });
   const end = (): void => void child.kill("SIGKILL");
-  // It must not outlive us, whichever way we go.
+  // Ends with this process in any case.
   process.once("exit", end);
   signal?.addEventListener("abort", end, { once: true });
   let complaints = "";

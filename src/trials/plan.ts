@@ -11,24 +11,24 @@ import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { MINI_STAGE_NAMES } from "./stages.ts";
 import { COLUMNS, type Column, columnOf, type Trial, tryOn } from "./trials.ts";
 
-/** The cheapest stage of each column, on which every mutant is tried; the gate is too slow for that. */
+/** The cheapest stage of each column, on which every mutant is tried. Not of the gate, which is too slow. */
 export const CHEAPEST: Readonly<Partial<Record<Column, MutantStage>>> = {
   verify: "verify",
   load: "answers",
   chaos: "limiter-refused",
 };
 
-/** Mutants of these stages do something to calls in flight or to rates, which `verify` may see when it is allowed load. */
+/** Mutants of these stages affect calls in flight or rates, which `verify` may see under load. */
 const SEEN_UNDER_LOAD: readonly MutantStage[] = [
   ...(["overload", "past-capacity", "noisy", "rate-edge", "patient-client", "two-replicas", "streams"] as const),
 ];
 
 type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
 
-/** `everywhere`: each mutant on every small stage, the gate included. */
+/** `everywhere`: each mutant on every small stage, including the gate. */
 type PlanOptions = { columns?: readonly Column[]; everywhere?: boolean };
 
-/** Stages tried at once: most of their time is spent waiting. */
+/** Stages at once: they mostly wait. */
 const AT_ONCE = 4;
 
 const stagesFor = (mutant: Mutant, everywhere: boolean): MutantStage[] => {
@@ -38,10 +38,7 @@ const stagesFor = (mutant: Mutant, everywhere: boolean): MutantStage[] => {
   return [...new Set([mutant.stage, ...cheapest, ...underLoad])];
 };
 
-/**
- * The healthy platform on every stage that is visited; each mutant on the stage where it has to be caught and on the cheapest
- * one of every other column.
- */
+/** The healthy platform on every used stage; each mutant on its own stage and on the cheapest stage of every other column. */
 export const planTrials = (mutants: readonly Mutant[], options: PlanOptions = {}): Attempt[] => {
   const { columns = COLUMNS, everywhere = false } = options;
   const attempts = mutants.flatMap((mutant) =>
@@ -52,7 +49,7 @@ export const planTrials = (mutants: readonly Mutant[], options: PlanOptions = {}
   return [...visited.map((stage) => ({ mutant: nobody, stage, own: true })), ...wanted];
 };
 
-/** In the order of the attempts, whatever the order in which they ended. */
+/** Results in the order of the attempts. */
 export const tryAll = async (
   attempts: readonly Attempt[],
   onTrial: (trial: Trial) => void = () => {},
@@ -68,7 +65,7 @@ export const tryAll = async (
   const all = [...attempts.entries()];
   const sideBySide = all.filter(([, { stage }]) => stage !== "gate").values();
   await Promise.all(Array.from({ length: AT_ONCE }, () => work(sideBySide)));
-  // It compares times, so nothing else of ours may run beside it.
+  // The gate compares times, so it runs alone.
   await work(all.filter(([, { stage }]) => stage === "gate"));
   return trials;
 };

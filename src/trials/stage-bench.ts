@@ -1,6 +1,6 @@
 /**
- * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks
- * and what the deployment reports of itself come out as a stage that can be judged.
+ * Runs a small deployment under load for a mutant's trial, through the usual client. Yields call lines, marks and the
+ * deployment's own observations, to be judged like a stage.
  */
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
@@ -26,28 +26,27 @@ export type Bench = {
   clock: RunClock;
   running: Running;
   links: Links | null;
-  /** Look-ups of key records that the key service has answered so far. */
+  /** Key records looked up so far. */
   lookups(): number;
-  /** Sends one step now; the replicas take turns. `id` in place of a fresh one, for a client that repeats itself. */
+  /** Sends one step now, alternating replicas. `id` replaces the generated one, for a client that repeats its id. */
   send(step: Step, id?: string): Promise<Sent>;
-  /** Sends all steps, at most `atOnce` at a time. */
   sendAll(steps: readonly Step[], atOnce?: number): Promise<Sent[]>;
-  /** Sends the steps one after the other at a steady rate, whatever becomes of them. */
+  /** Sends steps at a steady rate without waiting for answers. */
   press(steps: readonly Step[], ratePerS: number): Promise<Sent[]>;
-  /** Waits until so many calls are in flight, for a second at most: a mutant may never get there. */
+  /** Waits up to a second for so many calls in flight; a mutant may never get there. */
   untilInFlight(calls: number): Promise<void>;
   operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
   add(line: Line): void;
   mark(name: string, more?: { org?: string; detail?: string }): void;
-  /** What is judged in the play itself. */
+  /** Claims judged during the play. */
   claims: Claim[];
-  /** Facts that only the play knows. */
+  /** Adds facts that only the play knows. */
   tell(facts: Partial<StageFacts>): void;
-  /** The deployment is about to end by itself: its control planes are not read. */
+  /** The deployment will end by itself: its control planes are not read. */
   silence(): void;
-  /** Disconnects, as clients that leave. */
+  /** Disconnects all clients. */
   hangUp(): Promise<void>;
-  /** Disconnects, reads what the control planes show, and closes everything. */
+  /** Disconnects, reads the control planes, and closes everything. */
   finish(): Promise<{ facts: StageFacts; lines: Line[] }>;
   close(): Promise<void>;
 };
@@ -60,7 +59,7 @@ const DRIVER = "in-process";
 
 type Observed = Pick<StageFacts, "counts" | "gauges" | "ledger">;
 
-/** Timers and files are those of this process, in which other stages are played beside this one. */
+/** Without timers and files, which belong to this process and other stages in it. */
 const gaugesOf = async (controls: readonly string[]): Promise<Gauges[]> =>
   (await readGauges(controls)).map(({ timers: _, open_files: __, ...own }) => own);
 
@@ -101,7 +100,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
 
   const send: Bench["send"] = async (step, id) => {
     const number = sent++;
-    // Every second call changes the replica, so that callers who take turns meet all of them.
+    // The replica changes every second call, so that callers in turn reach all replicas.
     const client = clients[(number >> 1) % clients.length] as ApiClient;
     const context = { id: id ?? `${idRun}.c-${number}`, stage, driver: DRIVER, intendedUs: clock.nowUs() };
     const answer = await client.send(step, context);
@@ -109,7 +108,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     return answer;
   };
 
-  /** No caller is connected and nothing is left to settle: a slot that is still held then has leaked. */
+  /** No caller is connected and nothing is unsettled: a slot still held is a leak. */
   const isQuiet = async (): Promise<boolean> => {
     const gauges = await readGauges(controls);
     return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
@@ -188,14 +187,14 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
 
 type About = {
   about: string;
-  /** Invariants, `verify/<rule>` or `gate/<measurement>`: each passes on the healthy platform, or the stage proves nothing. */
+  /** Ids of invariants, `verify/<rule>` or `gate/<measurement>` that have to pass on the healthy platform. */
   proves: readonly string[];
 };
 
-/** A deployment, loaded, and judged by all invariants and whatever else the play itself asks. */
+/** A deployment under load, judged by all invariants. */
 export type MiniStage = About & {
   options: DeploymentOptions;
-  /** A black box: no invariant is asked, because they see a ledger and counts that the caller does not. */
+  /** Skips the invariants, for a black-box stage: they see a ledger and counts that the caller does not. */
   rulesAlone?: true;
   play(bench: Bench): Promise<void>;
 };

@@ -1,7 +1,6 @@
 /**
- * The small stages that mutants are tried on: each a deployment in this process, a short play of some tens to some hundreds
- * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
- * for have to pass.
+ * The small stages that mutants are tried on: a deployment in this process, tens to hundreds of calls, and all invariants. On the
+ * healthy platform none may fail, and those under `proves` have to pass.
  */
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -44,10 +43,9 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
 
-/** What came of a small stage: everything that a report needs. */
 export type Played = { claims: Claim[]; facts: StageFacts; lines: Line[] };
 
-/** Plays it on a deployment of its own. Rejects when the stage could not be played. */
+/** Rejects if the stage could not be played. */
 export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: Parts): Promise<Played> => {
   const bench = await openBench(name, parts, stage.options);
   try {
@@ -62,10 +60,7 @@ export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: 
   }
 };
 
-/**
- * Claims of all who judge there. `base` is what the gate compares with, `deciding` are the judges for whose verdict it measures
- * longer. Rejects when the stage could not be played.
- */
+/** `base`: what the gate compares with. `deciding`: claims for which the gate measures longer. Rejects if the stage could not be played. */
 export const runMiniStage = async (
   name: MutantStage,
   parts: Parts,

@@ -1,4 +1,4 @@
-/** The matrix mutant × column of `dev mutants`, and as text of 80 columns: a word a cell, below it who must and who did. */
+/** The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did. */
 import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { COLUMNS, type Column, columnOf, isRight, type Trial, type TrialVerdict } from "./trials.ts";
 
@@ -6,9 +6,9 @@ type CellVerdict = TrialVerdict | "not-tried";
 
 type Cell = {
   verdict: CellVerdict;
-  /** Whether the mutant has to be caught in this column. */
+  /** Whether the mutant has to be killed in this column. */
   must: boolean;
-  /** Who condemned it here, each once: those who had to first. */
+  /** Judges that failed it here, those that must first. */
   by: string[];
 };
 
@@ -20,7 +20,7 @@ export type Row = {
   trials: Trial[];
 };
 
-/** The first that occurs is shown of a cell with several trials. */
+/** In descending weight: the first that occurs is shown. */
 const WEIGHTIEST: readonly TrialVerdict[] = [
   ...(["false-positive", "survived", "wrong-judge", "killed", "seen"] as const),
   ...(["undecided", "acquitted", "not-seen"] as const),
@@ -49,15 +49,15 @@ const rowOf = (mutant: Mutant, all: readonly Trial[]): Row => {
   };
 };
 
-/** The healthy platform first, then the mutants in their order. */
+/** The healthy platform first. */
 export const matrixOf = (mutants: readonly Mutant[], trials: readonly Trial[]): Row[] =>
   [nobody, ...mutants].map((mutant) => rowOf(mutant, trials));
 
 const WIDTH = 80;
-/** Judges named in one place of the list; --json names them all. */
+/** Judges named in the list; --json names all. */
 const NAMED = 4;
 
-/** Capitals where something has to be so: there the verdict counts. */
+/** Capitals for cells in which the verdict counts. */
 const WORDS: Record<CellVerdict, { must: string; else: string }> = {
   killed: { must: "KILLED", else: "seen" },
   "wrong-judge": { must: "WRONG", else: "seen" },
@@ -94,7 +94,7 @@ const table = (rows: readonly Row[], columns: readonly Column[]): string[] => {
   ];
 };
 
-/** `head` and then words, broken so that no line is longer than a screen; the rest hangs below the first word. */
+/** Wraps the text at the width of a screen, indented under its first word. */
 const wrapped = (head: string, text: string): string[] => {
   const lines: string[] = [];
   let line = head;
@@ -111,7 +111,7 @@ const wrapped = (head: string, text: string): string[] => {
 const placeOf = ({ column, stage }: { column: string; stage: string }): string =>
   column === stage || column === "gate" ? stage : `${column}/${stage}`;
 
-/** Those who were meant to are marked; the others are named up to a number. */
+/** Marks the judges that must kill it; names some of the others. */
 const judges = ({ by, intended, own }: Trial): string => {
   const meant = (id: string): boolean => own && intended.includes(id);
   const bare = (id: string): string => id.replace(/^(verify|gate)\//, "");
@@ -121,7 +121,7 @@ const judges = ({ by, intended, own }: Trial): string => {
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
 
-/** The laws as one place; each of them is a trial of its own. */
+/** All laws as one place. */
 const places = (trials: readonly Trial[]): Trial[] => {
   const laws = trials.filter(({ column }) => column === "properties");
   const others = trials.filter(({ column }) => column !== "properties");
@@ -141,7 +141,7 @@ const listOf = ({ mutant, must, trials }: Row): string[] => {
   return [mutant, ...wrapped("  must: ", musts), ...(did.length > 0 ? did : ["  did:  nobody"]), ...why];
 };
 
-/** What nobody could decide where nothing had to be decided, by reason, because one reason often holds for all. */
+/** Undecided trials where nothing had to be decided, grouped by reason. */
 const leftOpen = (rows: readonly Row[]): string[] => {
   const byReason = new Map<string, string[]>();
   for (const trial of rows.flatMap(({ trials }) => trials)) {

@@ -1,14 +1,11 @@
-/**
- * Tries a mutant on a small stage. What a judge could not decide because the machine was busy is tried again; what it condemned
- * or acquitted stands.
- */
+/** Tries a mutant on a small stage. What a busy machine left undecided is tried again; a verdict stands. */
 import type { Claim } from "../history/run-document.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { REVOCATION_BUDGET_MS } from "./deployment.ts";
 import { MINI_STAGES, runMiniStage } from "./stages.ts";
 
-/** The kinds of judge: see plan.ts. */
+/** See plan.ts. */
 export const COLUMNS = ["properties", "verify", "load", "chaos", "gate"] as const;
 export type Column = (typeof COLUMNS)[number];
 
@@ -41,14 +38,14 @@ export type Trial = {
   column: Column;
   /** The small stage, or the law. */
   stage: string;
-  /** Whether it is here that the mutant has to be caught; true of the healthy platform, which has to be acquitted everywhere. */
+  /** Whether the mutant has to be killed here. Always true for the healthy platform, which has to pass everywhere. */
   own: boolean;
-  /** Who was to condemn it, each of them; for the healthy platform, who was to acquit it. */
+  /** Judges that have to fail it; for the healthy platform, judges that have to pass. */
   intended: readonly string[];
-  /** Who condemned it: ids of invariants, `verify/<rule>`, `gate/<measurement>`, names of laws. */
+  /** Judges that failed it: ids of invariants, `verify/<rule>`, `gate/<measurement>`, names of laws. */
   by: string[];
   verdict: TrialVerdict;
-  /** What the judges said that decided it, a line each. */
+  /** The judges' reasons for the verdict, one line each. */
   reasons: string[];
   attempts: number;
   durationMs: number;
@@ -57,21 +54,20 @@ export type Trial = {
 type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
 const ATTEMPTS = 3;
-/** The gate measures on by itself where it cannot decide. */
+/** The gate itself measures longer if undecided. */
 const attemptsOn = (stage: MutantStage, own: boolean): number => (own && stage !== "gate" ? ATTEMPTS : 1);
 
-/** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */
+/** The healthy parts with a short key cache, so that stages can wait for changed records. */
 export const healthyParts = (): Parts => ({
   ...HEALTHY,
   keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS },
 });
 
-/** `verify/<rule>` and `gate/<measurement>` whole, an invariant's id without the stage. */
+/** The claim's judge: `verify/<rule>`, `gate/<measurement>`, or an invariant's id. */
 const judgeOf = ({ id }: Claim): string => (/^(verify|gate)\//.test(id) ? id : id.slice(0, id.indexOf("/")));
 
 const said = (claim: Claim): string => `${judgeOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
 
-/** `own` and `intended` as in `Trial`. */
 const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intended: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
   const by = condemned.map(judgeOf);
@@ -92,7 +88,7 @@ const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intende
   return judged(by.length > 0 ? "wrong-judge" : "survived", reasons);
 };
 
-/** `own` as in `Trial`; elsewhere it is only looked who else sees it, once. */
+/** Elsewhere than on its own stage (`own` false) it is tried once. */
 export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Promise<Trial> => {
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
@@ -110,9 +106,9 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
   }
 };
 
-/** Whether a trial is what it should be; elsewhere than where a mutant has to be caught, anything is. */
+/** Only trials on a mutant's own stage, and those of the healthy platform, can be wrong. */
 export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict === "killed" || verdict === "acquitted";
 
-/** A judge was wrong, which no second try would change. */
+/** A wrong verdict, which a retry would not change. */
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";

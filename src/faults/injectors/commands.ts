@@ -1,4 +1,4 @@
-/** Breaks and mends a component by the commands that the target file names for it (`faults`), healing tried once before. */
+/** Injects and heals by the commands of the target file (`faults`). Healing is tried once before the injection. */
 import type { Deployment } from "../../deployments/deployment.ts";
 import { CommandFailedError, runShellCommand } from "../../supervision/shell-command.ts";
 import { targetName } from "../../target/target-urls.ts";
@@ -14,16 +14,16 @@ const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 export type FaultCommands = {
   inject: readonly string[];
   heal: readonly string[];
-  /** Ends with 0 while the fault is in, with 1 while it is not. */
+  /** Exits with 0 while the fault is in force, with 1 while it is not. */
   status?: string;
 };
 
 type ByCommands = Pick<FaultInjector, "inject" | "heal"> & {
-  /** `unknown`: there is no status command, or it could not look. */
+  /** `unknown`: no status command, or it failed. */
   status: (signal: AbortSignal) => Promise<"in" | "out" | "unknown">;
 };
 
-/** `onSpawn`: for supervision, since an inject command that outlives the runner could break what was healed already. */
+/** `onSpawn`: for supervision, because an inject command that outlives the runner could break things again. */
 export const byCommands = (
   { inject, heal, status }: FaultCommands,
   { cwd, onSpawn }: { cwd: string; onSpawn(pid: number): () => void },
@@ -42,7 +42,7 @@ export const byCommands = (
       await run([status], "status command", signal);
       return "in";
     } catch (error) {
-      // Anything but 0 and 1 is a command that could not look.
+      // Other exit codes mean that the command could not find out.
       return error instanceof CommandFailedError && error.code === 1 ? "out" : "unknown";
     }
   };
@@ -62,7 +62,7 @@ export const byCommands = (
   };
 };
 
-/** The effect is seen through the named proxy where there is one that can be reached, else by the callers. */
+/** Shows the effect through the named proxy if it can be reached, else by the callers. */
 const effectOf = async (
   { component }: Fault,
   { faults, target }: Deployment,
@@ -80,7 +80,7 @@ const effectOf = async (
   };
 };
 
-/** `null`: the target file has none. */
+/** `null`: no commands for this fault. */
 export const commandInjector = async (
   fault: Fault,
   { context, deployment }: DisturbanceContext,
@@ -91,7 +91,7 @@ export const commandInjector = async (
   const cwd = deployment.folder;
   const onSpawn = (pid: number) => context.supervisor.adopt(`a command of faults.${key}`, pid);
   const { inject, heal } = byCommands(commands, { cwd, onSpawn });
-  // That healing works is known before anything is broken.
+  // Proves that healing works before anything is broken.
   await heal(AbortSignal.any([context.signal, AbortSignal.timeout(TIMES.healMs)])).catch((error: Error) => {
     throw new Error(`faults.${key}: nothing was injected, because healing does not work beforehand: ${error.message}`);
   });

@@ -1,4 +1,4 @@
-/** The way that a deployment has to bring faults about: its proxies and processes, or the commands of its target file. */
+/** Chooses how a fault is injected: proxies and processes of the deployment, or commands of its target file. */
 import type { Held, RemoteWatch } from "../../deployments/remote-watch.ts";
 import { capabilitiesOf, ownWayMissing } from "../capabilities.ts";
 import type { DisturbanceContext, Faults } from "../disturbance.ts";
@@ -10,7 +10,7 @@ import { operatorInjector } from "./operator.ts";
 import { processInjector } from "./process.ts";
 import { storeInjector } from "./stores.ts";
 
-/** `null`: only commands bring it about. */
+/** `null`: only commands can inject it. */
 const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<FaultInjector | null> => {
   const { deployment } = beside;
   const { faults, own, target } = deployment;
@@ -25,7 +25,7 @@ const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<Fa
     : operatorInjector(fault.fault, { target, own, beside });
 };
 
-/** The watchdog beside what is broken holds it before it is broken, and until it is whole again. */
+/** Registers the fault with the watchdog beside the proxy, from before the injection until it is healed. */
 const heldRemotely = (injector: FaultInjector, fault: Fault, watch: RemoteWatch): FaultInjector => {
   const { undo } = injector;
   const held: Held =
@@ -52,7 +52,7 @@ const injectorOf = async (fault: Fault, beside: DisturbanceContext): Promise<Fau
   return remoteWatch === undefined ? injector : heldRemotely(injector, fault, remoteWatch);
 };
 
-/** Throws a sentence where the deployment has no way to one of them. */
+/** Throws if the deployment cannot inject one of the faults. */
 export const injectorFor = async (
   { faults, healsInOrder }: Faults,
   beside: DisturbanceContext,

@@ -1,43 +1,39 @@
-/** The port of every way to inject a fault, prove that it shows, and heal it, with or without this process. */
+/** The port for injecting a fault, showing its effect, and healing it, also without this process. */
 import type { Part } from "../../deployments/part.ts";
 import { birthOf } from "../../supervision/processes.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { FaultStream } from "../link-faults.ts";
 
 export type FaultInjector = {
-  /** Throws when the fault could not be injected, also when another one is in already. */
+  /** Throws if it failed, or if another fault is in force. */
   inject: (signal: AbortSignal) => Promise<void>;
-  /** Whether the fault shows where it was injected; `null` where that cannot be seen from here: then callers have to see it. */
+  /** Whether the effect shows at the place of injection; `null`: not visible from here, so callers have to see it. */
   shows: (() => Promise<boolean>) | null;
-  /**
-   * By all means it has; returns the steps it took. Harmless when nothing is in, so that it can be tried beforehand and again.
-   * Throws when the fault is still in.
-   */
+  /** Heals by all available means and returns the steps. Harmless without a fault. Throws if the fault is still in force. */
   heal: (signal: AbortSignal) => Promise<string[] | undefined>;
   undo: Undo;
   stream: FaultStream;
   injectMs: number;
   effectMs: number;
   healMs: number;
-  /** For a report. */
   notes: readonly string[];
 };
 
-/** Of a fault that ends with this process, or with the deployment that this process started. */
+/** For faults that end with this process or with the deployment that it started. */
 export const ENDS_WITH_US = { stream: "both", undo: { how: "nothing" }, notes: [] } as const;
 
-/** A stopped child of this run has to be woken, so that it can end with the run. */
+/** A stopped child has to continue before it can end with the run. */
 export const wakeUp = (part: Part): Undo => {
   const pid = part.pid();
   return { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" };
 };
 
-/** The deployment lacks what the fault needs; the message names it. */
+/** The deployment lacks what the fault needs, which the message names. */
 export class NoWayError extends Error {
   override name = "NoWayError";
 }
 
-/** Several faults as one: injected in order, healed in the other unless said otherwise, and there only when all of them are. */
+/** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
 export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): FaultInjector => {
   const [only, second] = parts;
   if (only === undefined) throw new Error("expected at least one fault");
@@ -53,7 +49,7 @@ export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): F
       const did: string[] = [];
       const troubles: string[] = [];
       for (const part of healsInOrder ? parts : [...parts].reverse()) {
-        // What cannot be mended must not keep the others broken.
+        // A failed heal must not keep the others broken.
         await part.heal(signal).then(
           (steps) => did.push(...(steps ?? [])),
           (error: Error) => troubles.push(error.message),

@@ -1,4 +1,4 @@
-/** Puts a fault of the table on a proxied link by toxiproxy, looks at it through the link, and heals it. */
+/** Injects a fault of `link-faults.ts` on a proxied link by toxiproxy, looks at it through the link, and heals it. */
 import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
 import type { TargetName, Undo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
@@ -12,11 +12,11 @@ const TIMES = { injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
 
 type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
 
-/** `null` for a proxy of the embedded deployment, which is a process of the run. */
+/** `null` for the embedded deployment, whose proxy is a process of the run. */
 export const undoTarget = ({ embedded, target, file }: Deployment): TargetName | null =>
   embedded ? null : targetName(target, file);
 
-/** `target`: `null` where the proxy is the run's own and ends with it. */
+/** `target`: `null` if the proxy ends with the run. */
 export const undoOf = (
   { toxiproxy, proxy, fault }: Pick<BrokenLink, "toxiproxy" | "proxy" | "fault">,
   target: TargetName | null,
@@ -51,30 +51,29 @@ export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal
 };
 
 /**
- * A look at a proxied link whatever is spoken on it: once while it is whole, then again while a fault is in. Redis and HTTP are
- * asked for something that they answer in full; of anything else the reaction to a question that it does not understand is
- * compared. A look that is the same before the fault proves nothing.
+ * Compares a link with its whole state, whatever protocol it speaks: Redis and HTTP get a request that they answer in full, other
+ * protocols a request that they reject. A look that already resembled the fault before it proves nothing.
  */
 type LinkWatch = {
   speaks: "http" | "redis" | "something else";
-  /** False where the link looks like that already when it is whole. */
+  /** False if the whole link already looks like this fault. */
   canShow(fault: LinkFault): boolean;
   look(): Promise<LinkSeen>;
-  /** Whether the link looks otherwise than whole, whatever was done to it. */
+  /** Whether the link differs from its whole state. */
   isChanged(now: LinkSeen): boolean;
 };
 
-/** How much longer than its budget a caller of the link would wait: silence beyond it is the fault's. */
+/** Beyond its budget a caller would not wait: longer silence is the fault's. */
 export const PROBE_OVER_BUDGET_MS = 500;
 
-/** A busy machine alone does not make a look so much slower. */
+/** Slower than a busy machine explains. */
 const SLOWER_TIMES = 5;
 const SLOWER_MS = 200;
 
-/** Enough for an answer that a cut after some bytes hits, and that comes in several crumbs. */
+/** Long enough to be cut by `truncated-reply` and to arrive in several crumbs. */
 const PINGS = 30;
 
-/** `null`: nobody listens there that can be reached from here. `link` is `host:port` of the proxy's listener. */
+/** `null`: nothing listens, or it cannot be reached. `link`: `host:port` of the proxy's listener. */
 export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWatch | null> => {
   const watchWith = (speaks: LinkWatch["speaks"], probe: LinkProbe, before: LinkSeen): LinkWatch => ({
     speaks,
@@ -82,7 +81,7 @@ export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWat
     look: () => observeLink(probe),
     isChanged: (now) => now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
   });
-  // Redis first: it takes an HTTP request for an attack, while to HTTP a ping is a bad request like others.
+  // Redis first: it treats an HTTP request as an attack, while HTTP only rejects a ping.
   const pings = redisProbe(link, giveUpMs, PINGS);
   const pinged = await observeLink(pings);
   if (!pinged.connected) return null;
@@ -111,7 +110,7 @@ export const linkInjector = async (
   }
   let shows: FaultInjector["shows"] = async () =>
     fault.shows(await observeLink(httpProbe(listen, "/health", giveUpMs)));
-  // HTTP is spoken on every link of ours but the one to a Redis.
+  // Every embedded link speaks HTTP, except to Redis.
   if (!deployment.embedded || (component === "limiter" && deployment.own?.store.kind === "redis")) {
     const watch = await watchLink(listen, giveUpMs);
     const canShow = watch?.canShow(fault) === true;

@@ -1,4 +1,4 @@
-/** What an operator does to a service that works: makes it slower, replaces its replicas, lets a new month begin. */
+/** Changes by an operator to a working service: slower calls, replaced replicas, a new month. */
 import { controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Target } from "../../target/target.ts";
@@ -16,7 +16,7 @@ const slowed = ({ control }: Target): FaultInjector => {
     ...ENDS_WITH_US,
     ...{ injectMs: 5_000, effectMs: 10_000, healMs: 10_000 },
     inject: () => change(SLOWED_TIMES),
-    // The request for it proves nothing; callers have to see that calls take longer.
+    // Callers have to see it, because the request for it proves nothing.
     shows: null,
     heal: async () => void (await change(1)),
   };
@@ -31,7 +31,7 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
     ...{ injectMs: REPLICA_MS * apis.length, effectMs: 5_000, healMs: REPLICA_MS * apis.length },
     inject: async (signal) => {
       for (const [at, part] of apis.entries()) {
-        // Out of the balancer first, as a deploy does, so that only what it has begun is left to it.
+        // Removed from the balancer first, as in a deploy.
         await front?.send(front.upstreams.filter((_, other) => other !== at));
         await part.endInOrder();
         await part.bringBack(signal);
@@ -49,10 +49,7 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
 
 const DAY_MS = 86_400_000;
 
-/**
- * The offset of a clock that comes to a month's edge in `aheadMs` from now: to the next one, unless the calendar itself may
- * pass it during the stage.
- */
+/** The clock offset that reaches a month's end in `aheadMs`. Not the calendar's own next one if that may come during the stage. */
 export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
   const now = new Date(nowMs);
   const edge = (ahead: number): number => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead, 1);
@@ -60,9 +57,9 @@ export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
   return at - nowMs - aheadMs;
 };
 
-/** `offsetMs` 0 puts it right. Rejects where a part did not confirm it. */
+/** An offset of 0 restores the clock. Rejects if a part did not confirm it. */
 export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: number): Promise<void> => {
-  // The limiter, which charges, comes first: until the API follows, it only asks.
+  // The limiter first, because it charges; until the API follows, it only sends requests.
   const parts = [control?.limiter, control?.keys, ...(control?.api ?? [])];
   for (const part of new Set(parts)) {
     if (part !== undefined && part !== null) {
@@ -71,12 +68,12 @@ export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: 
   }
 };
 
-/** For the fault beside it to be injected, and for calls to meet it. */
+/** Time to inject the other fault and for calls to meet it. */
 const EDGE_AHEAD_MS = 2_500;
-/** All parts are on this host, and read its clock in milliseconds. */
+/** All parts read this host's clock in milliseconds. */
 const EDGE_DOUBT_US = 10_000;
 
-/** The clock is moved before the link to a limiter is broken that keeps it; the edge then comes by itself. */
+/** Moved before the limiter's link is broken; the month's end then comes by itself. */
 const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInjector => {
   let edgeUs = Number.POSITIVE_INFINITY;
   let offsetMs = 0;
@@ -100,7 +97,7 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
       edgeUs = (nowMs + EDGE_AHEAD_MS) * 1_000 - context.epochUs;
     },
     shows: async () => hasPassed(),
-    // A month does not come back. The clock is put right when the stage is over.
+    // A month's end cannot be undone. The clock is restored after the stage.
     heal: async () => {
       hasPassed();
       return undefined;

@@ -1,4 +1,4 @@
-/** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
+/** Kills, stops or ends a process that this run started, and restarts it on the same ports and store. */
 import { readGauges } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part } from "../../deployments/part.ts";
@@ -10,7 +10,7 @@ import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector
 type ProcessFault = Extract<Fault, { by: "process" }>;
 
 const GIVE_UP_MS = 500;
-/** Refunds begin when the first call was given up; so many under way are a few more than that. */
+/** Time for the first calls to be given up, after which refunds begin. */
 const UNSETTLED_MS = 5_000;
 const UNSETTLED = 5;
 const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
@@ -22,7 +22,7 @@ const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part =
   return part;
 };
 
-/** Waits for refunds that a replica has begun and the limiter has not confirmed. `apis`: control planes of the replicas. */
+/** Waits for refunds that the limiter has not confirmed. `apis`: the replicas' control planes. */
 const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
   const areUnderWay = async (): Promise<boolean> =>
     (await readGauges(apis)).reduce((sum, { unsettled = 0 }) => sum + unsettled, 0) >= UNSETTLED;
@@ -45,17 +45,17 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
       await untilRefundsAreUnderWay(apis, signal);
       part.askToEnd();
     },
-    // It no longer listens; it is gone when its refunds are confirmed.
+    // It stops listening at once, and exits when its refunds are confirmed.
     shows: ({ ended }) => ended === "refused",
   },
   stopped: {
     inject: async (part) => part.stop(),
-    // The system takes the connection in its name; nobody answers on it.
+    // The kernel accepts the connection; the stopped process does not answer.
     shows: ({ ended, connected }) => ended === "silent" && connected,
   },
 };
 
-/** `apis`: control planes of the replicas. */
+/** `apis`: the replicas' control planes. */
 export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): FaultInjector => {
   const part = partOf(own, fault);
   const way = WAYS[fault.fault];

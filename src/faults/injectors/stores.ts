@@ -1,7 +1,4 @@
-/**
- * Errors of the store that the limiter keeps its counts in, brought about from outside the process that uses it. Redis counts
- * each kind of error that it answers with, which proves that a call met one.
- */
+/** Makes the limiter's store fail, from outside the limiter. Redis counts the errors that it returned, which proves that a call met one. */
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -23,7 +20,7 @@ const AGAIN_MS = 50;
 
 type Command = readonly [string, ...(string | number)[]];
 
-/** On a connection of its own, past every proxy. */
+/** On its own connection, not through a proxy. */
 const ask = async (url: string, ...commands: readonly Command[]): Promise<string[]> => {
   const redis = new Redis(url, {
     lazyConnect: true,
@@ -41,13 +38,13 @@ const ask = async (url: string, ...commands: readonly Command[]): Promise<string
   }
 };
 
-/** How often Redis has answered with this error since it was started. */
+/** How often Redis has returned this error since its start. */
 const errorsOf = async (url: string, error: string): Promise<number> => {
   const [said = ""] = await ask(url, ["INFO", "errorstats"]);
   return Number(new RegExp(`errorstat_${error}:count=(\\d+)`).exec(said)?.[1] ?? 0);
 };
 
-/** Redis answers with the error while `put` is in force. Without a `take` the command is repeated until the heal. */
+/** Redis returns the error while `put` is in force. Without `take`, `put` is repeated until the heal. */
 const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
   const over = new AbortController();
   let before = 0;
@@ -76,11 +73,11 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
   };
 };
 
-/** Longer than any experiment; the pause then ends by itself. */
+/** Longer than any experiment, and ends by itself. */
 const PAUSE_MS = 60_000;
 const WRITE_MS = 300;
 
-/** Writes wait, as behind a disk that does not come back; reads are answered. */
+/** Writes wait, as for a dead disk; reads are answered. */
 const redisPaused = (url: string): FaultInjector => ({
   ...OF_REDIS,
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
@@ -94,22 +91,22 @@ const redisPaused = (url: string): FaultInjector => ({
   heal: async () => void (await ask(url, ["CLIENT", "UNPAUSE"])),
 });
 
-/** As many keys as it reads slowly, one by one, for longer than the fault is held. */
+/** Enough keys to be read slowly for longer than the fault is held. */
 const SLOW_KEYS = Array.from({ length: 400 }, (_, at) => `floodgate:filling:${at}`);
 const KEY_DELAY_US = 50_000;
-/** While Redis loads, it looks at its connections once in so many bytes; no smaller number is taken. */
+/** Redis handles connections once per so many bytes while it loads; the smallest value allowed. */
 const LOOKS_AFTER_BYTES = 1024;
 const SLOW = [
   ...["--key-load-delay", `${KEY_DELAY_US}`],
   ...["--loading-process-events-interval-bytes", `${LOOKS_AFTER_BYTES}`],
 ];
 
-/** Kills Redis and starts it with much to read: it listens, and answers LOADING. */
+/** Kills Redis and restarts it with much to load: it listens and answers LOADING. */
 const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
   ...OF_REDIS,
   undo: wakeUp(limiter),
   inject: async (signal) => {
-    // Each value is larger than that and cannot be compressed, so that calls are answered after each key and not after forty.
+    // Larger than `LOOKS_AFTER_BYTES` and incompressible, so that calls are answered after each key.
     const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
     await ask(url, ...filling, ["BGREWRITEAOF"]);
     const isRewriting = async (): Promise<boolean> =>
@@ -143,7 +140,7 @@ const canWrite = (path: string): boolean => {
   }
 };
 
-/** Another connection begins to write and does not end. The lock is this process's and goes with it. */
+/** A second connection holds a write lock, which ends with this process. */
 export const locked = (path: string): FaultInjector => {
   let holder: DatabaseSync | null = null;
   return {
@@ -162,7 +159,7 @@ export const locked = (path: string): FaultInjector => {
   };
 };
 
-/** The soft limit alone, which may be raised again. */
+/** Sets only the soft limit, which can be raised again. */
 const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> => {
   await promisify(execFile)("prlimit", ["--pid", `${pid}`, `--fsize=${most}:`]).catch(
     ({ code, message }: NodeJS.ErrnoException) => {
@@ -172,12 +169,12 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
   );
 };
 
-/** The process may not write one byte more to a file: to it that is a disk that takes nothing. */
+/** Forbids the process to write files, which looks like a full disk. */
 export const diskFull = (limiter: Part): FaultInjector => ({
   ...OF_SQLITE,
   undo: wakeUp(limiter),
   inject: () => limitFiles(limiter.pid(), "0"),
-  // A limit that stands does not prove that anything was to be written.
+  // The limit in force does not prove that anything was to be written.
   shows: null,
   heal: async (signal) => {
     if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
@@ -186,7 +183,7 @@ export const diskFull = (limiter: Part): FaultInjector => ({
   },
 });
 
-/** Throws where the store is another one. */
+/** Throws for another store's fault. */
 export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): FaultInjector => {
   if (store.kind === "redis") {
     const { url } = store.redis;
@@ -194,7 +191,7 @@ export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): 
       case "oom":
         return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
       case "readonly":
-        // The master does not exist, so nothing stored is replaced.
+        // A master that does not exist, so that no data is replaced.
         return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
       case "noscript":
         return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);

@@ -1,4 +1,4 @@
-/** Plays about single answers and about allowances: what is admitted, answered and charged. */
+/** Stages about single answers and allowances: what is admitted, answered and charged. */
 import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
@@ -8,16 +8,16 @@ import { REVOCATION_BUDGET_MS } from "../deployment.ts";
 import type { MiniStage } from "../stage-bench.ts";
 
 const SEED = 1;
-/** In every publishable key's allowlist (`platform/seed.ts`). */
+/** In the allowlist of every seeded publishable key (`platform/seed.ts`). */
 const SEED_ORIGIN = "https://app.example";
-/** A judge lets a record be this much older than the revocation budget. */
+/** How much older than the revocation budget a judge accepts a record. */
 const RECORD_MARGIN_MS = 150;
 
 const role = (name: string): CallerName => `role:${name}`;
 const session = (product: Product): CredentialRef => ({ as: "session", of: role("publishable"), product });
 const NOT_JSON = { is: "malformed", text: "not json" } as const;
 
-/** Calls that fail two checks at once, which only an order of checks can distinguish (items 69, 81). */
+/** Calls that fail two checks at once, which tests the order of checks (items 69, 81). */
 const doubleFaults = (view: TargetView): Step[] => {
   const wishes: StepWish[] = [
     { route: "sdk.sessions", credential: { as: "none" }, body: NOT_JSON },
@@ -40,7 +40,7 @@ const doubleFaults = (view: TargetView): Step[] => {
   return wishes.map((wish, n) => stepOf(view, n, wish));
 };
 
-/** An origin that begins like the listed one, and is another one's. */
+/** An origin that starts with the listed one. */
 const lookalike = (view: TargetView): Step => {
   const credential = { as: "publishable", of: role("publishable") } as const;
   const step = stepOf(view, 0, { route: "sdk.sessions", credential, origin: "foreign" });
@@ -72,7 +72,7 @@ export const answers: MiniStage = {
   options: { tenants: [] },
   play: async ({ view, send, sendAll }) => {
     const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
-    // The first call begins the stage: records changed before it are settled a revocation budget later.
+    // Begins the stage: earlier changes of records are settled one revocation budget later.
     await send(stepOf(view, 0, { route: "design.styles", credential: { as: "server", of: "role:server" } }));
     await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
     await sendAll([...round, ...doubleFaults(view), lookalike(view)], 12);
@@ -87,7 +87,7 @@ const loads = (view: TargetView, org: string, count: number): Step[] =>
     stepOf(view, n, { route: "maps.loads", credential: { as: "server", of: `tenant:${org}` } }),
   );
 
-/** Takes from the lists in turn, so that organizations meet. */
+/** Takes from the lists in turn, so that organizations alternate. */
 const interleaved = (...lists: Step[][]): Step[] =>
   Array.from({ length: Math.max(...lists.map(({ length }) => length)) }, (_, at) =>
     lists.flatMap((list) => list[at] ?? []),
@@ -122,7 +122,7 @@ export const quotaEdge: MiniStage = {
         loads(view, "org_large", 16),
       ),
     );
-    // One after the other: what is left of an allowance cannot be hidden by what is under way.
+    // One at a time, so that calls in flight cannot hide what is left of an allowance.
     for (const org of ["org_free", "org_begun", "org_paid"]) await sendAll(mints(view, org, 3), 1);
     for (const step of mints(view, "org_clumsy", 9)) await send(step, `mutants.${stage}.the-same`);
   },

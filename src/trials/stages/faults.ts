@@ -1,4 +1,4 @@
-/** Plays about broken dependencies: what is answered without them, what is charged, and that it ends with the heal. */
+/** Stages about broken dependencies: answers, charges, and recovery after the heal. */
 
 import { readLedger } from "../../client/control-planes.ts";
 import { faultTeller, makeFault } from "../../faults/link-faults.ts";
@@ -17,17 +17,14 @@ type BrokenLink = "refused" | "reply-lost" | "request-lost";
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;
 
-/** After `request-lost`, what was left open stays open. */
+/** After `request-lost`, open connections stay open. */
 const heal = async (link: FaultyLink, name: BrokenLink): Promise<void> => {
   if (name === "refused") return link.listenAgain();
   link.setFault("none");
   if (name === "reply-lost") link.cut();
 };
 
-/**
- * Breaks the link by a fault of `faults/link-faults.ts`, plays `during`, heals it: asked for, seen to bite, healed as in a
- * suite, though no proxy stands on this link.
- */
+/** Injects a fault of `faults/link-faults.ts`, waits until it shows, plays `during` and heals, as in a suite but without a proxy. */
 const whileBroken = async (
   bench: Bench,
   link: "limiter" | "keys",
@@ -59,10 +56,10 @@ const whileBroken = async (
 };
 
 const TENANTS = 3;
-/** More than a judge needs of calls that met a fault. */
+/** More than judges need. */
 const CALLS = 14;
 const RECORD_MARGIN_MS = 100;
-/** Within the limiter's budget: who waits for a reply must wait still when the link is healed. */
+/** Within the limiter's budget, so that callers still wait when the link is healed. */
 const CHARGED_MS = 0.7 * LIMITER_BUDGET_MS;
 
 const mixed = (view: TargetView, count: number): Step[] => [
@@ -70,7 +67,7 @@ const mixed = (view: TargetView, count: number): Step[] => [
   ...callsOf(view, "design.styles", Math.floor(count / 2)),
 ];
 
-/** From the heal to calls that no leftover of the fault may touch. */
+/** Calls after the recovery deadline. */
 const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
   await pause(RECOVERY_DEADLINE_MS + 20);
   await sendAll(mixed(view, CALLS), 4);
@@ -106,7 +103,7 @@ const limiterOf = ({ running }: Bench) => {
   return limiter;
 };
 
-/** By all tenants, as the limiter's store has it. */
+/** Of all tenants, by the limiter's store. */
 const loadsUsed = async (bench: Bench): Promise<number> => {
   let sum = 0;
   for (const { org } of bench.view.tenants) sum += await limiterOf(bench).used(org, "map_loads");
@@ -126,7 +123,7 @@ export const limiterReplyLost: MiniStage = {
       await sendAll(mixed(view, CALLS + 4), CALLS + 4);
       const before = await used();
       waiting = sendAll(callsOf(view, "maps.loads", 6));
-      // They have been charged, and do not know it yet.
+      // Charged, while the callers still wait.
       await waitUntil(async () => (await used()) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
     });
     await waiting;
@@ -152,7 +149,7 @@ export const restartUnsettled: MiniStage = {
     await refused;
     silence();
     const ended = running.api?.close();
-    // One that does not wait for its refunds has ended by then; one that does is still trying.
+    // The mutant has ended by then; the healthy API still retries its refunds.
     await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
     links.limiter.setFault("none");
     await links.limiter.listenAgain();
@@ -161,7 +158,7 @@ export const restartUnsettled: MiniStage = {
   },
 };
 
-/** More than what a pool may keep, each with a connection of its own. */
+/** More than a pool may keep, each on its own connection. */
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 

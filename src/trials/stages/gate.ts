@@ -1,6 +1,6 @@
 /**
- * The gate's small stage: the healthy platform as the base, a mutant (or the healthy platform again) as the head, each a
- * deployment of its own in this process, each loaded by an open-loop driver in a process of its own.
+ * The gate's small stage: a healthy base and a mutant (or healthy) head, each deployed in this process and loaded by an open-loop
+ * driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
 import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
@@ -35,10 +35,10 @@ const OPTIONS: DeploymentOptions = {
   tokens: 1,
 };
 const SEED = 1;
-/** Both drivers begin at one moment, which has to lie ahead of both. */
+/** Both drivers begin at one moment, which must lie in the future. */
 const LEAD_US = 150_000;
 
-/** Pairs as measured. Rejects when a deployment or a driver could not be had. */
+/** Rejects if a deployment or driver fails. */
 const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
   const blocks = gateBlocks(PAIRS);
   const parts: Record<Side, Parts> = { base, head };
@@ -75,8 +75,8 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
 const REPLAY = "npx floodgate dev mutants --stage gate";
 
 /**
- * Measures pairs until each of the `deciding` claims is decided, at most three times as many: on a busy machine sixteen pairs
- * may not decide, and what they do show is kept.
+ * Measures until each `deciding` claim is decided, at most `SMALL_POLICY.looks` times, because a busy machine may need more than
+ * sixteen pairs.
  */
 const compare = async (base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> => {
   const pairs: Pair[] = [];

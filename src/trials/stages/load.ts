@@ -1,4 +1,4 @@
-/** Plays about load: caps on calls in flight, and the request rate of a key. */
+/** Stages about load: caps on calls in flight, and the rate of a key. */
 import type { RouteName } from "../../contract/routes.ts";
 import type { SeedTenant } from "../../platform/seed.ts";
 import { pause } from "../../supervision/waiting.ts";
@@ -13,13 +13,13 @@ export const paid = (count: number): SeedTenant[] =>
 export const callOf = (view: TargetView, org: string, route: RouteName, n = 0): Step =>
   stepOf(view, n, { route, credential: { as: "server", of: `tenant:${org}` } });
 
-/** Calls of all tenants in turn, but for those named. */
+/** Calls of all tenants in turn, except those in `but`. */
 export const callsOf = (view: TargetView, route: RouteName, count: number, but: readonly string[] = []): Step[] => {
   const orgs = view.tenants.map(({ org }) => org).filter((org) => !but.includes(org));
   return Array.from({ length: count }, (_, n) => callOf(view, inTurn(orgs, n), route, n));
 };
 
-/** Time for the first events of streams that are served already. */
+/** Time for served streams to send their first events. */
 const FIRST_EVENTS_MS = 120;
 const AT_ONCE = 10;
 
@@ -41,7 +41,7 @@ export const overload: MiniStage = {
     const held = sendAll(callsOf(view, "chat.control", 8));
     await untilInFlight(8);
     await pause(FIRST_EVENTS_MS);
-    // As few at a time as the quick ones, so that what a refusal takes can be held against what they take.
+    // As concurrent as the quick calls, so that the cost of refusals can be compared with theirs.
     await sendAll(callsOf(view, "design.styles", 30), AT_ONCE);
     await sendAll(callsOf(view, "chat.control", 8));
     await held;
@@ -49,7 +49,7 @@ export const overload: MiniStage = {
   },
 };
 
-/** Clients of a stage that is past its capacity: half as many again as there are slots. */
+/** One and a half times the slots. */
 const CLIENTS = 12;
 const PAST_CAPACITY_MS = 4_000;
 const SHED_PAUSE_MS = 60;
@@ -59,7 +59,7 @@ export const pastCapacity: MiniStage = {
   proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back", "counts-agree"],
   options: { tenants: paid(4), globalInFlight: 8, orgInFlight: 8, serviceMs: 250, tokens: 4 },
   play: async ({ view, send, hangUp }) => {
-    // A closed loop: on a busy machine it slows down, where calls by a schedule would pile up in our own process.
+    // A closed loop, which slows down on a busy machine, where scheduled calls would pile up in our process.
     const untilMs = performance.now() + PAST_CAPACITY_MS;
     const client = async (n: number): Promise<void> => {
       while (performance.now() < untilMs) {
@@ -99,7 +99,7 @@ export const noisy: MiniStage = {
 };
 
 const RATE = { perS: 20, burst: 10 };
-/** Five times the two keys' rate together, for two and a half seconds. */
+/** Well above the keys' rate, for two and a half seconds. */
 const pressed: Pick<MiniStage, "play"> = {
   play: async ({ view, press }) => {
     await press(callsOf(view, "design.themes", 300), 120);

@@ -1,4 +1,4 @@
-/** Plays about streams, and about records that change while sessions live. */
+/** Stages about streams, and about records that change while sessions live. */
 import { pause } from "../../supervision/waiting.ts";
 import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
@@ -34,7 +34,7 @@ export const streams: MiniStage = {
   },
 };
 
-/** So many that a cut of one in fifty is no accident. */
+/** Enough for a cut of one in fifty to be certain. */
 const HUNDREDS = 600;
 
 export const manyStreams: MiniStage = {
@@ -60,12 +60,12 @@ export const deploy: MiniStage = {
   },
 };
 
-/** A judge counts a change as arrived this long after the budget for it. */
+/** A judge counts a change as arrived this long after the revocation budget. */
 const ARRIVED_MS = REVOCATION_BUDGET_MS + 150;
 
 const session = (of: CallerName) => ({ as: "session", of, product: "chat" }) as const;
 
-/** The calls of one organization, by its session and its two keys. */
+/** Calls of one organization by a session and its two keys. */
 const callsBy = (view: TargetView, org: string): Step[] => {
   const of: CallerName = `tenant:${org}`;
   return [

@@ -1,18 +1,18 @@
-/** The black-box rules on a small deployment: they see headers, bodies and key management, which no invariant does. */
+/** `verify` on a small deployment: its rules see headers, bodies and key management, which no invariant does. */
 import type { Claim } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
 import type { Bench, MiniStage } from "../stage-bench.ts";
 import { paid } from "./load.ts";
 
-/** As fast as it answers: it is ours, and its keys bear it. */
+/** As fast as it answers. */
 const RATE_PER_S = 5_000;
 const SEED = 1;
 const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
-/** Makes the streams that the rules about error events look at, and minds no failure of theirs. */
+/** Opens the streams that the rules about error events judge. */
 const A_STREAM_RULE = "verify/stream-content-type";
 
-/** `part` keeps the calls of two runs on one deployment apart: a ledger knows them by their ids. */
+/** `part` separates the call ids of two runs on one deployment in the ledger. */
 const judge = async ({ target, clock, stage }: Bench, part: string, more: Partial<VerifyOptions>): Promise<Claim[]> => {
   const { claims } = await runVerify({
     target,
@@ -21,7 +21,7 @@ const judge = async ({ target, clock, stage }: Bench, part: string, more: Partia
     clock,
     ratePerS: RATE_PER_S,
     idPrefix: `mutants.${stage}.${part}`,
-    // No month begins within a day, whenever the trials run.
+    // The middle of a month, whenever the trials run.
     wallMs: () => Date.UTC(2026, 5, 15),
     ...more,
   });
@@ -36,7 +36,7 @@ export const verify: MiniStage = {
   play: async (bench) => {
     const allowed = { allowWrites: true, allowQuotaBurn: true };
     bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
-    // Rules about error events need one to look at, and nothing from outside makes one come.
+    // No call can provoke an error event, so the deployment is told to send one.
     const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
     await bench.operate("PATCH", "/deployment", { fail_next });
     const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
@@ -44,7 +44,7 @@ export const verify: MiniStage = {
   },
 };
 
-/** More than the rate that a key is allowed, and than the calls that fit. */
+/** Above the rate of a key and above the caps. */
 const LOAD_MAX_RPS = 150;
 
 export const verifyLoad: MiniStage = {
