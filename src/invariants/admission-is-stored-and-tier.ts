@@ -1,7 +1,6 @@
 /**
- * A call needs a capability that is stored in its key and admitted by the current tier of its organization
- * (specification 2.3; items 46, 74, 75, 156). A union of the two gives features away; yesterday's tier keeps selling
- * them after a downgrade. Judges only calls whose facts settle the question.
+ * A call needs a capability that its key stores and its organization's current tier admits (specification 2.3; items 46, 74, 75,
+ * 156). Their union gives features away; yesterday's tier sells them on after a downgrade. Judges only calls whose facts decide.
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
@@ -19,9 +18,7 @@ const REFUSED_FOR_CAPABILITY = new Set([
   outcomeOf("tier_capability_not_allowed"),
 ]);
 
-/**
- * Reports whether stored capability and tier together admit the call; `null`: not known, or not this judge's question.
- */
+/** Whether key and tier together admit the call; `null`: unknown, or not this judge's question. */
 const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-" || facts.state !== "valid") return null;
@@ -33,7 +30,7 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
       : surface === "runtime" && (facts.credential === "server" || facts.credential === "session");
   if (!ownKind) return null;
   const { scope, product, tier } = lacksOf(call, facts, ours);
-  // A7, A14, A15 and item 158 are open in the specification: only the reference platform is held to its reading.
+  // A7, A14, A15 and item 158 are open: only the reference platform is held to its reading.
   const open =
     facts.product === "viewer" ||
     facts.tier === null ||

@@ -1,10 +1,7 @@
 /**
- * Each load admitted above the allowance is given away (items 79, 204-206, 225, 227, 234; A8). Counts admitted calls
- * only, so calls of unknown outcome never make it fail. Counts the charges in the store's ledger as well.
- *
- * Holds beside other callers too: they can only use the allowance up. The use before the stage is then left out,
- * because their loads may have been refunded since. Where the earlier use is not known, the whole allowance is the
- * bound.
+ * No load above the allowance is admitted or charged (items 79, 204-206, 225, 227, 234; A8). Calls of unknown outcome are not
+ * counted. Other callers only use the allowance up, so the bound holds beside them; their loads may have been refunded, so on a
+ * shared deployment, or if the earlier use is unknown, the whole allowance is the bound.
  */
 import type { CallLine, LedgerLine } from "../history/line.ts";
 import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
@@ -32,7 +29,7 @@ export const admitsAtMostTheAllowance: Invariant = {
   judge(facts) {
     const evidence = new Evidence();
     const { exclusive, tenants } = facts;
-    /** Loads certainly used before the stage, by the target or by what refusals reported. */
+    /** By the target file, or by what refusals reported. */
     const usedBefore = new Map<string, number>();
     for (const [org, { used_at_start: used }] of Object.entries(tenants)) {
       if (exclusive && used !== undefined) usedBefore.set(org, used);
@@ -57,7 +54,7 @@ export const admitsAtMostTheAllowance: Invariant = {
     });
     const last = new Map<string, string>();
     const charges = new Charges(facts, true);
-    /** No organization is known to have reached its allowance: for lack of facts, or because none did. */
+    /** The finding when no organization is known to have reached its allowance. */
     const unreached = (): Found => {
       const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
       if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
@@ -70,11 +67,11 @@ export const admitsAtMostTheAllowance: Invariant = {
       return unseen("no organization whose use is known came to its allowance");
     };
     const judgeLedger = (): void => {
-      // Charges of other callers are left out; they may reach back to before the stage.
+      // Other callers' charges may precede the stage.
       const lines = (facts.ledger ?? []).filter(({ request_id }) => exclusive || charges.isOfCall(request_id));
       for (const [org, months] of ledgerSums(lines)) {
         const caps = capsOf(facts, org, allowances.use(org).tierMoved);
-        // When the stage crosses a month's edge, it is not known in which month the earlier use falls.
+        // If the stage crosses a month's edge, the month of the earlier use is unknown.
         const crossed = months.size > 1 || [...allowances.use(org).months.keys()].some((number) => number > 0);
         const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
         for (const [window, net] of months) {
@@ -102,7 +99,7 @@ export const admitsAtMostTheAllowance: Invariant = {
             const before = number === 0 ? usedBefore.get(org) : exclusive ? 0 : undefined;
             const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
             if ((before ?? 0) + certain > caps.most) {
-              // A9: a deployment that does not count mints as loads does not refuse them for the allowance either.
+              // A9: a deployment that does not count mints does not refuse them either.
               const mayNotCount = !isReference(facts) && refused === 0 && (before ?? 0) + certain - mints <= caps.most;
               if (mayNotCount) uncounted ||= got;
               else evidence.breach(last.get(org) ?? org, got);

@@ -1,8 +1,7 @@
 /**
- * An allowance must not end early: after the month has turned, or for a paid organization below five times the
- * allowance (items 204-206, 229; A8). A quota refusal is legal only if the charges that were possible by then
- * add up to the cap. On a shared deployment others may have used the rest, so there only a refusal that contradicts
- * itself is judged. Unknown earlier use is never taken for zero.
+ * An allowance must not end early: after a month's turn, or below five times it for a paid organization (items 204-206, 229; A8).
+ * A quota refusal is legal only if the possible charges reach the cap. On a shared deployment others may have used the rest, so
+ * there only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be 0.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -10,16 +9,16 @@ import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
 import { isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
-/** The least use at which this refusal is legal; `null`: not known. */
+/** The least use at which this refusal is legal; `null`: unknown. */
 const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | null => {
   const caps = capsOf(facts, refusal.org, use.tierMoved);
   if (caps === null) return null;
-  // A8: elsewhere the exchange may refuse paid organizations at the allowance as well.
+  // A8: elsewhere the exchange may also refuse paid organizations at the allowance.
   const atAllowance = !isReference(facts) && refusal.outcome === "429 map_load_quota_exceeded";
   return atAllowance ? Math.min(caps.least, facts.tenants[refusal.org]?.allowance ?? 0) : caps.least;
 };
 
-/** The refusal itself reports a use below its limit. */
+/** Whether the refusal reports a use below its limit. */
 const contradicts = ({ quota }: CallLine): boolean =>
   typeof quota?.limit === "number" && typeof quota.used === "number" && quota.used < quota.limit;
 

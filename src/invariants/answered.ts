@@ -1,11 +1,7 @@
 /**
- * Counts the calls that the API did not answer: answers of a gateway (`edge NNN`), and no answer at all. Every other
- * judge leaves those out, so without this one a stage whose calls mostly ended at a gateway would pass. Left out are
- * calls that our own faults explain, up to the recovery deadline after the heal, and calls that we gave up or could
- * not send.
- *
- * Fails only if the exact interval of the share lies above the limit; a share above it whose interval does not is
- * inconclusive, unless it is a single stray call.
+ * Counts calls without an answer of the API: a gateway's answer (`edge NNN`) or none. All other judges ignore them, so without
+ * this one a stage that ended at a gateway would pass. Leaves out calls that our own faults explain, that we gave up, or that
+ * could not be sent. Fails only if the exact interval of the share is above the limit.
  */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
@@ -18,11 +14,11 @@ import { Evidence, type Found, failed, type Invariant, inconclusive, passed, uns
 
 const EXPECTED = "what no fault of ours explains is answered by the API itself, and not by a gateway or by nobody";
 
-/** Where the target file states no `limits.unanswered_share`. */
+/** Unless `limits.unanswered_share` is stated. */
 const UNANSWERED_SHARE = 0.01;
 /** With at least this many calls, a single unanswered one is a stray. */
 const STRAY_OF = 20;
-/** Only the most frequent statuses and errors are named. */
+/** Statuses and errors named in the reason. */
 const NAMED_MAX = 6;
 
 const TIMEOUT = /timeout/i;
@@ -31,9 +27,9 @@ const percent = (share: number): string => `${Number((100 * share).toPrecision(3
 
 type AnsweredCount = {
   judged: number;
-  /** What came in place of an answer: `edge 502`, `no answer (connection_reset)`. */
+  /** By what came instead: `edge 502`, `no answer (connection_reset)`. */
   unanswered: ReadonlyMap<string, number>;
-  /** Which calls are left out and why, each as the end of a sentence. */
+  /** Calls left out and why, as ends of a sentence. */
   leftOut: readonly string[];
   evidence: readonly string[];
 };
@@ -72,7 +68,7 @@ const foundBy = (counted: AnsweredCount, limit: number): Found => {
 
 const whatCame = ({ outcome, error }: CallLine): string => {
   const came = outcome === "indeterminate" ? "no answer" : outcome;
-  // Only one-word error codes: a sentence would differ from call to call.
+  // Error codes only: a sentence may differ from call to call.
   return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 
@@ -113,7 +109,7 @@ export const answered: Invariant = {
         settling.reach(line);
         faults.see(line);
         if (line.type !== "call") return;
-        // Only admitted calls are folded, and only in stages without faults.
+        // Only admitted calls are folded, in stages without faults.
         if (alike > 1) judged += alike;
         else settling.add(line);
       },

@@ -1,4 +1,4 @@
-/** All invariants, in the order in which reports show them. */
+/** All invariants, in the order of reports. */
 import { admissionIsStoredAndTier } from "./admission-is-stored-and-tier.ts";
 import { admitsAtMostTheAllowance } from "./admits-at-most-the-allowance.ts";
 import { admitsWhatIsAllowed } from "./admits-what-is-allowed.ts";
@@ -58,6 +58,6 @@ export const INVARIANTS: readonly Invariant[] = [
   countsAgree,
 ];
 
-/** The invariants with these ids, and `answered`, without which a stage would be judged by its few answered calls. */
+/** The invariants with these ids, and always `answered`, so that a stage is not judged by a few answered calls. */
 export const invariantsFor = (ids: readonly string[]): readonly Invariant[] =>
   INVARIANTS.filter((invariant) => invariant === answered || ids.includes(invariant.id));

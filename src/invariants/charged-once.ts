@@ -1,8 +1,7 @@
 /**
- * When the limiter's reply is lost, the platform asks again and refunds by id; done wrongly, a load is charged or
- * refunded twice (items 222, 234). In the store's ledger each charge and each refund must occur once, a refund must
- * match its charge, and a call must not be charged more often than it was made. On a shared deployment only entries
- * with ids of our own calls are judged.
+ * After a lost reply of the limiter, the platform asks again and refunds by id; done wrongly, a load is charged or refunded twice
+ * (items 222, 234). In the ledger each charge and refund must occur once, a refund must match its charge, and a call must be
+ * charged at most once. On a shared deployment only our own calls' entries are judged.
  */
 import type { LedgerLine } from "../history/line.ts";
 import { Charges, unsettled } from "./evidence/charges.ts";
@@ -11,7 +10,7 @@ import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./inv
 
 type Entry = { charges: LedgerLine[]; refunds: LedgerLine[] };
 
-/** What is wrong with the entries of one charge id, or `null`. Stores list them in any order. */
+/** What is wrong with the entries of one charge id, in any order; `null` for nothing. */
 const entryFault = ({ charges, refunds }: Entry): string | null => {
   const [charge] = charges;
   const [refund] = refunds;
@@ -61,7 +60,7 @@ export const chargedOnce: Invariant = {
         }
         for (const [id, { net, seen }] of charges.byRequest) {
           if (seen === 0 && !exclusive) continue;
-          // An id that the history does not contain stands for at least one call.
+          // An id unknown to the history stands for at least one call.
           const calls = Math.max(1, seen);
           for (const [meter, sum] of net) {
             if (sum > calls) evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);

@@ -1,11 +1,8 @@
 /**
- * Compares three sets of sums of one stage: what callers saw, what the platform counted, what the store charged.
- * Without indeterminate calls they agree exactly: per organization once authenticated, in total before that. Each
- * indeterminate call allows one more in the platform's sums, never one fewer.
- *
- * On a shared deployment the counts may be higher, and only ledger entries with our ids are summed. On a foreign
- * deployment the counts are compared in total, and a difference is only a doubt: a gateway that retries, or answers
- * from a cache, causes one as well.
+ * Compares sums of one stage: what callers saw, what the platform counted, what the store charged. They agree exactly (per
+ * organization once authenticated, in total before), except that each indeterminate call allows one more in the platform's sums.
+ * On a shared deployment counts may be higher, and only entries with our ids are summed. On a foreign one, totals are compared
+ * and a difference is a doubt, because a gateway may retry or cache.
  */
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { Counts } from "../history/stage-facts.ts";
@@ -14,7 +11,7 @@ import { changesReplicas, isReference, isUnnamed } from "./evidence/deployment.t
 import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
-/** Sums in a table of two keys. */
+/** Sums by two keys. */
 class Sums {
   readonly #rows = new Map<string, Map<string, number>>();
 
@@ -27,7 +24,6 @@ class Sums {
     return this.#rows.get(row)?.get(column) ?? 0;
   }
 
-  /** Adds the cells of another table. */
   with(other: Sums): this {
     for (const [row, column] of other.cells()) this.add(row, column, other.of(row, column));
     return this;
@@ -41,16 +37,15 @@ class Sums {
     return [...(this.#rows.get(row)?.keys() ?? [])];
   }
 
-  /** All cells that were added to. */
   *cells(): Generator<[row: string, column: string]> {
     for (const [row, columns] of this.#rows) for (const column of columns.keys()) yield [row, column];
   }
 }
 
-/** Refused before the organization is known, or with a key of the wrong kind. */
+/** Refused before the organization is known, or with the wrong kind of key. */
 const BEFORE_AUTHENTICATION = /^(401|503|404|405|413|429 b2b_overloaded)/;
 
-/** A stream's failure comes after its 200, so the platform counts a 200. */
+/** A stream fails after its 200, so the platform counts a 200. */
 const bookOf = (outcome: string): string => (outcome === ERROR_IN_BODY ? "200" : admissionOf(outcome));
 const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
@@ -79,12 +74,12 @@ export const countsAgree: Invariant = {
     const owed = new Sums();
     const open = new Sums();
     let calls = 0;
-    /** Calls without ids. */
+    /** Without ids. */
     let folded = 0;
     let unknown = 0;
     let replicasMoved = false;
     const evidence = new Evidence();
-    /** Differences of counts on a foreign deployment, where they prove nothing. */
+    /** Differences on a foreign deployment, which prove nothing. */
     const doubts = new Evidence();
     const charges = new Charges(facts, drained);
 
@@ -95,12 +90,12 @@ export const countsAgree: Invariant = {
       let extra = 0;
       let first = "";
       for (const outcome of new Sums().with(seen).with(counted).rows()) {
-        // The platform may count a call with an ended credential to an organization that the caller cannot name.
+        // The platform may count an ended credential under an organization that the caller cannot name.
         let nobodys = seen.of(outcome, "-");
         for (const owner of new Sums().with(seen).with(counted).columns(outcome)) {
           const [callers, platform] = [owner === "-" ? 0 : seen.of(outcome, owner), counted.of(outcome, owner)];
           const got = `${outcome} (${owner}): callers saw ${callers}, the platform counted ${platform}`;
-          // A replica that was removed took its counts with it.
+          // A removed replica's counts are lost.
           if (platform < callers && !replicasMoved) differing.breach(`${outcome} ${owner}`, got);
           const more = Math.max(0, platform - callers - nobodys);
           nobodys = Math.max(0, nobodys - Math.max(0, platform - callers));
@@ -119,10 +114,10 @@ export const countsAgree: Invariant = {
         differing.breach("counts", got);
       }
     };
-    /** Without all ids it is not known which entries belong to our calls. */
+    /** Without all ids, our entries cannot be told from others'. */
     const isLedgerMixed = (): boolean => ledger !== undefined && folded > 0 && !exclusive;
     const compareLedger = (): void => {
-      // A store with its own ids or names of organizations cannot be compared with callers' sums.
+      // A store with its own ids or names cannot be compared.
       if (ledger === undefined || (!ours && !charges.knowsOurIds()) || isLedgerMixed()) return;
       const charged = new Sums();
       for (const { request_id, meter, org, kind, amount } of ledger) {

@@ -1,7 +1,6 @@
 /**
- * A client finds the subcode by the envelope: flat for four of the 429s, wrapped in `detail` for the rest, none for
- * 401 and 503 (specification 7.1). A wrong wrapper or an unknown subcode leaves it with a bare status, by which it
- * must not decide (item 188).
+ * Clients find the subcode by the envelope: flat for four of the 429s, `detail` for the rest, none for 401 and 503 (specification
+ * 7.1). Otherwise they are left with a bare status, by which they must not decide (item 188).
  */
 import { REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
@@ -10,7 +9,7 @@ import { isOthersRefusal } from "./evidence/legal-answers.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-/** A13: the specification lists these neither as flat nor as hard stops, so other deployments may use either form. */
+/** A13: the specification lists them neither as flat nor as hard stops. */
 const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
 
 const quotaFault = ({ quota }: CallLine): string | null => {
@@ -22,18 +21,15 @@ const quotaFault = ({ quota }: CallLine): string | null => {
   return null;
 };
 
-/**
- * A subcode is one word; a sentence was written by a server in front of the API that also speaks JSON. A 401 carries
- * no text at all (item 190).
- */
+/** Sentences come from servers in front of the API. A 401 carries no text at all (item 190). */
 const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
 
-/** What is wrong with the form of a refusal, or `null`. */
+/** What is wrong with a refusal's form; `null` for nothing. */
 const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
   const refusal = REFUSAL_BY_OUTCOME.get(outcome);
   if (refusal === undefined) {
-    // Servers in front of the API speak JSON too; only the API's own words are held to its list.
+    // Servers in front of the API may send JSON of their own.
     const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);
     return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
@@ -42,9 +38,9 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
     const fault = quotaFault(call);
     if (fault !== null) return fault;
   }
-  // Item 189: any body without `detail` is allowed.
+  // Item 189: any body without `detail`.
   if (refusal.envelope === "none") {
-    // Items 127, 163, 164: the 401 of key management, or of a session that is over, is not that of a platform key.
+    // Items 127, 163, 164: a 401 of key management or of an ended session differs from a key's.
     if (!ours && refusal.status === 401 && isOthersRefusal(call)) return null;
     return envelope === "detail" || envelope === "both" ? `${outcome} came with a detail` : null;
   }

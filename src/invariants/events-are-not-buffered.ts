@@ -1,6 +1,6 @@
 /**
- * A stream that an intermediary buffers shows the person nothing until its end (items 8, 178). Judged by the time
- * between the first and the last event over many streams. A should: the specification promises a stream, not a pace.
+ * A buffering intermediary shows the reader nothing until the stream's end (items 8, 178). Judged by the time between first and
+ * last event over many streams. A should, because the specification promises no pace.
  */
 import { routeOf } from "../contract/routes.ts";
 import { isReference } from "./evidence/deployment.ts";
@@ -12,9 +12,9 @@ const ENOUGH_STREAMS = 10;
 const ENOUGH_EVENTS = 4;
 /** A shorter stream may fit into one packet. */
 const WORTH_STREAMING_US = 100_000;
-/** Buffered: nine of ten streams arrive within this share of their time. An unbuffered one spreads over most of it. */
+/** Nine of ten buffered streams arrive within this share of their time; others spread over most of it. */
 const SHARE = 0.02;
-/** A foreign platform may compute long and then send fast; one buffered piece is read within this time. */
+/** A foreign platform may compute long and send fast; a buffered piece is read within this time. */
 const ONE_PIECE_US = 10_000;
 
 export const eventsAreNotBuffered: Invariant = {
@@ -25,20 +25,20 @@ export const eventsAreNotBuffered: Invariant = {
   statement: "the events of a stream come one after another, not all at its end",
   judge(facts) {
     const { limits } = facts;
-    // A known service time is the measure, because waiting for a slot is not streaming.
+    // Prefers the service time, because waiting for a slot is not streaming.
     const serviceUs = limits.service_ms === undefined ? undefined : limits.service_ms * 1000;
     const spreads = new Distribution();
     const evidence = new Evidence();
     return {
       see(line) {
         if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
-        // The last event of a foreign stream is not known, so there a clean end of the body counts.
+        // A foreign stream's last event is unknown, so a clean end of the body counts.
         const ended = line.ended === "done" || (line.ended === "eof" && !isReference(facts));
         if (!isAdmitted(line) || !ended || line.first_event_us === undefined) return;
         if ((line.events ?? 0) < ENOUGH_EVENTS) return;
         const wholeUs = serviceUs ?? line.done_us - line.sent_us;
         if (wholeUs < WORTH_STREAMING_US) return;
-        // In millionths of the whole, so that streams of any length share one distribution.
+        // In millionths, so that streams of any length share a distribution.
         const spreadUs = (line.last_event_us ?? line.done_us) - line.first_event_us;
         const spread = (spreadUs / wholeUs) * 1_000_000;
         spreads.add(spread);

@@ -1,10 +1,8 @@
 /**
- * When the limiter cannot be asked, the answer is `limiter_unavailable`; when the key service cannot, 503 and not 401,
- * which would make a customer replace a good key (items 153, 213, 216; B4). Judges only calls that were sent and
- * decided while a fault took effect; a cached key record may serve for the revocation budget.
- *
- * On a foreign deployment with several replicas, or an unknown number, the broken link may serve only some of them:
- * calls that got through beside refused ones are a doubt there.
+ * Without the limiter the answer is `limiter_unavailable`; without the key service 503, and not 401, for which a customer would
+ * replace a good key (items 153, 213, 216; B4). Judges calls sent and decided while a fault took effect; cached records may serve
+ * for the revocation budget. A foreign deployment's broken link may serve only some replicas: there, calls that got through
+ * beside refused ones are a doubt.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
@@ -16,9 +14,7 @@ import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen
 
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
-/** Answers that need no key record. */
 const WITHOUT_RECORD = new Set(["503", "401", "429 b2b_overloaded"]);
-/** Refused before the limiter is asked. */
 const WITHOUT_LIMITER = /^(401|403|422|503|429 (b2b_overloaded|org_overloaded|tile_access_restricted))/;
 const KEYED = new Set(["publishable", "server", "session"]);
 
@@ -33,10 +29,10 @@ export const failsClosed: Invariant = {
     const budgetMs = facts.limits.revocation_budget_ms;
     const windows = new FaultWindows();
     const evidence = new Evidence();
-    /** Calls that got through, by the dependency that should have stopped them. */
+    /** Calls that the broken dependency should have stopped. */
     const through = { limiter: new Evidence(), keys: new Evidence() };
     const mayBeHalfBroken = !ours && facts.limits.replicas !== 1;
-    /** Calls that needed the dependency while it was broken, and those refused for it. */
+    /** Calls that needed the broken dependency, and those refused for it. */
     const judged = { limiter: 0, keys: 0 };
     const refused = { limiter: 0, keys: 0 };
 
@@ -106,11 +102,11 @@ export const failsClosed: Invariant = {
         for (const link of links) {
           const bit = windows.all.some((window) => window.link === link && window.tookEffect);
           if (!bit) return inconclusive(`the fault of the ${link} took no effect`);
-          // When both are broken, calls fail at the key record before they reach the limiter.
+          // With both broken, calls fail at the key record first.
           const masked = link === "limiter" && links.length === 2 && judged.keys >= ENOUGH;
           if (judged[link] < ENOUGH && !masked) {
             const why = `${judged[link]} calls needed the ${link} while it was broken; 10 are needed`;
-            // An experiment must produce them; randomly drawn faults may be too short.
+            // An experiment must produce such calls; drawn faults may be too short.
             return facts.incidental === true ? unseen(why) : inconclusive(why);
           }
         }

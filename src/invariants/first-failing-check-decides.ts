@@ -1,7 +1,6 @@
 /**
- * Clients decide by the subcode, so a wrong one misleads them. The order of checks is stated for the exchange and
- * chosen for the rest; this judge walks it independently of the platform, from what each caller knew of its call.
- * Answers due to overload and faults are legal at their place in the order and judged elsewhere.
+ * A wrong subcode misleads clients. The order of checks is specified for the exchange and chosen for the rest; this judge walks
+ * it independently of the platform, by each caller's own facts. Answers due to overload and faults are judged elsewhere.
  */
 import { admissionOf } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
@@ -29,7 +28,7 @@ export const firstFailingCheckDecides: Invariant = {
     const changes = new RecordChanges(facts);
     const evidence = new Evidence();
     let judged = 0;
-    // Suspicious calls are kept until no change of a record can explain them any more.
+    // Held until no change of a record can explain them.
     const suspects = new Settling((call) => {
       const legal = legalAnswers(call, { ours, stateUnsettled: changes.isYoung(call) });
       if (legal === null || legal.has(admissionOf(call.outcome)) || changes.touches(call)) return;

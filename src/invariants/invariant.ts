@@ -1,6 +1,6 @@
 /**
- * An invariant: a statement, and a fold over the time-ordered lines of one stage that ends in pass, fail, inconclusive
- * or skipped. Its state is bounded by the calls in flight, so a soak can be judged as it runs.
+ * An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state, so that a soak can be judged
+ * as it runs.
  */
 
 import type { Line } from "../history/line.ts";
@@ -11,52 +11,48 @@ import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/t
 
 export type Finding = {
   verdict: ClaimVerdict;
-  /** Why this verdict, in one sentence. */
+  /** One sentence. */
   reason: string;
   expected: string;
   got: string;
-  /** At most ten ids of calls (or ledger charges) as proof. */
+  /** At most ten ids of calls or charges. */
   evidence: string[];
-  /** Set where only a weaker bound is broken. */
+  /** Set if only a weaker bound is broken. */
   level?: Level;
-  /** Inconclusive because the situation that the invariant is about did not occur. */
+  /** Inconclusive, because the situation did not occur. */
   unseen?: true;
 };
 
-/** What a judge returns; `expected` defaults to the invariant's statement. */
+/** `expected` defaults to the invariant's statement. */
 export type Found = Omit<Finding, "expected"> & { expected?: string };
 
 type Fold = {
   /**
-   * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for this many folded calls, which differ from
-   * it only in ids and times (history/tally.ts).
+   * Takes lines in the order of `lineTimeUs`. `alike`: the line stands for so many folded calls, which differ in ids and times
+   * only (history/tally.ts).
    */
   see(line: Line, alike?: number): void;
   end(): Found;
 };
 
 export type Invariant = {
-  /** The file's name; a claim's id is `<id>/<stage>`. */
+  /** The file's name; claims are `<id>/<stage>`. */
   id: string;
   level: Level;
-  /** It compares times, so a busy host may make its verdict inconclusive. Only a should may be about time. */
+  /** It compares times, so a busy host may make it inconclusive. Shoulds only. */
   time?: AboutTime;
-  /**
-   * It can judge folded calls, because it looks at each call alone, or at sums. Otherwise folded calls make it skipped
-   * or inconclusive.
-   */
+  /** It can judge folded calls. Otherwise they make it skipped or inconclusive. */
   folded?: true;
-  /** The requirements that it defends (contract/requirements.md). */
+  /** Requirements that it defends (contract/requirements.md). */
   spec: number[];
-  /** What must hold. */
   statement: string;
-  /** Returns a fold over the lines, or a finding where the facts alone decide. */
+  /** Returns a fold, or a finding if the facts alone decide. */
   judge(facts: StageFacts): Fold | Found;
 };
 
 const EVIDENCE_MAX = 10;
 
-/** Collects breaches: how many, the first ids, and what the first one was. */
+/** Counts breaches; keeps the first ids and the first description. */
 export class Evidence {
   ids: string[] = [];
   count = 0;
@@ -85,13 +81,10 @@ export const inconclusive = (reason: string, got = "not enough to judge by"): Fo
   evidence: [],
 });
 
-/**
- * The situation that the judge is about did not occur. Inconclusive on the reference platform, whose stages are made
- * to produce it; skipped elsewhere, where the target may not make it possible.
- */
+/** The situation did not occur: inconclusive on the reference platform, whose stages are made to produce it; skipped elsewhere. */
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
-/** `missing`: the role, fixture or file that the target lacks. */
+/** `missing`: what the target lacks. */
 export const skipped = (missing: string): Found => ({
   verdict: "skipped",
   reason: `skipped: ${missing}`,
@@ -99,7 +92,7 @@ export const skipped = (missing: string): Found => ({
   evidence: [],
 });
 
-/** Applies doubts about the generator and the host to a finding about time. */
+/** Doubts about generator and host make a finding about time inconclusive. */
 const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): Found => {
   if (time === undefined || host === undefined) return finding;
   const doubts = doubtsAgainst(finding.verdict, timeDoubts(host, time));
@@ -108,7 +101,7 @@ const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): 
     : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
-/** Incomplete history looks like a breach and hides others: it neither fails nor passes. */
+/** Incomplete history may look like a breach and hide others. */
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
   if (finding.verdict === "skipped") return finding;
@@ -116,11 +109,11 @@ const notEachSeen = (finding: Found, unread: number): Found => {
   return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
 
-/** What a closed-loop stage lacks for every claim about time. */
+/** What a closed-loop stage lacks for claims about time. */
 export const NO_SCHEDULE =
   "moments at which calls were due, which a closed loop has not; use --driver open-loop or --driver k6";
 
-/** Opens the judge of one stage. A judge that throws is inconclusive, never a pass. */
+/** Opens a judge. A judge that throws is inconclusive. */
 export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: Line): void; end(): Finding } => {
   let broken: Found | null = null;
   const guarded = <T>(act: () => T): T | null => {

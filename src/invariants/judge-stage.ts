@@ -1,4 +1,4 @@
-/** Runs the invariants of a stage over its lines in the order of time. */
+/** Runs a stage's invariants over its lines. */
 import type { Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -13,7 +13,7 @@ export const inOrder = (lines: readonly Line[]): Line[] =>
     .sort((a, b) => a.at - b.at || a.index - b.index)
     .map(({ line }) => line);
 
-/** The missing part of an interrupted stage looks like a breach, so its failures are inconclusive. */
+/** A cut-off stage's failures are inconclusive, because what is missing looks like a breach. */
 export const ofCutOffStage = (claim: Claim): Claim =>
   claim.verdict === "fail"
     ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
@@ -26,7 +26,7 @@ type StageJudges = {
 
 const isOpen = ({ verdict }: Finding): boolean => verdict === "fail" || verdict === "inconclusive";
 
-/** Opens the judges of a stage. Lines come in the order of `lineTimeUs`, and each goes to all judges. */
+/** Each line goes to all judges, in the order of `lineTimeUs`. */
 export const openJudges = (invariants: readonly Invariant[], facts: StageFacts): StageJudges => {
   const judges = invariants.map((invariant) => ({ invariant, judge: openJudge(invariant, facts) }));
   let calls = 0;
@@ -62,7 +62,6 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts):
   };
 };
 
-/** Judges a stage whose lines are all at hand. */
 export const judgeStage = (
   invariants: readonly Invariant[],
   facts: StageFacts,

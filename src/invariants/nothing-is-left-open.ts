@@ -1,16 +1,15 @@
 /**
- * A deployment must close what a fault made it open: pools, connections, timers (item 180 is about slots). Compares
- * the replicas' own gauges before the stage and after its drain. Pools keep some connections, so a small increase is
- * not a leak. How long a foreign deployment keeps them is not known, but each pool has at most one for each call that
- * may be in flight.
+ * A deployment must close what it opened for a fault: pools, connections, timers (item 180). Compares the replicas' gauges before
+ * the stage and after its drain. A small increase is a pool's. A foreign pool may keep one connection for each call that may be
+ * in flight.
  */
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { isReference, skippedWhenShared } from "./evidence/deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
-/** The increase that a pool, a batch or an idle process may show. */
+/** Increase that a pool, a batch or an idle process may show. */
 const SPARE = 16;
-/** The limiter and the key service, with a pool each. */
+/** Limiter and key service have a pool each. */
 const DEPENDENCIES = 2;
 
 const WATCHED: readonly [string, (gauges: Gauges) => number | null | undefined][] = [
@@ -24,7 +23,7 @@ const isShown = (value: number | null | undefined): value is number => typeof va
 
 type Held = { replica: number; what: string; was: number; is: number };
 
-/** Every gauge that both readings show, by replica. */
+/** Gauges shown by both readings. */
 const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
   now.flatMap((gauges, at) =>
     WATCHED.flatMap(([what, of]) => {
@@ -36,13 +35,12 @@ const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
 
 const isMore = ({ was, is }: Held, spare: number): boolean => is > was + spare;
 
-/** The increase that pools explain. */
 const spareFor = ({ what }: Held, facts: Pick<StageFacts, "reference" | "limits">): number =>
   isReference(facts) || what === "timers"
     ? SPARE
     : SPARE + DEPENDENCIES * (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
 
-/** Reports whether any replica holds more than a pool at rest. */
+/** Whether a replica holds more than a pool at rest. */
 export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>
   shownBy(before, now).some((held) => isMore(held, SPARE));
 

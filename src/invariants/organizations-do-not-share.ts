@@ -1,7 +1,6 @@
 /**
- * An organization below its own cap is never shed for another's load, and each call is charged to the organization
- * that made it (items 10, 211, 227). That it stayed below its cap is known only where nobody else calls; who paid for
- * our calls, anywhere.
+ * An organization below its cap is never shed for another's load, and each call is charged to its own organization (items 10,
+ * 211, 227). The cap is judged only where nobody else calls; the charges anywhere.
  */
 import { lineTimeUs } from "../history/line.ts";
 import { changesCaps, isReference, isUnnamed, skippedWhenShared } from "./evidence/deployment.ts";
@@ -62,7 +61,7 @@ export const organizationsDoNotShare: Invariant = {
       end() {
         flight.finish();
         if (flight.lost) return inconclusive("a clock was off by more than a second");
-        // A store in which no organization matches uses other names than the target file.
+        // If no organization matches, the store uses other names.
         if (elsewhere.count > 0 && (isReference(facts) || rightlyCharged)) {
           return failed("an organization was shed or charged for another's calls", elsewhere);
         }

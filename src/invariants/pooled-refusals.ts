@@ -1,7 +1,7 @@
 /**
- * The time of refusals while a dependency is broken, pooled over all its faults of a run, because one experiment has
- * too few calls for a 99th percentile: within the dependency's budget and 50 ms. A *should*, because it depends on the
- * machine; refusals of a disturbed machine are left out. That no call hangs is the `must` of `refuses-in-time`.
+ * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments, because one
+ * has too few calls. A should, because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the
+ * must.
  */
 import { claimOf } from "../history/claim.ts";
 import type { CallLine, Line } from "../history/line.ts";

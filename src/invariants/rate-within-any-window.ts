@@ -1,7 +1,6 @@
 /**
- * Checks the rate in every window of time and over all replicas together: a limit counted by the clock's second admits
- * twice as much around its edge, and one counted by each replica admits it once per replica (items 214, 230). Other
- * callers of a key only take from its rate, so the bound holds beside them.
+ * The rate in every window and over all replicas: a limit per clock second admits twice as much around its edge, one per replica
+ * admits it once per replica (items 214, 230). Other callers only take from a key's rate.
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
@@ -52,7 +51,7 @@ export const rateWithinAnyWindow: Invariant = {
     };
     return {
       see(line) {
-        // A limiter may lose buckets that it keeps in memory; a foreign deployment may keep them in its replicas.
+        // A limiter may lose buckets in memory; foreign replicas may keep them.
         const mayLoseBuckets = line.type === "fault" && (line.link === "limiter" || !isReference(facts));
         const mayMoveBuckets = !isReference(facts) && changesReplicas(line);
         if (mayLoseBuckets || mayMoveBuckets) {

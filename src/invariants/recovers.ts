@@ -1,10 +1,9 @@
 /**
- * A fault must end with its heal: dead pooled connections, or a rush on the key service, turn a minute's fault into an
- * outage (items 213, 216). Judged from the deadline after each heal on. A few stray refusals on a busy machine are
- * forgiven. A foreign service may refuse a few per cent at any time, so there an outage is a share of refusals whose
- * whole interval lies above that and above the share before the first fault. The key service counts look-ups of all callers, so
- * a stampede is judged only where nobody else calls. On a machine that stands still a sound limiter answers too late:
- * refusals beside a run of admitted calls are a doubt there.
+ * A fault must end with its heal: dead pooled connections or a rush on the key service turn a minute's fault into an outage
+ * (items 213, 216). Judged from the recovery deadline on. Strays are forgiven. A foreign service may always refuse a few per
+ * cent, so there the interval of the share must lie above that and above the share before the fault. A stampede of look-ups is
+ * judged only where nobody else calls. On a stalled machine a sound limiter answers too late, so refusals beside a run of
+ * admitted calls are a doubt.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -17,18 +16,15 @@ import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from 
 
 const STRAY_SHARE = 0.02;
 const STRAYS = 3;
-/** The share of such refusals that a healthy deployment may have, if more was not seen before the first fault. */
+/** Usual share of such refusals, if a higher one was not seen before the fault. */
 const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
-/** This many calls in a row that get through after the heal show that it had recovered. */
+/** Calls in a row after the heal that show recovery. */
 const ENOUGH_IN_A_ROW = 10;
 
 const isBroken = ({ outcome }: CallLine): boolean => outcome === "429 limiter_unavailable" || outcome === "503";
 
-/**
- * The look-ups that caching explains: one for each key, replica and revocation budget, and one for each call whose
- * look-up failed or whose key was unknown. More are a stampede. `null`: not known.
- */
+/** Look-ups that caching explains: one for each key, replica and revocation budget, and for each call whose look-up failed. `null`: unknown. */
 const lookupsAllowed = (span: { from_us: number; to_us: number }, facts: StageFacts, keys: number, failing: number) => {
   const { revocation_budget_ms: budgetMs, replicas } = facts.limits;
   if (budgetMs === undefined || replicas === undefined || keys === 0) return null;
@@ -44,7 +40,7 @@ export const recovers: Invariant = {
   judge(facts) {
     if (!facts.faults) return skipped("a fault that was healed in this stage");
     const deadlineUs = recoveryUs(facts);
-    /** Spans from the recovery deadline to the next fault. */
+    /** Spans from a recovery deadline to the next fault. */
     const well: { fromUs: number; toUs: number }[] = [];
     const broken = new Evidence();
     const keys = new Set<string>();
@@ -55,11 +51,11 @@ export const recovers: Invariant = {
     let inARow = 0;
     const hung = new Evidence();
     let edge = 0;
-    /** Calls that ended before the first fault, and those refused as if a dependency were broken. */
+    /** Calls before the first fault, and those refused as if a dependency were broken. */
     const before = { calls: 0, broken: 0 };
     let firstFaultUs = Number.POSITIVE_INFINITY;
 
-    /** `aheadUs`: how long before the deadline to begin; the deadline itself reaches back to the heal. */
+    /** `aheadUs`: extends the spans back, as far as the heal. */
     const isWell = (call: CallLine, aheadUs = 0): boolean =>
       well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs - aheadUs && latestUs(call) < toUs);
     const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome);
@@ -89,7 +85,7 @@ export const recovers: Invariant = {
         if (latestUs(call) >= from_us && earliestUs(call) <= to_us) failing[at] = (failing[at] ?? 0) + 1;
       });
     };
-    /** Reports whether the refusals are an outage, rather than the strays that this deployment has anyway. */
+    /** Whether the refusals are more than this deployment's usual strays. */
     const isOutage = (): boolean => {
       const judged = through + broken.count + hung.count;
       if (isReference(facts)) {
@@ -100,7 +96,7 @@ export const recovers: Invariant = {
       const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
       return least > Math.max(USUAL_SHARE, usual);
     };
-    /** Why the machine may have caused the refusals; empty where the calls show no recovery. */
+    /** Why the machine may have caused the refusals; empty if the calls show no recovery. */
     const ofTheMachine = (): string =>
       facts.host === undefined || inARow < ENOUGH_IN_A_ROW
         ? ""

@@ -1,8 +1,7 @@
 /**
- * Shedding helps only if a refusal costs far less than serving; slow refusals hold connections and memory when both
- * are short (item 220). Compares sheds with the time of serving, less the round trip (the quickest tenth of other
- * answers). A line with varying delay is no slow refusal: the quicker quarter of sheds must be slow too, and the rest
- * not much slower. A should, because it depends on time on a shared machine.
+ * A refusal must cost far less than serving (item 220). Compares sheds with the service time, less the round trip (the quickest
+ * tenth of other answers). Varying delay on the way is not slow refusal: the quicker quarter must be slow too, and the rest not
+ * much slower. A should, because machines differ.
  */
 import { Distribution } from "./evidence/distribution.ts";
 import { isAdmitted, isDefinite, isShed } from "./evidence/moments.ts";
@@ -10,7 +9,7 @@ import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "
 
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
-/** Below this a busy machine explains a slow refusal. */
+/** A busy machine explains less. */
 const FLOOR_US = 25_000;
 
 const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;

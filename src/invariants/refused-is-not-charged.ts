@@ -1,7 +1,6 @@
 /**
- * A refused call is not charged (item 222; A9), nor is a product without a meter (items 11, 80), and an admitted
- * metered call is charged once. Joins calls with the store's ledger by id, so other callers' charges do not matter; a
- * store with ids of its own cannot be joined.
+ * Refused calls and products without a meter are not charged (items 11, 80, 222; A9); an admitted metered call is charged once.
+ * Joins calls with the ledger by id, so other callers do not matter; a store with its own ids cannot be joined.
  */
 import { Charges, unsettled } from "./evidence/charges.ts";
 import { isReference } from "./evidence/deployment.ts";
@@ -27,7 +26,7 @@ export const refusedIsNotCharged: Invariant = {
           const least = owed.get(meter) ?? 0;
           if (seen === 0 && !facts.exclusive) continue;
           if (sum < 0) evidence.breach(id, `${meter} of this call add up to ${sum}`);
-          // For calls that are not in the history, only a negative sum is wrong.
+          // For unknown calls only a negative sum is wrong.
           if (seen === 0 || sum < 0) continue;
           if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
           if (sum <= least + open) continue;

@@ -1,7 +1,6 @@
 /**
- * Calls must not wait for a silent dependency: each waiting call holds a slot, and some hundred of them are an outage
- * (items 213, 216). While a fault of the limiter or the key service takes effect, every call is decided within that
- * dependency's budget and some slack. A few late calls on a busy machine are strays.
+ * Calls must not wait for a silent dependency: waiting calls hold slots (items 213, 216). While a fault of limiter or key service
+ * takes effect, each call is decided within that dependency's budget and some slack. A few late calls are strays.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -9,23 +8,22 @@ import { FaultWindows } from "./evidence/fault-windows.ts";
 import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-/** Beyond the budget: the cost of a call on a very busy machine. Calls that hang take longer. */
+/** Cost of a call on a very busy machine. Calls that hang take longer. */
 const SLACK_US = 1_000_000;
 const ENOUGH = 10;
 const STRAYS = 3;
 const STRAY_SHARE = 0.2;
 
-/**
- * Spans in which the load generator itself stood still: calls due then all left after it. A machine that starves the
- * generator starves the deployment beside it too, so this time is taken off. Only a stall that is seen counts.
- */
-/** A schedule is kept to within some milliseconds. */
 const STALL_US = 250_000;
 
 type Span = { fromUs: number; toUs: number };
 
+/**
+ * Times in which the load generator stood still, so that all due calls left afterwards. A machine that starves the generator
+ * starves the deployment too, so these times are subtracted.
+ */
 class GeneratorStalls {
-  /** They do not overlap. */
+  /** Without overlaps. */
   #spans: Span[] = [];
 
   see({ intended_us: fromUs, sent_us: toUs }: CallLine): void {
@@ -40,7 +38,7 @@ class GeneratorStalls {
     this.#spans = [...this.#spans.filter((span) => !meets(span)), one];
   }
 
-  /** How much of a span was a stall, in microseconds. */
+  /** Microseconds of stall within a span. */
   within(fromUs: number, toUs: number): number {
     return this.#spans.reduce(
       (sum, span) => sum + Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs)),
@@ -69,7 +67,7 @@ export const refusesInTime: Invariant = {
     }
     const windows = new FaultWindows();
     const stalls = new GeneratorStalls();
-    /** Late calls, until the calls that left after them show whether the generator stood still. */
+    /** Until later calls show whether the generator stood still. */
     let undecided: Late[] = [];
     const proved = new Evidence();
     let judged = 0;
@@ -91,7 +89,7 @@ export const refusesInTime: Invariant = {
       }
       const tookUs = decidedByUs(call) - sentUs;
       const isInTime = tookUs <= allowedUs && decidedByUs(call) <= untilUs;
-      // A call that the heal released early says nothing.
+      // The heal may release a call early.
       const isLate = tookUs > allowedUs && sentUs + allowedUs <= untilUs;
       if (!isInTime && !isLate) return;
       judged += 1;
@@ -101,12 +99,12 @@ export const refusesInTime: Invariant = {
       undecided.push({ id: call.id, got, sentUs, tookUs, allowedUs });
     };
     const settling = new Settling(judge);
-    /** A call is late only if it is late without the stalls; otherwise it is not judged. */
+    /** Late only if it is late without the stalls; else not judged. */
     const decide = ({ id, got, sentUs, tookUs, allowedUs }: Late): void => {
       if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) proved.breach(id, got);
       else judged -= 1;
     };
-    /** Decides calls that ended before a moment up to which every stall is known. */
+    /** Decides calls that ended before `us`, up to which every stall is known. */
     const decideBefore = (us: number): void => {
       if (undecided.length === 0) return;
       const isOver = ({ sentUs, tookUs }: Late): boolean => sentUs + tookUs < us;

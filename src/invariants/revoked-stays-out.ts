@@ -1,6 +1,6 @@
 /**
- * Calls admitted with a revoked key are a thief's (items 61, 142, 153, 164; A14). Key records may be as old as the
- * revocation budget, whether or not the key service can be reached. Streams opened before run on.
+ * A revoked key must not be admitted (items 61, 142, 153, 164; A14). Records may be one revocation budget old, whether or not the
+ * key service can be reached. Open streams go on.
  */
 import { isReference } from "./evidence/deployment.ts";
 import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
@@ -20,7 +20,7 @@ export const revokedStaysOut: Invariant = {
     let keptOut = 0;
     const settling = new Settling((call) => {
       const { state, credential } = call.facts as { state: string; credential: string };
-      // An expiry is in the record itself; a revocation has to travel.
+      // An expiry is in the record; a revocation has to arrive.
       if (state === "revoked" && (changes.isYoung(call) || changes.touches(call))) return;
       if (!isAdmitted(call)) keptOut += 1;
       else evidence.breach(call.id, `${call.outcome} on ${call.route} for a ${state} ${credential} credential`);
@@ -32,7 +32,7 @@ export const revokedStaysOut: Invariant = {
         if (line.type !== "call" || line.facts === undefined || !isDefinite(line)) return;
         const { state, credential } = line.facts;
         if (state !== "revoked" && state !== "expired") return;
-        // A14: elsewhere a session of a revoked key may live until it expires.
+        // A14: elsewhere sessions of a revoked key may live until they expire.
         if (!ours && credential === "session" && state === "revoked") return;
         if (!ours && mayBeRefusalUnder200(line)) return;
         settling.add(line);

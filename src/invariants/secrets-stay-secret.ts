@@ -1,7 +1,4 @@
-/**
- * A credential in a log or a report is lost. Searches everything that was written during the run for unmasked keys,
- * session tokens and JWTs.
- */
+/** Searches everything written during the run for unmasked keys, session tokens and JWTs. */
 import { findSecrets } from "../contract/credentials.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 

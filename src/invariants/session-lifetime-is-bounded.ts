@@ -1,7 +1,4 @@
-/**
- * A session token cannot be revoked, so its lifetime bounds the harm of a stolen one: at most 30 minutes
- * (specification 2.1, 8; items 24, 32, 33, 224).
- */
+/** A session token cannot be revoked, so its life of at most 30 minutes bounds the harm (specification 2.1, 8; items 24, 32, 33, 224). */
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
@@ -24,7 +21,7 @@ export const sessionLifetimeIsBounded: Invariant = {
     return {
       see(line, alike = 1) {
         if (line.type !== "call" || line.route !== "sdk.sessions" || !isAdmitted(line)) return;
-        // Drivers that do not keep the body leave the field out.
+        // Left out by drivers that do not keep the body.
         if (!("expires_in" in line)) return;
         judged += alike;
         const asked = line.facts?.product;

@@ -28,10 +28,7 @@ import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen
 const ENOUGH_WAITING = 20;
 const LONG_WAIT_US = 1_000_000;
 const ENOUGH_LOST = 20;
-/**
- * The lowest goodput, as a share of capacity, that still counts as working. Below one fifth, so that a brownout to a
- * fifth is not reported as collapse.
- */
+/** Lowest share of capacity that counts as working. Below one fifth, so that a brownout to a fifth is no collapse. */
 const WORKING_SHARE = 0.1;
 const ENOUGH_FULL_US = 2_000_000;
 const ENOUGH_POSSIBLE = 100;
@@ -59,7 +56,7 @@ export const shedsAboveTheCap: Invariant = {
       return skipped("limits.global_in_flight and limits.replicas");
     }
     const cap = globalCap * replicas;
-    /** The reference is reached directly; what stands in front of a foreign deployment is not known. */
+    /** What stands in front of a foreign deployment is unknown. */
     const isDirect = isReference(facts);
     const spans = new SureSpans(serviceMs);
     const byEnd = weighingBy(DIRECT_LINE);
@@ -74,7 +71,7 @@ export const shedsAboveTheCap: Invariant = {
     const weigh = (call: CallLine, { streams, above }: Weighing): void => {
       const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
       const slackUs = streams.outlasting(call, cap, own);
-      // A call without an organization, or whose organization may use the whole platform, is held against the total.
+      // A call without an organization, or of one without a smaller cap, is judged by the total.
       const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
       const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) above.admitted(call, slackUs.all, got);
@@ -100,7 +97,7 @@ export const shedsAboveTheCap: Invariant = {
         return lost;
       }
       if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
-      // Quick sheds show that the platform is full, rather than that calls are slow on the way.
+      // Quick sheds show a full platform rather than a slow way to it.
       if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
       const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
       if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
@@ -141,8 +138,7 @@ export const shedsAboveTheCap: Invariant = {
           const why = "little came out of the full platform; an edge that holds answers back would look the same";
           return inconclusive(why, collapsed.first);
         }
-        // If calls were shed, an edge explains a late end; if none was, a late end may be the only sign of a missing
-        // cap.
+        // If calls were shed, an edge explains a late end; if none was, it may be the only sign of a missing cap.
         const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
         const doubtful = seen.find((above) => above.isCertain());
         if (doubtful !== undefined) {

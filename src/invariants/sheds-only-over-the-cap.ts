@@ -1,7 +1,7 @@
 /**
- * A shed below the cap refuses a customer for nothing, and a wrong subcode misleads them: wait for the platform, or
- * use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have been in
- * flight at some moment of the call. That upper bound needs all calls, so it is judged only where nobody else calls.
+ * A shed below the cap refuses a customer for nothing, and its subcode says whether to wait or to send less (items 210, 211, 220,
+ * 221). Legal only if the calls in flight can have reached one replica's cap. This upper bound needs all calls, so it is judged
+ * only where nobody else calls.
  */
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesCaps, isReference, skippedWhenShared } from "./evidence/deployment.ts";
@@ -9,7 +9,7 @@ import { isDefinite, isShed, latestUs, MARK_MARGIN_US } from "./evidence/moments
 import { MostInFlight } from "./evidence/most-in-flight.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-/** Without a shed, this many definite answers make a pass. */
+/** Answers that make a pass without a shed. */
 const ENOUGH = 20;
 
 export const shedsOnlyOverTheCap: Invariant = {
@@ -34,8 +34,8 @@ export const shedsOnlyOverTheCap: Invariant = {
     let others = 0;
     let capsUntilUs = Number.POSITIVE_INFINITY;
     /**
-     * For each kind of shed: how many the admitted calls alone explain (`plain`), how many had less than half of the
-     * cap in flight (`far`), and the most calls in flight at any.
+     * For each outcome: sheds that the admitted calls explain (`plain`), sheds at less than half of the cap (`far`), and the most
+     * calls in flight at any.
      */
     const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
     type Seen = { seen: number; cap: number; whose: string };

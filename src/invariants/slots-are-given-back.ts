@@ -1,6 +1,6 @@
 /**
- * A slot that is not given back is lost capacity: after some thousand clients that left midway, an idle replica sheds
- * everybody (item 180). Read from the replicas' own gauges once all calls have ended, so only where nobody else calls.
+ * A slot that is not given back is lost capacity: after thousands of clients that left, an idle replica sheds everybody (item
+ * 180). Read from gauges after all calls have ended, where nobody else calls.
  */
 import { skippedWhenShared } from "./evidence/deployment.ts";
 import { isAdmitted } from "./evidence/moments.ts";

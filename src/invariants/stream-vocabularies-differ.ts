@@ -1,6 +1,6 @@
 /**
- * The three chat streams have separate vocabularies, and a client must not use the control parser for the other two
- * (items 95, 104, 105; A10). Only `error` and `quota` are specified names, so only the reference platform is judged.
+ * The three chat streams have separate event names (items 95, 104, 105; A10). Only `error` and `quota` are specified, so only the
+ * reference platform is judged.
  */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
@@ -13,7 +13,7 @@ const namesOf = (stream: Stream): string[] => {
   return [...content, done, ...(quota ? ["quota"] : [])];
 };
 
-/** Event names of the other streams. Clients ignore names in no vocabulary (item 172). */
+/** Event names of the other streams. Unknown names are ignored (item 172). */
 const foreignTo = (stream: Stream): ReadonlySet<string> => {
   const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(namesOf);
   const own = new Set(namesOf(stream));

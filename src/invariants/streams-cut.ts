@@ -1,11 +1,8 @@
 /**
- * A cut stream leaves its reader with half an answer. Balancers cut one now and then, so the share is judged
- * (`evidence/stray-share.ts`). Left out are streams that our own faults overlap, that the reader left or read slowly
- * on purpose, and streams without an event that ended in order (`streams-end-once`).
- *
- * Cut: the message broke off, or ended in order without the last event that the target file states. Doubtful: a stream
- * that outlasted our timeout, or ended in order without the event that ends others of its kind. Where no last event is
- * known, nobody can tell whether a stream was whole (item 173): skipped.
+ * A cut stream leaves half an answer. Balancers cut some, so the share is judged (`evidence/stray-share.ts`). Cut: the message
+ * broke off, or ended without the stated last event. Doubtful: it outlasted our timeout, or ended without the event that ends
+ * others of its kind. Skipped if no last event is known (item 173). Leaves out streams that our faults overlap, that the reader
+ * left or read slowly, and those without an event (`streams-end-once`).
  */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";
@@ -15,11 +12,11 @@ import { isAdmitted, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import { judgeStrays, percent, shareWords } from "./evidence/stray-share.ts";
 import { Evidence, type Found, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
-/** Limits where the target file has no `limits.streams_cut_share`. */
+/** Unless `limits.streams_cut_share` is stated. */
 const MUST_SHARE = 0.01;
 const SHOULD_SHARE = 0.001;
 
-/** Only the first cuts are kept, to report where they happened. */
+/** Kept to report where they happened. */
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =
@@ -30,12 +27,12 @@ const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${
 class Kind {
   readonly cuts: CallLine[] = [];
   cut = 0;
-  /** Ended by their last event or an error. */
+  /** By the last event or an error. */
   byEvent = 0;
-  /** Ended in order, but not by an event that is known to be the last. */
+  /** By the end of the body, not by a known last event. */
   inOrder = 0;
   knowsLastEvent: boolean;
-  /** The numbers of events of whole streams, two at most. */
+  /** Numbers of events of whole streams, at most two. */
   readonly #lengths = new Set<number>();
 
   constructor(isStated: boolean) {
@@ -55,7 +52,7 @@ class Kind {
     if (this.cuts.length < CUTS_KEPT) this.cuts.push(call);
   }
 
-  /** Where all whole streams have the same number of events, a cut just before the last one can be told. */
+  /** The place of a cut; one just before the last event shows only if all whole streams are equally long. */
   placeOf({ events = 0 }: CallLine): number {
     const [length = 0] = this.#lengths.size === 1 ? this.#lengths : [];
     if (events === 0) return 0;
@@ -115,19 +112,19 @@ export const streamsCut: Invariant = {
         evidence.breach(call.id, `${call.route} ended in "${call.ended}"${why} after ${call.events ?? "some"} events`);
       } else kind.ended(call, alike);
     };
-    // A fault injected during a stream is reported after the stream began.
+    // A fault injected during a stream is reported after its start.
     const settling = new Settling((call) => judge(call, 1));
 
     return {
       see(line, alike = 1) {
         if (facts.faults) settling.reach(line);
-        // The operator's changes (link "service") break nothing, so they excuse nothing.
+        // The operator's changes (link "service") break nothing.
         if (line.type === "fault" && line.link !== "service" && facts.faults) faults.see(line);
         if (line.type !== "call" || line.ended === undefined || streamOf(line) === undefined) return;
         if (!isAdmitted(line) || line.slow_reader === true) return;
         const result = streamResult(line);
         if (result === "left" || result === "empty") return;
-        // Folded streams are whole, whatever was broken meanwhile.
+        // Only whole streams are folded.
         if (facts.faults && alike === 1) settling.add(line);
         else judge(line, alike);
       },
@@ -155,7 +152,7 @@ export const streamsCut: Invariant = {
         const few = `${words}: too few streams to tell whether ${percent(most)} or more are`;
         return { ...inconclusive(few, evidence.first), evidence: evidence.ids };
       }
-      // Others of their kind end by an event, so these may be incomplete.
+      // Perhaps incomplete, because others of their kind end by an event.
       const parts = sum((kind) => (kind.knowsLastEvent ? kind.inOrder : 0));
       if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
         const doubts = [

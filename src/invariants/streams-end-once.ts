@@ -1,10 +1,7 @@
 /**
- * A stream ends in exactly one way, with nothing after it, and has at least one event: without its last event it only
- * looks complete, and events after `error` make a client show both (section 6; items 168, 173).
- *
- * The reference platform is held to each stream, outside faults. Elsewhere `streams-cut` judges the share of cut
- * streams, and the share of empty ones is judged here by the same rule. That `error` ends a stream is specified (item
- * 168); other last events are known only where the target file states them.
+ * A stream has at least one event, ends in exactly one way, and has nothing after it (section 6; items 168, 173). On the
+ * reference platform each stream is judged, outside faults. Elsewhere `streams-cut` judges cuts, and the share of empty streams
+ * is judged here. Last events other than `error` are known only if the target file states them.
  */
 import { isUnanswered } from "../contract/refusals.ts";
 import { routeOf, type Stream } from "../contract/routes.ts";
@@ -17,7 +14,7 @@ import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "
 
 const BROKEN = "a stream did not end exactly once, as it should";
 
-/** The share of streams without an event that a foreign deployment may have. */
+/** Share of empty streams that a foreign deployment may have. */
 const EMPTY_SHARE = 0.01;
 
 type End = NonNullable<CallLine["ended"]>;
@@ -55,7 +52,7 @@ export const streamsEndOnce: Invariant = {
         if ((line.late ?? 0) > 0 && hasEnded(line, stream)) {
           late.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
         } else if (facts.faults || line.aborted === true) {
-          // A fault may cut a stream, but events after its end are wrong even then.
+          // A fault may cut a stream, but not send events after its end.
         } else if (isUnanswered(line.outcome, line) && streamResult(line) === "empty") {
           const came = line.ended === "refused" ? "was answered without an event stream" : how;
           empty.breach(line.id, `${line.route} ${came}`);

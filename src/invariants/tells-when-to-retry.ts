@@ -1,8 +1,7 @@
 /**
- * Retry-After spreads retries; a missing or too short one makes a retry storm (specification 7.2; items 208, 214, 217,
- * 218). It is too short if a client alone on its key waited as told and was refused again, which is judged only where
- * nobody else calls. What a foreign deployment counts a rate by is not known (item 230), so there the client must be
- * alone altogether. A should, because the specification states the header for few answers.
+ * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). Too short: a client
+ * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate is
+ * unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import { readRetryAfter } from "../contract/retry-after.ts";
@@ -21,14 +20,14 @@ const ours: readonly RefusalName[] = [
 ];
 const OURS_AS_WELL = new Set(ours.map(outcomeOf));
 
-/** The whole seconds that a header states; `null` for a date or none. */
+/** Whole seconds; `null` for a date or none. */
 const secondsOf = (header: string | undefined): number | null => {
   const stated = header === undefined ? null : readRetryAfter(header, 0);
   return stated !== null && "seconds" in stated ? stated.seconds : null;
 };
 
 const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
-  // Any reference time will do: whether a date can be read does not depend on it.
+  // The reference time does not matter.
   if (header !== undefined && readRetryAfter(header, 0) === null) {
     return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
   }
@@ -40,13 +39,13 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
   return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
 };
 
-/** One key for all calls, where it is not known what a rate is counted by. */
+/** One bucket for all calls, if it is unknown how a rate is counted. */
 const EVERYBODY = "*";
 
-/** The last promise on a key: a call after `fromUs` that is alone there is admitted. */
+/** A call after `fromUs` that is alone on its key must be admitted. */
 type Promised = { fromUs: number; seconds: number };
 
-/** Reports whether a call may have taken a token: admitted, or its fate unknown to the limiter or to us. */
+/** Admitted, or of unknown fate. */
 const mayTakeToken = (call: CallLine): boolean =>
   !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === outcomeOf("limiter_unavailable");
 
@@ -61,7 +60,7 @@ export const tellsWhenToRetry: Invariant = {
     const evidence = new Evidence();
     let judged = 0;
     const promises = new Map<string, Promised>();
-    /** Until when calls already seen may take a token of the key. */
+    /** Until when known calls may take a token. */
     const busyUntilUs = new Map<string, number>();
     const obeyed = new Map<CallLine, string>();
     const suspects = new Settling((call) => {
@@ -69,7 +68,7 @@ export const tellsWhenToRetry: Invariant = {
       obeyed.delete(call);
       if (got !== undefined) evidence.breach(call.id, got);
     });
-    /** Drops the promise of a key from which another call may have taken the token. */
+    /** Drops a key's promise, because another call may have taken the token. */
     const forget = (bucket: string): void => {
       promises.delete(bucket);
       for (const call of obeyed.keys()) if (!strict || call.bucket === bucket) obeyed.delete(call);

@@ -1,36 +1,27 @@
 /**
- * What a caller's own facts say about capability: stored in the key and admitted by the tier (specification 2.3, 4.1,
- * 7.2; table B6), independently of the platform's tables.
+ * What a call lacks by its caller's own facts: stored in the key and admitted by the tier (specification 2.3, 4.1, 7.2; table
+ * B6). Independent of the platform's tables. `ours`: only the reference's reading; otherwise every reading of part C.
  */
 import type { CallFacts } from "../../contract/call-facts.ts";
 import { PRODUCT_SCOPE, type Product, routeOf, type Scope } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 
-/** `or` over facts of which some are not known. */
+/** `or` with unknown facts. */
 export const either = (...facts: (boolean | undefined)[]): boolean | undefined =>
   facts.includes(true) ? true : facts.includes(undefined) ? undefined : false;
 
 export const not = (fact: boolean | undefined): boolean | undefined => (fact === undefined ? undefined : !fact);
 
-/**
- * The order of checks, written a second time: from a caller's own facts, every answer that the specification allows this
- * call to get (requirements.md, part B). Independent of the platform on purpose. `ours` holds a deployment to the one
- * reading that the reference platform implements; otherwise every reading of part C is allowed.
- */
-
-/**
- * Free admits exactly the product `tile` and publishable keys (items 48, 75; A15); an organization without a plan is
- * admitted nothing.
- */
+/** Free admits only the product `tile` and publishable keys (items 48, 75; A15); without a plan nothing is admitted. */
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
-/** Whether the call lacks each capability; `undefined`: not known. */
+/** `undefined`: unknown. */
 type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
   if (product === undefined || facts.products === undefined) return undefined;
-  // Item 57, A7: an empty list restricts only `viewer`, which must be named.
+  // Item 57, A7: an empty list restricts only `viewer`.
   return facts.products.length === 0 ? product === "viewer" : !facts.products.includes(product);
 };
 
@@ -66,8 +57,8 @@ const exchangeLacks = (facts: CallFacts): Lacks => {
 };
 
 /**
- * A session of the reference carries only the scope of its product (A16); a foreign one may carry all scopes of its
- * key. A server key is bound by scopes, not by products.
+ * The reference's sessions carry only their product's scope (A16); foreign ones may carry all scopes of the key. Products do not
+ * restrict a server key.
  */
 const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lacks => {
   if (facts.credential !== "session") {
@@ -78,13 +69,13 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   const notOfProduct = scope === null ? false : other === true && !ours ? undefined : other;
   return {
     scope: either(scopeMissing(facts, scope), notOfProduct),
-    // A product taken from the key after the mint.
+    // Taken from the key after the mint.
     product: productMissing(facts, product),
     tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, { product, scope }),
   };
 };
 
-/** For calls with a valid credential of the surface's own kind. `ours`: by the reference platform's reading. */
+/** For calls with a valid credential of the right kind. */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };
   const route = routeOf(call.route);

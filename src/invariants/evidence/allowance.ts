@@ -1,16 +1,13 @@
-/**
- * Bounds on what an organization used in a month: at least the admitted calls, at most also those of unknown outcome
- * (no answer, a balancer's answer, a limiter that failed).
- */
+/** Bounds on an organization's use in a month: at least its admitted calls, at most also those of unknown outcome. */
 import type { CallLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { meterOf } from "./charges.ts";
 import { isReference, isUnnamed } from "./deployment.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, MARK_MARGIN_US, Settling } from "./moments.ts";
 
-/** The clock error of a deployment. */
+/** Clock error of a deployment. */
 const CLOCK_DOUBT_US = 5_000_000;
-/** A run is shorter than this many months. */
+/** Longer than any run. */
 const MONTHS_AHEAD = 3;
 
 type Edge = { fromUs: number; toUs: number };
@@ -26,8 +23,8 @@ const calendarEdges = (startedAtMs: number): Edge[] => {
 };
 
 /**
- * In which months a call can be charged, numbered from the stage's start. Edges come from the calendar (UTC, item 229), if
- * the run's start is known, and from `new-month` marks, which report that a deployment's clock was moved.
+ * The months in which a call may be charged, counted from the stage's start. Edges are the calendar's (UTC, item 229) and those
+ * of `new-month` marks, which report a moved clock.
  */
 class Months {
   readonly #edges: Edge[];
@@ -42,7 +39,6 @@ class Months {
     }
   }
 
-  /** The first and the last month in which the call can be charged. */
   of(call: CallLine): { first: number; last: number } {
     let first = 0;
     let last = 0;
@@ -59,13 +55,13 @@ const HARD_STOP_FACTOR = 5;
 
 const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
-/** `undefined`: not known. */
+/** `undefined`: unknown. */
 const isMapLoad = (call: CallLine): boolean | undefined => {
   const meter = meterOf(call);
   return meter === undefined ? undefined : meter === "map_loads";
 };
 
-/** A9: a tile session is one load on the reference platform; others may count loads elsewhere. */
+/** A9: on the reference platform a tile session is one load; others may count loads elsewhere. */
 const isMint = (call: CallLine): boolean => call.route === "sdk.sessions";
 
 const certainlyCharged = (call: CallLine): boolean =>
@@ -76,25 +72,25 @@ const isUnsettled = (call: CallLine): boolean => !isDefinite(call) || call.outco
 const perhapsCharged = (call: CallLine): boolean =>
   isMapLoad(call) !== false && (isAdmitted(call) || isUnsettled(call));
 
-/** The smallest and the largest cap that an organization may have; `null`: not known. */
+/** The smallest and largest possible cap; `null`: unknown. */
 export const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: number; most: number } | null => {
   const tenant = facts.tenants[org];
   if (tenant?.allowance === undefined || tenant.tier === null) return null;
   const { allowance, tier } = tenant;
-  // A8b: at the hard stop, "over 5 times" may mean one load more or less.
+  // A8b: "over 5 times" may mean one load more.
   const doubt = isReference(facts) ? 0 : 1;
   const paid = { least: allowance * HARD_STOP_FACTOR - doubt, most: allowance * HARD_STOP_FACTOR + doubt };
   if (tierMoved) return { least: Math.min(allowance, paid.least), most: paid.most };
   return tier === "Pro" ? paid : { least: allowance, most: allowance };
 };
 
-/** `certain`: admitted loads; `mints`: those of them that were tile sessions. */
+/** `certain`: admitted; `mints`: those of them that are tile sessions. */
 type Month = { certain: number; mints: number; possible: number; refused: number };
 
-/** The use of one organization by month, in the order in which calls ended. */
+/** One organization's use by month. */
 export class Use {
   readonly months = new Map<number, Month>();
-  /** Calls that may be charged at any time. */
+  /** Calls that may be charged in any month. */
   unsettled = 0;
   tierMoved = false;
 
@@ -105,10 +101,10 @@ export class Use {
   }
 }
 
-/** Folds calls into uses, and reports each quota refusal with the most that can have been charged by then. */
+/** Folds calls into uses. Reports each quota refusal with the most that can have been charged by then. */
 export class Allowances {
   readonly uses = new Map<string, Use>();
-  /** Calls that may have been charged to any organization. */
+  /** Calls that any organization may have been charged for. */
   #anybodys = 0;
   readonly #months: Months;
   readonly #settling: Settling;
@@ -153,7 +149,7 @@ export class Allowances {
     this.#settling.finish();
   }
 
-  /** The most that can have been charged when the refusal ended: calls that ended before it, and calls under way. */
+  /** Counts calls that ended before the refusal, and calls in flight. */
   #possible(refusal: CallLine, use: Use, month: number): number {
     let possible = this.#anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0);
     const untilUs = refusal.done_us + refusal.clock_error_us;

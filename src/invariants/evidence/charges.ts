@@ -1,8 +1,7 @@
 /**
- * Joins the ledger with the calls: what was charged under each request id, and which calls carried it (two calls with
- * one `X-Request-Id` are two charges). Entries whose id no call carried belong to other callers, or on an exclusive
- * deployment to nobody. What one call costs on a foreign deployment is not known (nor, A9, whether a tile session
- * costs anything), so there entries are counted, not amounts.
+ * Joins the ledger with calls by request id (two calls with one `X-Request-Id` are two charges). Ids that no call carried belong
+ * to other callers, or on an exclusive deployment to nobody. On a foreign deployment entries are counted, not amounts, because
+ * the price of a call is unknown (A9).
  */
 import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -12,9 +11,9 @@ import { isReference } from "./deployment.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
 type Charged = {
-  /** Charges less refunds, by meter. */
+  /** Charges less refunds. */
   net: Map<Meter, number>;
-  /** Calls with this id that must be charged, by meter; that may be; and that must not be. */
+  /** Calls with this id that must be charged; that may be; and that must not be. */
   owed: Map<Meter, number>;
   open: number;
   refused: CallLine | null;
@@ -30,14 +29,14 @@ const add = (sums: Map<Meter, number>, meter: Meter, amount: number): void => {
 type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
 /**
- * Whether a call must, may or must not be charged, by the reference's reading. `settled`: refunds had time to arrive;
- * until then a call that the limiter failed may still be charged. A balancer's answer hides what the platform did.
+ * Whether a call must, may or must not be charged, by the reference's reading. `settled`: refunds had time to arrive. A
+ * balancer's answer hides the platform's.
  */
 const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
   if (!isDefinite(call)) return "open";
   if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
   const meter = meterOf(call);
-  // Item 123: whether a failure under 200 is metered is the deployment's choice.
+  // Item 123: a failure under 200 may be metered.
   if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";
   return { owes: meter };
 };
@@ -60,7 +59,7 @@ export class Charges {
     }
   }
 
-  /** Returns the class of the call, and whether the ledger knows its id. */
+  /** Returns the call's class, and whether its id is in the ledger. */
   see(call: CallLine): { is: ChargeClass; known: boolean } {
     const is = this.#classOf(call);
     const charged = this.byRequest.get(call.id);
@@ -76,7 +75,7 @@ export class Charges {
     return (this.byRequest.get(requestId)?.seen ?? 0) > 0;
   }
 
-  /** Reports whether any entry has the id of a call; a store with ids of its own has none. */
+  /** Whether any entry has a call's id; a store may use its own ids. */
   knowsOurIds(): boolean {
     for (const { seen } of this.byRequest.values()) if (seen > 0) return true;
     return false;
@@ -85,19 +84,16 @@ export class Charges {
   #classOf(call: CallLine): ChargeClass {
     const is = chargeClassOf(call, this.#settled);
     if (this.#ours || typeof is === "string" || is.owes === null) return is;
-    // A foreign store may keep one meter and not the other.
+    // A foreign store may keep only one of the meters.
     return call.route === "sdk.sessions" || !this.#meters.has(is.owes) ? "open" : is;
   }
 }
 
-/** For the ledger of a foreign store, read while refunds and late entries may still be missing. */
+/** For a foreign store that was read before refunds and late entries are certain to be in. */
 export const unsettled = ({ first }: Evidence): Found =>
   inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
 
-/**
- * The meter of an admitted call (items 10, 11, 80; A9: one minted tile session is one map load), by the specification;
- * the platform has its own table. `null`: none; `undefined`: not known.
- */
+/** The meter of an admitted call by the specification (items 10, 11, 80; A9). `null`: none; `undefined`: unknown. */
 export const meterOf = (call: CallLine): Meter | null | undefined => {
   if (call.meter !== undefined) return call.meter;
   if (call.route === "-") return undefined;

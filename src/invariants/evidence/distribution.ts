@@ -1,21 +1,18 @@
-/**
- * A histogram of times in bounded space: buckets 8 % apart, so a quantile is known within 4 %, which is enough for
- * judges that compare by factors.
- */
+/** A histogram of times with buckets 8 % apart: quantiles are exact within 4 %, enough for judges that compare by factors. */
 const STEP = Math.log(1.08);
 
 export class Distribution {
   readonly #buckets = new Map<number, number>();
   count = 0;
 
-  /** Microseconds; below one counts as one. */
+  /** Microseconds, at least 1. */
   add(us: number): void {
     const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
     this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1);
     this.count += 1;
   }
 
-  /** The value that a share `q` of all lies at or below; 0 if empty. */
+  /** 0 if empty. */
   quantile(q: number): number {
     let left = Math.ceil(q * this.count);
     for (const [bucket, count] of [...this.#buckets].sort(([a], [b]) => a - b)) {

@@ -8,23 +8,20 @@ import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
 
 type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
 
-/** The outcome of a call that needs a broken dependency (requirements 153, 213, 216). */
+/** The refusal of a call that needs a broken dependency (requirements 153, 213, 216). */
 export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {
   limiter: "429 limiter_unavailable",
   keys: "503",
 };
 
-/** Answers that only a working limiter gives, and that show a working key service as well. */
+/** Answers that need a working limiter, and so a working key service. */
 export const LIMITER_ANSWERS: ReadonlySet<string> = new Set([
   "429 rate_limited",
   "429 map_load_quota_exceeded",
   "429 map_load_hard_stop",
 ]);
 
-/**
- * Faults that let no answer of the dependency through. The others (slow within the budget, flapping, trickling,
- * truncation beyond a short reply) let some through, so a call may be admitted.
- */
+/** Faults under which no answer of the dependency arrives. Under the others some arrive, so a call may be admitted. */
 export const LETS_NOTHING_THROUGH: ReadonlySet<string> = new Set([
   ...["refused", "accepted-then-closed", "request-lost", "reply-lost", "reset", "slow-beyond-budget"],
   ...["killed", "stopped", "process-killed", "process-stopped", "store-error", "oom", "readonly", "loading"],
@@ -34,13 +31,13 @@ export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean 
   tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
 /**
- * Spans from `injected`, where the fault was seen to take effect, to `healing`. A change of another fault on the same link
- * rebuilds the link and may let through what it held (toxiproxy's latency does), so it ends a window and begins another.
+ * Spans from a visible `injected` to `healing`. Changing another fault on the link rebuilds it and may release held data
+ * (toxiproxy's latency does), so it begins a new window.
  */
 export class FaultWindows {
   readonly all: FaultWindow[] = [];
   #inForce: Omit<FaultWindow, "fromUs" | "toUs">[] = [];
-  /** Changes of each link that are under way. */
+  /** Changes of each link in progress. */
   readonly #changes = new Map<string, number>();
 
   see({ link, fault, phase, at_us: atUs, took_effect }: FaultLine): void {
@@ -56,7 +53,7 @@ export class FaultWindows {
     }
   }
 
-  /** The windows of a link in which the call was sent and decided. */
+  /** Windows in which the call was sent and decided. */
   around(call: CallLine, link: string): FaultWindow[] {
     return this.all.filter(
       (window) => window.link === link && earliestUs(call) >= window.fromUs && decidedByUs(call) <= window.toUs,
@@ -67,14 +64,14 @@ export class FaultWindows {
 type Span = { fromUs: number; toUs: number };
 
 /**
- * Spans in which something of ours was or may have been broken or changed, widened by a margin on either side. Wider than
- * `FaultWindows`: what excuses a call has to cover everything that may have happened to it.
+ * Spans in which anything of ours may have been broken or changed, with a margin. Wider than `FaultWindows`, because an excuse
+ * has to cover everything possible.
  */
 export class OwnFaults {
   readonly #beforeUs: number;
   readonly #afterUs: number;
   readonly #spans: Span[] = [];
-  /** How often each fault or change is being made or is in force. */
+  /** How many changes or faults are in force. */
   readonly #inForce = new Map<string, number>();
 
   constructor(beforeUs: number, afterUs: number) {
@@ -107,5 +104,5 @@ export class OwnFaults {
 
 const DEFAULT_RECOVERY_MS = 5_000;
 
-/** How long after its heal a fault still excuses a call. */
+/** How long after its heal a fault excuses a call. */
 export const recoveryUs = ({ recovery_deadline_ms: ms = DEFAULT_RECOVERY_MS }: StageFacts): number => ms * 1000;

@@ -16,7 +16,7 @@ import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 
-/** Ends made by the platform or the caller. A broken connection may have broken long before it was noticed. */
+/** Ends by platform or caller. A broken connection may have broken long before it was noticed. */
 const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"]);
 
 const isHeld = (call: CallLine): boolean =>
@@ -25,7 +25,7 @@ const isHeld = (call: CallLine): boolean =>
 const STEP_US = 5_000;
 const STEPS = 200;
 
-/** The highest step that at least `wanted` reached, in microseconds; -1 if fewer are counted. */
+/** The highest step reached by `wanted` counts, in microseconds; -1 if there are fewer. */
 const highestWith = (steps: Uint32Array, wanted: number): number => {
   let reached = 0;
   for (let step = STEPS - 1; step >= 0; step -= 1) {
@@ -35,11 +35,11 @@ const highestWith = (steps: Uint32Array, wanted: number): number => {
   return -1;
 };
 
-/** How the caller's times of a call bound those at the server. */
+/** Bounds on a call's times at the server, from the caller's. */
 export type TimesAtServer = {
-  /** By when the call was admitted. */
+  /** By when it was admitted, at the latest. */
   admittedByUs(call: CallLine): number;
-  /** Until when, at least, the server held the stream. */
+  /** Until when the server held the stream, at least. */
   heldUntilUs(call: CallLine): number;
 };
 
@@ -48,13 +48,13 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
-/** Gaps between the events before the last one. Of a very long stream only the first gaps are kept. */
+/** Gaps before the last event. Only the first gaps of a long stream are kept. */
 const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
 export const sumOf = (valuesUs: readonly number[]): number => valuesUs.reduce((sum, value) => sum + value, 0);
 
-/** For an edge that delays the end, as a moderation does. */
+/** For an edge that delays the end, such as moderation. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
   heldUntilUs: (call) =>
@@ -76,7 +76,7 @@ export class HeldStreams {
     this.#times = times;
   }
 
-  /** Takes every call in the order of sending. */
+  /** Takes every call in order of sending. */
   see(call: CallLine): void {
     if (!isHeld(call)) return;
     this.#held.push({
@@ -90,8 +90,8 @@ export class HeldStreams {
   }
 
   /**
-   * By how many microseconds at least `cap` streams (and `ownCap` of its organization) outlasted the moment that
-   * admitted this call, in steps of 5 ms up to one second; -1 if fewer were certainly held.
+   * How long (us, in steps of 5 ms up to 1 s) at least `cap` streams, and `ownCap` of the organization, outlasted this call's
+   * admission; -1 if fewer were certainly held.
    */
   outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
     const fromUs = earliestUs(call);
@@ -109,11 +109,24 @@ export class HeldStreams {
     return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
   }
 
-  /** Streams sent before the call, admitted sooner or later, and not over when it was sent. */
+  /** Streams sent before the call and not over when it was sent. */
   aheadOf(call: CallLine): number {
     return this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us).length;
   }
 }
+
+/** With fewer answers that are not streams the line is not known. */
+const ENOUGH_PLAIN = 20;
+const TRICKLE_QUANTILE = 0.75;
+const TRICKLE_TIMES = 2;
+/** Answers between two computations of the quantile. */
+const REFRESH = 32;
+
+/** Lower median; 0 if events usually come together. */
+const typicalGapUs = (gapsUs: readonly number[]): number => {
+  const sorted = [...gapsUs].sort((one, other) => one - other);
+  return sorted[(sorted.length - 1) >> 1] ?? 0;
+};
 
 /**
  * For how long the server certainly held a stream, with an edge in between. An edge can delay requests, events and the
@@ -127,22 +140,9 @@ export class HeldStreams {
  * longer on average than `limits.service_ms`, that limit is the bound, so that by Little's law calls that fill the
  * caps never seem to be more. Without the limit nothing is certain.
  */
-/** With fewer answers that are not streams the line is not known. */
-const ENOUGH_PLAIN = 20;
-const TRICKLE_QUANTILE = 0.75;
-const TRICKLE_TIMES = 2;
-/** The quantile is computed again after this many answers. */
-const REFRESH = 32;
-
-/** The lower median of the gaps; 0 where events usually come together. */
-const typicalGapUs = (gapsUs: readonly number[]): number => {
-  const sorted = [...gapsUs].sort((one, other) => one - other);
-  return sorted[(sorted.length - 1) >> 1] ?? 0;
-};
-
 export class SureSpans implements TimesAtServer {
   readonly #serviceUs: number | null;
-  /** Answers that are not streams, from their first byte to their last. */
+  /** First to last byte of answers that are not streams. */
   readonly #plain = new Distribution();
   #trickleUs = 0;
   #streams = 0;
@@ -152,7 +152,7 @@ export class SureSpans implements TimesAtServer {
     this.#serviceUs = serviceMs === undefined ? null : serviceMs * 1000;
   }
 
-  /** Takes every call, before it is asked about. */
+  /** Takes every call before it is asked about. */
   see(call: CallLine): void {
     if (!isDefinite(call) || call.first_us === null) return;
     if (isStream(call) && isAdmitted(call)) {
@@ -164,7 +164,7 @@ export class SureSpans implements TimesAtServer {
     if (this.#plain.count % REFRESH === ENOUGH_PLAIN) this.#trickleUs = this.#plain.quantile(TRICKLE_QUANTILE);
   }
 
-  /** An edge may send the response head before the server has decided. */
+  /** An edge may send the head before the server decides. */
   admittedByUs({ first_event_us, done_us, clock_error_us }: CallLine): number {
     return (first_event_us ?? done_us) + clock_error_us;
   }

@@ -1,7 +1,6 @@
 /**
- * The judges' own order of checks, independent of the platform: every answer that the specification allows a call,
- * given its caller's facts (requirements.md, part B). `ours`: only the reference platform's reading is allowed;
- * otherwise every reading of part C.
+ * The judges' own order of checks, independent of the platform: every answer that the specification allows a call, by its
+ * caller's facts (requirements.md, part B). `ours`: only the reference's reading; otherwise every reading of part C.
  */
 import type { CallFacts } from "../../contract/call-facts.ts";
 import { type AnyRefusalName, admissionOf, isUnanswered, outcomeOf } from "../../contract/refusals.ts";
@@ -15,13 +14,13 @@ class Walk {
   readonly legal = new Set<string>();
   #decided = false;
 
-  /** Allows outcomes that depend on load, faults or settings. */
+  /** Outcomes that depend on load, faults or settings. */
   may(...outcomes: string[]): this {
     if (!this.#decided) for (const outcome of outcomes) this.legal.add(outcome);
     return this;
   }
 
-  /** `true`: the call certainly fails here, and no later check decides. `undefined`: not known. */
+  /** `true`: certainly fails here, so no later check decides. `undefined`: unknown. */
   check(fails: boolean | undefined, ...outcomes: string[]): this {
     if (this.#decided || fails === false) return this;
     this.may(...outcomes);
@@ -48,7 +47,7 @@ type Reading = {
   stateUnsettled: boolean;
 };
 
-/** Credentials refused by their form, before any look-up. */
+/** Refused by its form, before any look-up. */
 const isForeign = (facts: CallFacts): boolean =>
   facts.credential === "none" || facts.credential === "garbage" || facts.credential === "admin";
 
@@ -57,15 +56,15 @@ const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign
 /** B1, steps 1 to 4. */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // A2: the place of overload and limiter among the checks is open; so is whether a malformed credential is looked up
-  // (item 58), and a server in front may answer 503 with an empty body.
+  // A2: the place of overload and limiter is open, and whether a malformed credential is looked up (item 58). A server in front may answer
+  // 503 `{}`.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(isForeign(facts), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));
   if (!ours) walk.may(O("org_overloaded"));
   walk.check(facts.credential === "unknown", UNAUTHENTICATED);
   const { state } = facts;
-  // A14: sessions of a revoked key may run until they expire. Item 142: records may be one revocation budget old.
+  // A14: sessions of a revoked key may live on. Item 142: records may be one revocation budget old.
   const stillServed = state === "revoked" && (stateUnsettled || (!ours && facts.credential === "session"));
   walk.check(state === undefined || stillServed ? undefined : state !== "valid", UNAUTHENTICATED);
 };
@@ -79,8 +78,8 @@ const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean)
     walk.check(tier, O("tier_capability_not_allowed"));
     return;
   }
-  // A5, A16, A17: any of the three where one is earned. Open are the viewer and a missing plan (A7, item 158), whether
-  // a mint freezes a session's authorisation (A14), and server keys on Free (A15).
+  // A5, A16, A17: any of the three that is earned. Open: the viewer and a missing plan (A7, item 158), sessions frozen at the mint (A14),
+  // server keys on Free (A15).
   const open =
     facts.tier === null ||
     facts.product === "viewer" ||
@@ -96,7 +95,7 @@ const limiter = (walk: Walk, facts: CallFacts, metered: boolean | undefined, our
   if (metered === false) return;
   if (facts.tier !== "Pro") walk.may(QUOTA.free);
   if (facts.tier !== "Free") walk.may(QUOTA.paid);
-  // A8: the exchange may refuse every tier at the allowance.
+  // A8: every tier may be refused at the allowance.
   if (!ours) walk.may(QUOTA.free);
 };
 
@@ -105,7 +104,7 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   const walk = new Walk();
   const { product } = facts;
   if (!ours) {
-    // A2: a deployment may check the body or its settings first. A7: anonymous viewers may be admitted.
+    // A2: body or settings may be checked first. A7: anonymous viewers may be admitted.
     if (facts.body !== "ok") walk.may(MALFORMED);
     walk.may(...SESSIONS_OFF);
     if (product === "viewer") walk.may("200", "201", ...CAPABILITY);
@@ -126,7 +125,7 @@ const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", ...(ours ? [] : ["201"]));
 };
 
-/** Whether this body is malformed on this route; catalogs and tiles take none. */
+/** Catalogs and tiles take no body. */
 const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts): boolean | undefined => {
   if (call.route === "poi.enrich") return facts.body === "none" ? undefined : facts.body === "malformed";
   if (route.method === "GET") return facts.body === "malformed" ? undefined : false;
@@ -142,10 +141,10 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
   if (!ours) {
     if (wrongBody !== false) walk.may(MALFORMED);
-    // A11: failures of routes under 200 may replace every status. Extensions may be missing.
+    // A11: failures under 200 may replace every status. Extensions may be missing.
     if (call.route === "chat.route") walk.may("200 error");
     if (route.extension === true) walk.may(O("not_found"), O("method_not_allowed"));
-    // The prefix shows the kind before the record is read.
+    // The prefix shows the kind before any look-up.
     if (facts.credential === "publishable") walk.may(O("publishable_requires_session"));
   }
   front(walk, facts, reading);
@@ -169,28 +168,25 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };
 
-/** Refusals outside the catalogue, on a foreign deployment. */
+/** Refusals of servers in between. */
 const BETWEEN = /^(5(?!03$)\d\d|408|413|431)/;
 const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 
-/**
- * A refusal by a server in between that speaks JSON, or by key management, whose answer to a wrong administrator is
- * open (item 127).
- */
+/** By a server in between that sends JSON, or by key management, whose refusal of a wrong administrator is open (item 127). */
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
   (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
   (isOver(facts) && /^401\b/.test(outcome));
 
-/** Item 164: that a 401 explains nothing is stated of keys, not of sessions that are over. */
+/** Item 164 is about keys, not ended sessions. */
 const isOver = (facts: CallFacts | undefined): boolean =>
   facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
-/** A11: a foreign deployment may report any refusal under 200 on this route. */
+/** A11: any refusal may come under 200 on this route. */
 export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
   route === "chat.route" && outcome === "200 error";
 
-/** B5. The facts do not say what the body asked for, so most of this surface may answer either way. */
+/** B5. The facts do not say what the body asked for, so most answers are legal. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
   const unlessDeletion = (fails: boolean): boolean | undefined =>
     fails && route.method !== "DELETE" ? true : undefined;
@@ -208,7 +204,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** Every outcome that this call may have; `null`: not known. */
+/** Every legal outcome; `null`: unknown. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;
@@ -218,10 +214,7 @@ export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<stri
   return runtime(call, route, facts, reading);
 };
 
-/**
- * Reports whether this call alone violates an invariant; a folded history keeps such calls whole, with those around
- * them. `ours`: the deployment is the reference.
- */
+/** Whether this call alone violates an invariant; folded histories keep such calls whole. */
 export const looksWrong = (call: CallLine, ours: boolean): boolean => {
   if (!isDefinite(call) || (!ours && isOthersRefusal(call))) return false;
   if (isAdmitted(call) && (isUnanswered(call.outcome, call) || streamResult(call) === "cut")) return true;

@@ -15,29 +15,29 @@ import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import { isUnnamed } from "./deployment.ts";
 import { earliestUs, isDefinite, latestUs } from "./moments.ts";
 
-/** A server stops writing to an unreachable client after 10 s. */
+/** A server gives up on an unreachable client after 10 s. */
 const LINGER_US = 10_000_000;
-/** How long after the last byte a foreign deployment may hold a slot. */
+/** A foreign deployment may release a slot this late after the last byte. */
 const LATE_RELEASE_US = 250_000;
-/** How long after its answer a foreign deployment may count a shed call, which has no slot: one step to its store. */
+/** A foreign deployment may count a shed call, which has no slot, this long. */
 const LATE_AFTER_SHED_US = 50_000;
-/** The largest clock error: calls that began this much earlier may still be read. */
+/** The largest clock error. */
 const LAG_US = 1_000_000;
 
 const GLOBAL_SHED = "429 b2b_overloaded";
 const ORG_SHED = "429 org_overloaded";
 
-/** At one moment starts come first, then watched spans, then ends. */
+/** At one moment: starts, watched spans, ends. */
 const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
 
-/** On the reference platform shed calls and calls without an organization hold no slot of an organization. */
+/** On the reference platform, shed calls and calls without an organization hold none. */
 const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
   !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
 
 type Watch = { call: CallLine; most: number; mostOfOrg: number };
 type Event = { kind: keyof typeof ORDER; call: CallLine; watch?: Watch };
 
-/** Until when the server may have held the call; `null`: it never did. */
+/** `null`: it held nothing. */
 const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
   if (call.error === "connection_refused") return null;
   if (ours && call.outcome === GLOBAL_SHED) return null;
@@ -55,11 +55,11 @@ export class MostInFlight {
   readonly #tell: (call: CallLine, most: number, mostOfOrg: number) => void;
   readonly #ours: boolean;
   #total = 0;
-  /** Calls that hold a slot of an organization: all, and those whose organization is not known. */
+  /** Calls holding a slot of an organization, by organization; `-` if unknown. */
   #holding = 0;
   #unnamed = 0;
   #doneUntilUs = Number.NEGATIVE_INFINITY;
-  /** A clock error exceeded `LAG_US`, so nothing can be said. */
+  /** A clock error exceeded `LAG_US`: nothing can be said. */
   lost = false;
 
   constructor(tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) {
@@ -67,7 +67,7 @@ export class MostInFlight {
     this.#ours = ours;
   }
 
-  /** Takes every line. `watched` calls are reported once nothing can change their count. */
+  /** Takes every line. Reports `watched` calls when nothing can change their count. */
   see(line: Line, watched = false): void {
     this.#runUntil(lineTimeUs(line) - LAG_US);
     if (line.type !== "call") return;
@@ -112,7 +112,7 @@ export class MostInFlight {
     } else {
       this.#open.delete(watch as Watch);
       const { most, mostOfOrg } = watch as Watch;
-      // A shed call does not justify its own shed.
+      // A shed call does not justify itself.
       const itself = this.#ours ? 0 : 1;
       this.#tell(call, most - itself, mostOfOrg - itself);
     }
@@ -120,7 +120,7 @@ export class MostInFlight {
 
   #count(watch: Watch): void {
     watch.most = Math.max(watch.most, this.#total);
-    // A call of an unknown organization may belong to any.
+    // May be any organization's.
     const { org } = watch.call;
     const ofOrg = isUnnamed(org) ? this.#holding : (this.#byOrg.get(org) ?? 0) + this.#unnamed;
     watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);

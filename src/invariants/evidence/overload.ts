@@ -1,4 +1,4 @@
-/** Two signs that a cap does not hold: calls admitted above it, and a full platform that stops working. */
+/** Two signs of a cap that does not hold: calls admitted above it, and a full platform that stops working. */
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import { Evidence } from "../invariant.ts";
@@ -12,9 +12,7 @@ const ENOUGH_QUICK = 20;
 const ENOUGH_STANDING_OUT = 3;
 const RULE_COUNT = 10;
 const RULE_SHARE = 0.2;
-/**
- * A stalled reader sees bytes out of order once in a while; a cap that is too high shows in every call that fills it.
- */
+/** A stalled reader sees bytes out of order sometimes; a cap that is too high shows in every call that fills it. */
 const RARE_SHARE = 0.01;
 
 export class AdmittedAbove {
@@ -23,12 +21,12 @@ export class AdmittedAbove {
   readonly #quick = new Distribution();
   #admitted = 0;
 
-  /** Takes every call; all that are not admitted streams show how much delays of connections differ. */
+  /** Takes every call; those that are not streams show how connections' delays differ. */
   see(call: CallLine): void {
     if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
   }
 
-  /** `slackUs`: by how much the streams of a whole cap outlasted the moment at which this call was admitted. */
+  /** `slackUs`: how long the streams of a whole cap outlasted this call's admission. */
   admitted(call: CallLine, slackUs: number, got: string): void {
     this.#admitted += 1;
     if (slackUs < LEAST_MARGIN_US) return;
@@ -40,19 +38,19 @@ export class AdmittedAbove {
     return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
   }
 
-  /** So many calls are above that it cannot be chance. */
+  /** Too many calls are above for chance. */
   isTheRule(): boolean {
     const { count } = this.#slacks;
     return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
   }
 
-  /** A few calls are above by no more than the order of reading explains. */
+  /** The order of reading explains the few calls above. */
   isExplained(): boolean {
     const { count } = this.#slacks;
     return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
   }
 
-  /** Calls above by more than the delays of two connections differ; 0 where too few quick answers show those. */
+  /** Calls above by more than two connections' delays differ; 0 if quick answers are too few to tell. */
   #standingOut(): number {
     if (this.#quick.count < ENOUGH_QUICK) return 0;
     const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);
@@ -60,35 +58,31 @@ export class AdmittedAbove {
   }
 }
 
-/**
- * Measures whether a full platform goes on working: how long callers saw it full, what was served meanwhile, and what
- * got no answer.
- */
+/** Whether a full platform goes on working: how long callers saw it full, what was served, what got no answer. */
 export class OverloadProgress {
   readonly #full: number;
-  /** Answered calls until their answer, and all calls, until their end. */
+  /** Answered calls until their answer, and all calls until their end. */
   readonly #served = new Heap<CallLine>();
   readonly #waiting = new Heap<CallLine>();
   #nowUs = Number.NEGATIVE_INFINITY;
   #fullAtUs = Number.NEGATIVE_INFINITY;
-  /** How long as many calls as the caps hold were waiting or being served, and were answered, in microseconds. */
+  /** Microseconds in which calls filled the caps and were answered. */
   fullUs = 0;
   /**
-   * Definite answers, other than sheds, of calls during which it was full at any moment. Where all calls take equally
-   * long, a full platform empties and fills in one stroke, so that only the first would end while it is full.
+   * Answers, other than sheds, of calls during which it was full. Not only those that came while it was full: equally long calls
+   * all end at once.
    */
   came = 0;
-  /** Calls sent while it was full, and those of them that got no answer though nobody cut them off. */
+  /** Calls sent while it was full, and those that got no answer. */
   sent = 0;
   readonly lost = new Evidence();
   #sentBelow = 0;
   #lostBelow = 0;
-  /** The time of sheds. */
   readonly sheds = new Distribution();
   /** Callers read slowly, so the goodput is not the platform's alone. */
   disturbed = false;
 
-  /** `full`: the caps of all replicas together. */
+  /** `full`: the caps of all replicas. */
   constructor(full: number) {
     this.#full = full;
   }
@@ -114,7 +108,7 @@ export class OverloadProgress {
     if (isDefinite(line)) this.#served.push(line.done_us, line);
   }
 
-  /** The share of calls without an answer below the caps, which the network causes. */
+  /** Share of calls without an answer below the caps, lost by the network. */
   get usuallyLost(): number {
     return (this.#lostBelow + 1) / (this.#sentBelow + 2);
   }

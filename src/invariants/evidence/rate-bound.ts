@@ -9,7 +9,7 @@
  */
 import { Heap } from "../../history/heap.ts";
 
-/** Calls may arrive this much out of order, by clock errors; younger edges are kept apart. */
+/** Calls may arrive this much out of order; younger edges are kept apart. */
 const LAG_US = 2_000_000;
 
 type Edge = { fromUs: number; level: number };
@@ -38,7 +38,7 @@ export class RateBound {
     this.#resetUs = us;
   }
 
-  /** Advances the time. Returns the calls that exceed the limit, with by how many. */
+  /** Advances the time. Returns calls over the limit, and by how much. */
   reach(us: number): { id: string; over: number }[] {
     const found: { id: string; over: number }[] = [];
     while (this.#undecided.size > 0 && this.#undecided.least <= us) {
@@ -51,11 +51,11 @@ export class RateBound {
     return found;
   }
 
-  /** The most calls beyond the rate in any window that ends with this call. */
+  /** The largest excess in any window that ends with this call. */
   #insert({ fromUs, toUs }: Span): number {
     const edges = this.#edges;
     if (!edges.some((edge) => edge.fromUs === fromUs)) {
-      // Calls counted before were decided earlier; those that also began later belong to the new edge.
+      // Counted calls that began later belong to the new edge.
       const inside = edges.find((edge) => edge.fromUs > fromUs);
       const count = inside === undefined ? 0 : Math.round(inside.level - this.#perUs * inside.fromUs);
       const at = inside === undefined ? edges.length : edges.indexOf(inside);
@@ -70,7 +70,7 @@ export class RateBound {
     return most - this.#perUs * toUs;
   }
 
-  /** All undecided calls began after the horizon: the best edge before it stands for all. */
+  /** The best edge before the horizon stands for all earlier ones. */
   #merge(nowUs: number): void {
     let horizonUs = nowUs - LAG_US;
     for (const { fromUs } of this.#undecided.items()) horizonUs = Math.min(horizonUs, fromUs);

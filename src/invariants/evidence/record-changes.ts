@@ -1,13 +1,13 @@
 /**
- * Records of keys and organizations may be as old as the revocation budget (item 142), and a change takes effect
- * between its request and its confirmation. Meanwhile a call may be answered by either state.
+ * Records may be as old as the revocation budget (item 142), and a change takes effect between request and confirmation.
+ * Meanwhile a call may be answered by either state.
  */
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { isUnnamed } from "./deployment.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
 
-/** For a deployment that does not say how old its records may be. */
+/** If the budget is not stated. */
 const UNKNOWN_BUDGET_MS = 60_000;
 const MARGIN_US = 100_000;
 
@@ -25,11 +25,11 @@ export class RecordChanges {
   constructor(facts: StageFacts) {
     const budgetMs = facts.limits.revocation_budget_ms;
     this.#budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
-    // Credentials of a foreign deployment were made long before a run.
+    // A foreign deployment's credentials are older than the run.
     this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
   }
 
-  /** Takes every line; marks of an organization and changes of its keys count. */
+  /** Takes every line; counts an organization's marks and key changes. */
   see(line: Line): void {
     if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
     if (line.type === "mark" && line.org !== undefined) {
@@ -40,9 +40,7 @@ export class RecordChanges {
     }
   }
 
-  /**
-   * Reports whether a known change may affect this call. Calls and marks of an unknown organization may belong to any.
-   */
+  /** Whether a known change may affect this call. Unknown organizations may be any. */
   touches(call: CallLine): boolean {
     for (const [org, spans] of this.#spans) {
       const mayBeIts = org === call.org || isUnnamed(org) || isUnnamed(call.org);
@@ -51,7 +49,7 @@ export class RecordChanges {
     return false;
   }
 
-  /** The stage is so young that a change made just before it may not have arrived. */
+  /** Whether a change just before the stage may not have arrived yet. */
   isYoung(call: CallLine): boolean {
     return earliestUs(call) < this.#startUs + this.#youthUs;
   }
@@ -64,7 +62,7 @@ export class RecordChanges {
     const spans = this.#spans.get(org) ?? [];
     this.#spans.set(org, spans);
     const last = spans.at(-1);
-    // Overlapping changes are merged, which bounds the state.
+    // Merged, which bounds the state.
     if (last !== undefined && span.fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, span.untilUs);
     else spans.push(span);
   }
