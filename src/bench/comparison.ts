@@ -1,6 +1,6 @@
 /**
- * Two sides measured in pairs of short blocks, as the gate does: what the machine does meanwhile meets both alike, so each
- * pair gives a ratio, and the typical one is the figure. Absolute figures of a shared machine decide nothing.
+ * Measures two sides in pairs of short blocks, as the gate does: the machine disturbs both sides of a pair alike, so
+ * the typical ratio of the pairs is the figure. Absolute figures of a shared machine decide nothing.
  */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
@@ -19,7 +19,6 @@ export type Block = {
   disturbances: string[];
 };
 
-/** A block of which nothing but its figure is known. */
 export const plainBlock = (value: number, more: Partial<Block> = {}): Block => ({
   value,
   cpuUsEach: null,
@@ -48,15 +47,13 @@ export type Row = {
   /** Medians. `against` is bare's, or the figure asked for. */
   ours: number;
   against: number;
-  /** Block by block, in the order of measuring. */
   pairs: readonly Pair[];
   /** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much for it to mean that. */
   verdict: "reached" | "missed" | "too-wide" | "reported";
-  /** The row could not be trusted, for these reasons. */
   doubts: string[];
 };
 
-/** Not a number of nothing: a row without a pair reaches no target. */
+/** `NaN` without pairs, so that such a row reaches no target. */
 const typical = (values: readonly number[]): number => median(values) ?? Number.NaN;
 
 const reaches = (target: Target, ratio: number): boolean =>
@@ -65,7 +62,6 @@ const reaches = (target: Target, ratio: number): boolean =>
 /** How far rounds may lie apart, as a share of the typical one, for a target to count as reached. */
 const SPREAD_MAX = 0.2;
 
-/** From the lowest ratio of the rounds to the highest, as a share of the typical one. */
 export const spreadOf = ({ ratio, ratioMin, ratioMax }: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): number =>
   (ratioMax - ratioMin) / ratio;
 
@@ -111,7 +107,6 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
   };
 };
 
-/** Said of a block whose client, not its server, was at its end. */
 export const CLIENT_SATURATED = "the client was the bottleneck";
 
 /** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
@@ -122,8 +117,8 @@ export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =
   clientCpu > SATURATED && serverCpu < SATURATED ? [CLIENT_SATURATED] : [];
 
 /**
- * The same pairs by what the server spent: how many calls or events a second of its CPU time gives. That stands also where
- * the client or others who run kept the server from its end.
+ * The same pairs as calls or events per second of the server's CPU time: valid also where the client was the
+ * bottleneck.
  */
 export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
   const perSecond = (block: Block): Block => ({

@@ -9,13 +9,11 @@ import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 export const ORIGIN = "https://app.example";
 
 export type Deployment = AsyncDisposable & {
-  /** `{base_url}`. */
   url: string;
   /** Secrets of a full-scope server key and a full-scope publishable key of one Pro organization. */
   serverKey: string;
   publishableKey: string;
   api: BenchChild;
-  /** `undefined` when the limiter is Redis. */
   limiter: BenchChild | undefined;
   keys: BenchChild;
   patch(body: Record<string, unknown>): Promise<void>;

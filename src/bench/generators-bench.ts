@@ -1,7 +1,7 @@
 /**
- * The generators: the highest rate that each holds against a server that answers at once, played by `load` as users play it,
- * calibration, history and verdict included. Held: no more than a thousandth of the calls is missing, and they left at 99 % of
- * the rate or more. What is missing is dropped by k6's own executor and late in our drivers.
+ * The highest rate that each generator holds against a server that answers at once, played by `load` as users play it.
+ * Held: at most a thousandth of the calls is missing, and they left at 99 % of the rate or more. k6's own executor
+ * drops calls; our drivers send them late.
  */
 
 import { fileURLToPath } from "node:url";
@@ -12,8 +12,6 @@ import type { Bench, BenchRoom } from "./bench.ts";
 import { type Block, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child-process.ts";
-
-/** A search for the highest rate that holds, by ratios: up or down to a bracket, then halved until it is narrow. */
 
 /** A result is so near to the rate that does not hold any more. */
 const NARROW = 1.06;
@@ -40,14 +38,12 @@ export const highestHeld = async (start: number, holds: (ratePerS: number) => Pr
 const SECONDS = 4;
 const MISSING = 0.001;
 const BEHIND = 0.01;
-/** A search is some ten runs. */
 const ROUNDS_MAX = 3;
 const PLAIN = fileURLToPath(new URL("plain-arrivals.ts", import.meta.url));
 
 type Server = { url: string; targetFile: string };
 type Generator = {
   name: string;
-  /** Where the first search begins. */
   startPerS: number;
   words(server: Server, ratePerS: number): string[];
   environment?(server: Server, ratePerS: number): Record<string, string>;
@@ -111,7 +107,6 @@ const ceilingOf = async (room: BenchRoom, generator: Generator, at: Server, star
   return plainBlock(value, { disturbances: disturbed() });
 };
 
-/** What each generator held, round by round. */
 type Held = Map<Generator, Block[]>;
 
 const searchAll = async (all: readonly Generator[], rounds: number, room: BenchRoom): Promise<Held> => {

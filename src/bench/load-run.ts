@@ -11,7 +11,6 @@ import type { BenchRoom } from "./bench.ts";
 type ProcessUse = {
   /** Cores, on average while the busy process was there. */
   cores: number;
-  /** Resident memory at its highest. */
   rssBytes: number;
 };
 
@@ -80,7 +79,6 @@ const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessU
 };
 
 const KEY = "FLOODGATE_BENCH_NULL";
-/** Ends a run that hangs. */
 const RUN_MS = 120_000;
 
 /** A target file for a bare server, which looks at no key. Returns its path. */
@@ -100,7 +98,6 @@ export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<
 
 export type LoadRun = {
   document: RunDocument;
-  /** The run folder. */
   folder: string;
   /** By name: the runner (`floodgate`), k6, the server of the benchmark. */
   used: Map<string, ProcessUse>;

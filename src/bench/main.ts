@@ -1,5 +1,3 @@
-/** Every benchmark, in the order in which they run. */
-
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -28,12 +28,9 @@ type RouteRow = {
   what: string;
   /** Of the rate, and of calls for a second of the server's CPU time. */
   target: Target | null;
-  /** The status of every answer. */
   expected: number;
   call(deployment: Deployment): RouteCall;
-  /** Changes the deployment before it is loaded. */
   prepare?(deployment: Deployment): Promise<void>;
-  /** The limiter is a Redis of the benchmark's own. */
   isInRedis?: true;
 };
 

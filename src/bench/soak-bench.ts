@@ -1,6 +1,6 @@
 /**
- * Memory over many calls: a process that forgets what it need not keep stops growing. Charges go to SQLite, so what the
- * ledger keeps by design (this month and the last) lies on disk and not in the limiter's memory.
+ * Resident memory over many calls. Charges go to SQLite, so the ledger that is kept by design lies on disk, not in
+ * memory.
  */
 
 import { join } from "node:path";

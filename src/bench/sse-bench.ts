@@ -13,11 +13,9 @@ import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 type StreamEvents = {
-  /** Events a second between the two moments. */
   perS: number;
   /** The hundredth part of the gaps was off by more than this, in either direction, in milliseconds. */
   gapErrorMsP99: number;
-  /** Streams that were open at once, at most. */
   held: number;
   /** Streams that ended with their terminal event, and calls that did not. */
   done: number;
@@ -65,7 +63,6 @@ export const streamEvents = (
 };
 
 const EVENTS = 100;
-/** Processes of the server, on one port. */
 const SERVERS = 2;
 /** For so long all streams are open. */
 const FULL_S = 6;

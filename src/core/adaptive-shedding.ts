@@ -17,8 +17,7 @@ const WINDOW_MS = 100;
 const LIMIT_LEAST = 3;
 
 /**
- * s: reacts within a few windows and does not swing (variation of the limit in steady load: 2 %, and 18 % without it;
- * 40 slots in virtual time).
+ * s: reacts within a few windows; in steady load the limit varies by 2 % (18 % without it; 40 slots in virtual time).
  */
 const SMOOTHING = 0.3;
 

@@ -1,7 +1,4 @@
-/**
- * Stored capability ∩ current tier (items 46, 74-78, 156, 158; B6, A5, A15-A17): the products that a key can mint and
- * the scopes that it can use now.
- */
+/** What a key stores ∩ what its tier admits: products and scopes (items 46, 74-78, 156, 158; B6, A5, A15-A17). */
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
 
@@ -11,7 +8,6 @@ type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_cap
 export const storedProduct = (key: KeyRecord, product: Product): boolean =>
   key.products.length === 0 ? product !== "viewer" : key.products.includes(product);
 
-/** Table B6. `null`: admitted. */
 export const productRefusal = ({ key, org }: KeySnapshot, product: Product): AdmissionRefusal | null => {
   const scope = PRODUCT_SCOPE[product];
   if (scope !== null && !key.scopes.includes(scope)) return "insufficient_scope";
@@ -24,8 +20,8 @@ export const productRefusal = ({ key, org }: KeySnapshot, product: Product): Adm
 };
 
 /**
- * A runtime call needs the route's scope in the key, for a session also from its product, and the product still
- * admitted; and all of it, the kind of key included, inside the current tier. `null`: admitted.
+ * A runtime call needs the route's scope in the key and, for a session, in its product; the product still admitted; and
+ * all of it, with the kind of key, inside the current tier. `null`: admitted.
  */
 export const scopeRefusal = (
   { key, org }: KeySnapshot,

@@ -42,7 +42,6 @@ export type Refuse = {
   retryAfterS?: number;
 };
 
-/** State of the deployment that a decision depends on. */
 export type Deployment = {
   sessions: "enabled" | "disabled" | "not_configured";
   rate: Rate | null;
@@ -50,7 +49,6 @@ export type Deployment = {
   designCap: number | null;
 };
 
-/** The caller, by the head of the request. */
 export type Caller = {
   readonly credential: string | null;
   /** The `Origin` header, `null` when absent. */
@@ -82,7 +80,6 @@ export class Call {
   /** Slots held, until the runner calls `leave`. */
   holdsSlot = false;
   holdsOrganizationSlot = false;
-  /** The next check of the order. */
   step = 0;
 
   constructor(route: Route, head: Head, deployment: Deployment, shedder: Shedder) {

@@ -28,7 +28,6 @@ export type ManagementRefusal = { refuse: AnyRefusalName };
 /** What both requests are judged as: the key before (`null` for a creation) and after. */
 type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
 
-/** A key as requested, with unchecked scopes and products. */
 type KeyDraft = {
   kind: KeyKind;
   env: "live" | "test";
@@ -65,10 +64,7 @@ const vendorIsAcknowledged: ManagementCheck = ({ before, after }) => {
   return isAsked && !after.vendor_acknowledged ? "vendor_scope_requires_acknowledgement" : null;
 };
 
-/**
- * Only additions are held against the tier (items 131, 136, 137). A creation adds what it names; a change adds what
- * the key could not do before, including by lifting a restriction.
- */
+/** Only additions are held against the tier (items 131, 136, 137), including those made by lifting a restriction. */
 const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
   if (org.tier === null) return null;
   const admits = TIER_ADMITS[org.tier];

@@ -1,6 +1,5 @@
 /**
- * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b). A charge is admitted if and only if `used + amount <=
- * cap`.
+ * Monthly meters (items 10, 79, 204-207, 225-234; A8, A8b): a charge is admitted if and only if `used + amount <= cap`.
  */
 import type { Meter } from "../contract/routes.ts";
 import type { Organization } from "./records.ts";
@@ -8,7 +7,6 @@ import type { Organization } from "./records.ts";
 /** Paid organizations may use up to this many times their allowance (items 205, 225). */
 export const HARD_STOP_FACTOR = 5;
 
-/** The most map loads of an organization in a month. */
 export const mapLoadCap = (org: Organization): number =>
   org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;
 
@@ -19,10 +17,7 @@ export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_l
 /** `cap` is `null` for a meter that only counts (item 122). */
 export const fits = (used: number, amount: number, cap: number | null): boolean => cap === null || used + amount <= cap;
 
-/**
- * The calendar month of a moment, in UTC, as `YYYY-MM` (item 229), by Howard Hinnant's `civil_from_days`, because the
- * core does not use `Date`.
- */
+/** The UTC month as `YYYY-MM` (item 229), by Howard Hinnant's `civil_from_days`: the core does not use `Date`. */
 export const windowOf = (nowMs: number): string => {
   const z = Math.floor(nowMs / 86_400_000) + 719_468;
   const era = Math.floor(z / 146_097);
@@ -46,7 +41,6 @@ export type LedgerLine = {
   meter: Meter;
   kind: "charge" | "refund";
   amount: number;
-  /** As `windowOf` names it. */
   window: string;
   /** Milliseconds since 1970, by the store's clock. */
   at: number;

@@ -1,7 +1,4 @@
-/**
- * The orders of checks for platform keys and session tokens (requirements.md B1-B4): one list each, of which the first
- * check that fails decides. Key management has its own list in `management.ts`.
- */
+/** The orders of checks for keys and sessions (requirements.md B1-B4): the first check that fails decides. */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { productRefusal, scopeRefusal } from "./admission.ts";
 import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from "./call.ts";
@@ -172,10 +169,7 @@ export const HEALTHY_ORDERS: Orders = {
   runtime: Object.values(RUNTIME_ORDER),
 };
 
-/**
- * Runs the checks from where the call stands. Returns the next question, a refusal, or `null` when the call is
- * admitted. The caller releases the slots (`call.leave`) when the call is over.
- */
+/** Runs the checks from where the call stands. `null`: admitted; its slots are released by `call.leave`. */
 export const advance = (call: Call, orders: Orders): Ask | Refuse | null => {
   const order = call.route.surface === "exchange" ? orders.exchange : orders.runtime;
   while (call.step < order.length) {

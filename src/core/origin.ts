@@ -1,6 +1,5 @@
 /**
- * Checks the `Origin` against a key's allowlist and the address against a server key's (items 43-44, 52-56, 71-73,
- * 145-152; A6). Any `Origin` header means a browser.
+ * Origins and addresses against a key's lists (items 43-44, 52-56, 71-73, 145-152; A6). Any `Origin` means a browser.
  */
 import { parseAddress } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -8,10 +7,7 @@ import type { KeyRecord } from "./records.ts";
 
 const DEFAULT_PORT: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
-/**
- * `scheme://host[:port]` in lower case without a default port; `null` for anything else, including the opaque origin
- * `null` (item 53).
- */
+/** `scheme://host[:port]` in lower case without a default port; `null` for anything else, `null` included (item 53). */
 export const normalizeOrigin = (origin: string): string | null => {
   const match = /^([a-z][a-z0-9+.-]*:)\/\/(\[[0-9a-f:.]+\]|[^/?#@:[\]\s]+)(?::(\d{1,5}))?\/?$/i.exec(origin);
   if (match === null) return null;
@@ -26,10 +22,7 @@ const isLoopback = (normalized: string): boolean => {
   return host !== undefined && isLoopbackHost(host);
 };
 
-/**
- * Reports whether a key's allowlist contains this origin. A test publishable key without a list admits only loopback
- * (item 54).
- */
+/** Reports whether the key admits this origin; a test key without a list admits loopback alone (item 54). */
 export const originListed = (key: KeyRecord, origin: string): boolean => {
   // Fast path: this runs on every call of a session.
   if (key.allowed_origins.includes(origin) && origin !== "null") return true;

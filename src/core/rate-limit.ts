@@ -1,7 +1,6 @@
 /**
- * The request rate of a key, by the generic cell rate algorithm (GCRA; ITU-T I.371, item 230). Its state is one
- * number: the theoretical arrival time of the next conforming call. Any window of w seconds admits at most burst +
- * rate x w calls.
+ * The request rate of a key by the generic cell rate algorithm (GCRA; ITU-T I.371, item 230). Its state is the
+ * theoretical arrival time of the next call; any window of w seconds admits at most burst + rate x w calls.
  */
 
 export type Rate = {

@@ -1,7 +1,4 @@
-/**
- * The records behind a decision: a key, its organization, and what a tier admits (specification 2.3, 3; items 40-63,
- * 75).
- */
+/** The records behind a decision: key, organization, and what a tier admits (specification 2.3, 3; items 40-63, 75). */
 import type { Product, Scope } from "../contract/routes.ts";
 
 export type Tier = "Free" | "Pro";
@@ -38,7 +35,6 @@ export type KeyRecord = {
   allowed_ips: string[];
   vendor_acknowledged: boolean;
   status: KeyStatus;
-  /** Milliseconds since 1970. */
   created_at: number;
   expires_at: number | null;
   /** The last four characters, to recognise it by. */

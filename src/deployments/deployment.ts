@@ -13,9 +13,7 @@ export type OwnParts = {
   limiter: Part;
   keys: Part;
   apis: readonly Part[];
-  /** Where the limiter keeps its counts. */
   store: LimiterStore;
-  /** One more replica beside those there are, on the same dependencies. */
   startApi(name: string): Promise<ServePart>;
   startRole: RoleStarter;
   /** Where there are several replicas: what stands before them, each replica by its base URL in the order of `apis`. */
@@ -25,30 +23,25 @@ export type OwnParts = {
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";
 
-/** Proxies through which faults are injected. */
 export type FaultProxies = {
   toxiproxy: Toxiproxy;
   /** Name of the proxy, and `host:port` of its listener for a probe. */
   links: Partial<Record<LinkName, { proxy: string; listen: string }>>;
   /** False on a toxiproxy that others use too. */
   mayReset: boolean;
-  /** For a server of our own. */
   restart?: () => Promise<void>;
 };
 
 export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
-  /** The target file; absent: there is none. */
   readonly file?: string;
   /** Where commands of the target file run. */
   readonly folder: string;
   readonly embedded: boolean;
   /** It is our reference platform, which is held to our readings of what the specification leaves open. */
   readonly reference: boolean;
-  /** Nobody else calls it during the run. */
   readonly exclusive: boolean;
-  /** Asked before every call leaves. */
   readonly budget: BudgetGuard;
   /** Rates that ramps of this run found, where the target file states none. */
   readonly found: { chat?: RateFound; reads?: RateFound };

@@ -1,7 +1,6 @@
 /**
- * The embedded deployment: key service, limiter service and API as three processes over real TCP, toxiproxy between API and
- * limiter and between API and key service. It is what a run works on when no target is given, so it is reached only in the
- * ways in which any other deployment is: base URL, control planes, the API of toxiproxy.
+ * The embedded deployment, for runs without a target: key service, limiter service and API as three processes over real
+ * TCP, toxiproxy on both of the API's links. It is reached as any other deployment is.
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -22,12 +21,10 @@ export type EmbeddedWish = {
   serve?: readonly string[] | undefined;
 };
 
-/** What of a run it takes to start one. */
 type Starting = Pick<RunContext, "supervisor" | "folder" | "seed" | "events" | "toolOrStandIn">;
 
 type LimiterStarted = Pick<OwnParts, "store"> & { part: OwnParts["limiter"]; url: string; control?: string };
 
-/** Counts in a Redis of its own, or in the limiter service, in SQLite. */
 const startLimiter = async (
   { supervisor, folder }: Starting,
   redisPath: string | undefined,

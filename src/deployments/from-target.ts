@@ -11,7 +11,6 @@ import type { RunContext } from "./run-context.ts";
 
 const CALL_MS = 3_000;
 
-/** As a probe is told. */
 const reachable = (listen: string, apiUrl: string): string => {
   const { host, port } = reachableListener(listen, apiUrl);
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
@@ -32,7 +31,6 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
     : null;
 };
 
-/** The target file as it was read. */
 type Prepared = Pick<Deployment, "target" | "secrets" | "budget"> & { file: string };
 
 /** Nothing is sent yet: the first fault takes the lease. */

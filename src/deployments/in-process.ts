@@ -1,7 +1,6 @@
 /**
- * The reference deployment in this process: three services over the links of a network, one or more API replicas, demo data,
- * and what a judge may know of it beforehand. For trials, which spoil its parts, and for the simulation, whose network is
- * virtual.
+ * The reference deployment in this process: three services over the links of a network, one or more API replicas, demo
+ * data, and what a judge may know of it. For trials, which spoil its parts, and for virtual time.
  */
 import { knowControlToken } from "../client/control-planes.ts";
 import type { LedgerLine } from "../history/line.ts";
@@ -16,10 +15,8 @@ import { referenceTarget, seedNow } from "./tenants.ts";
 export type InProcess = {
   /** The first one has the services as well. */
   apis: readonly Running[];
-  /** One for each replica. */
   targets: readonly Target[];
   tenants: Record<string, TenantFacts>;
-  /** Of all roles. */
   log(): string;
   /** When the key service was asked for a record, as `nowMs` says. */
   lookupsMs: readonly number[];

@@ -1,6 +1,5 @@
 /**
- * A process of a deployment of ours that a disturbance may kill, stop and start again: on the same ports and on the same
- * store, as an orchestrator would, so that whoever calls it finds it where it was.
+ * A process of ours that a fault may kill, stop and start again, on the same ports and store, as an orchestrator would.
  */
 
 import { mkdirSync } from "node:fs";
@@ -18,7 +17,6 @@ export type Part = {
   isRunning(): boolean;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
-  /** SIGTERM, and nothing is waited for. */
   askToEnd(): void;
   /** SIGTERM; resolves when it has finished what it had begun and is gone. Rejects at the deadline. */
   endInOrder(): Promise<void>;

@@ -1,7 +1,6 @@
 /**
- * The runner's end of a lease with the watchdog beside a remote proxy: what is about to be broken is held there before it is
- * broken, and heartbeats go on while it is. A heartbeat that fails is tried again; a lease that is lost is never taken anew,
- * because what it held was healed meanwhile.
+ * The runner's end of a lease with the watchdog beside a remote proxy: what is about to be broken is registered there
+ * first, and heartbeats go on while it is. A lost lease is never taken anew, because what it held was healed meanwhile.
  */
 
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
@@ -16,7 +15,6 @@ export const LEASE_MS = 4_000;
 export type RemoteWatch = {
   /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */
   hold(held: Held): Promise<void>;
-  /** After it was healed. */
   release(held: Held): Promise<void>;
   /** Why the watchdog may have healed what is broken now; `null` while it holds. */
   lost(): string | null;

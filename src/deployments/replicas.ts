@@ -1,7 +1,4 @@
-/**
- * The embedded deployment for a stage that needs several API replicas: more of them on the same dependencies, and a front
- * that callers reach them by. They are ended with the stage, so that the other stages meet one replica and no front.
- */
+/** More API replicas of the embedded deployment on the same dependencies, and a front before them, for one stage. */
 import { controlSend } from "../client/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
@@ -11,7 +8,6 @@ export type Replicated = { deployment: Deployment; close(): Promise<void> };
 
 const origin = (url: string): string => new URL(url).origin;
 
-/** The same deployment at another address. */
 export const reachedAt = (
   url: string,
   target: Target,
@@ -21,7 +17,6 @@ export const reachedAt = (
   return { base_url: base, key_management_url: base, tile_url: `${base}/maps/tiles/{z}/{x}/{y}` };
 };
 
-/** Only of a deployment of ours. */
 export const withReplicas = async (deployment: Deployment & { own: OwnParts }, count: number): Promise<Replicated> => {
   const { target, own } = deployment;
   const opened: Part[] = [];

@@ -27,7 +27,6 @@ export type RunFolder = {
   /** Atomically: in full, or what was there before. */
   writeText: (name: string, text: string) => Promise<void>;
   writeJson: (name: string, value: unknown) => Promise<void>;
-  /** For files that grow: history, ledger, output of children. */
   openLines: (name: string) => LineWriter;
 };
 
@@ -44,14 +43,11 @@ export type RecordingWish = {
 };
 
 export type RunEvents = {
-  /** The folder is made; nothing else is started yet. */
   folder(path: string): void;
   warning(text: string): void;
   /** A step of the run begins: a line of its own. */
   step(text: string): void;
-  /** A sign of life within a step. */
   progress(text: string): void;
-  /** A result worth a line before the end. */
   result(text: string): void;
   stage(outcome: StageOutcome): void;
   /** A call, a fault or a mark as it comes, for whoever watches. */
@@ -68,7 +64,6 @@ export type RunContext = {
   /** When the run began, by `wallUs`. */
   readonly epochUs: number;
   nowUs(): number;
-  /** Fires on a stop signal. */
   readonly signal: AbortSignal;
   readonly supervisor: Supervisor;
   readonly journal: Journal;
@@ -81,7 +76,6 @@ export type RunContext = {
   tool(name: ToolName): Promise<string>;
   /** The same; where it is not there and cannot be built, `null`, and the report says that `by` stands in for it. */
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;
-  /** Writes a line of the history as it comes. */
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
   record(stage: string, how?: RecordingWish): Promise<Recording>;

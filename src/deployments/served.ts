@@ -1,6 +1,6 @@
 /**
- * The reference platform for commands that need a target file and were given none: `serve` in processes of their own, which end with
- * this one, and whose target files are gone when the work is done.
+ * Reference platforms for commands that need target files and were given none: `serve` in processes that end with this
+ * one.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -25,7 +25,6 @@ const start = async (file: string): Promise<ChildProcess> => {
     stdio: ["pipe", "pipe", "ignore"],
     env: { ...ENV, FLOODGATE_END_WITH_STDIN: "1" },
   });
-  // It prints its addresses once it listens.
   const first = once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line", {
     signal: AbortSignal.timeout(READY_MS),
   });

@@ -1,6 +1,6 @@
 /**
- * Who calls a deployment of ours: load tenants that are never refused for what they are, quota tenants whose allowance a stage
- * can use up, and those of one stage where its tenants at large do not fit. Numbers fit the stages of `run smoke` and two cores.
+ * The tenants of our deployments: load tenants that no stage can exhaust, quota tenants whose allowance a stage uses
+ * up, and tenants of a single stage. Numbers fit the stages of `run smoke` and two cores.
  */
 import { controlSend } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";

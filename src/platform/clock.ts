@@ -1,7 +1,6 @@
 /**
  * The deployment's clock. Months and the life of keys follow a clock that the control plane can shift
- * (`PATCH /deployment`, `clock_offset_ms`), so that a month's edge can be met on purpose; request rates follow a steady one
- * that no shift and no correction of the host's clock can touch.
+ * (`clock_offset_ms`); request rates follow a steady one that no shift and no correction of the host's clock touches.
  */
 
 export type Instant = {

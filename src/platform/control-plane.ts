@@ -16,7 +16,6 @@ export const isUsableToken = (token: string): boolean => USABLE.test(token);
 /** Digests have one length, so a comparison in constant time tells nothing about the token. */
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Judges the value of an `Authorization` header. */
 const bearerCheck = (token: string): ((authorization: string | undefined) => boolean) => {
   const wanted = digest(token);
   return (authorization = "") => {
@@ -26,8 +25,8 @@ const bearerCheck = (token: string): ((authorization: string | undefined) => boo
 };
 
 /**
- * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and
- * returns the settings as they are then.
+ * A change that was read and fits. All parts `save` what can fail before any applies; applying cannot fail, and returns
+ * the new settings.
  */
 export type DeploymentChange = {
   save?(): Promise<unknown>;
@@ -45,7 +44,6 @@ export type ControlPart = {
   deployment?(): Record<string, unknown>;
 };
 
-/** A role that runs: where it listens, and what it brings to the control plane. */
 export type Service = { url: string; control: ControlPart; close(): Promise<void> };
 
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
@@ -105,12 +103,10 @@ const stateRoute = (parts: readonly ControlPart[]): ServiceRoute => ({
   handle: () => ({ status: 200, body: Object.assign({}, ...parts.map((part) => part.deployment?.())) }),
 });
 
-/** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
 export const startControlPlane = (options: {
   host?: string;
   port: number;
   parts: readonly ControlPart[];
-  /** Required of every request, on loopback too. */
   token: string;
 }): Promise<HttpService> => {
   const { host = "127.0.0.1", port, parts, token } = options;
@@ -133,7 +129,6 @@ export const startControlPlane = (options: {
 /** A hundred years: months have names of four digits, and dates stay dates. */
 const OFFSET_MS_MAX = 100 * 365 * 86_400_000;
 
-/** The clock's part of `PATCH /deployment`, the same in every role. */
 export const readClockOffset = (body: Record<string, unknown>): number | undefined => {
   const offset = body.clock_offset_ms;
   if (offset === undefined) return undefined;

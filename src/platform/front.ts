@@ -1,8 +1,7 @@
 /**
- * A balancer for replicas on one machine: takes TCP connections and hands each to the next replica in turn, byte for byte.
- * One that does not take the connection is passed over. It knows nothing of HTTP and keeps no list of who is healthy: which
- * replicas there are is said by whoever deploys them (`PATCH /deployment` with `upstreams`), and connections that are open
- * stay where they are.
+ * A TCP balancer for replicas on one machine: hands each connection to the next replica in turn and passes over one
+ * that does not take it. Replicas are set by whoever deploys them (`PATCH /deployment` with `upstreams`); open
+ * connections stay.
  */
 import { connect, createServer, type Socket } from "node:net";
 import { Type } from "typebox";
@@ -25,7 +24,6 @@ const addressOf = (url: string): Address => {
   return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) };
 };
 
-/** Resolves to a connection that has been taken; rejects when it is refused or silent. */
 const open = (to: Address): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const socket = connect({ ...to, noDelay: true, timeout: CONNECT_MS });

@@ -18,7 +18,6 @@ type Distribution = "constant" | "exponential" | "lognormal";
 type CapacityChange = { atMs: number; slots?: number; serviceFactor?: number };
 
 export type InferenceOptions = {
-  /** C: calls served at once. */
   slots: number;
   /** S: mean service time of a call, in milliseconds. */
   serviceMs: number;
@@ -69,13 +68,10 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
 
 /** Work for the inference; whoever hands it in hears when a slot is theirs and gives it back with `release`. */
 export type Job = {
-  /** Content events, which may make the service longer. */
   readonly tokens: number;
-  /** Called once, when the job has a slot. */
   start(serviceMs: number): void;
   /** Called when the slot is given back, however it came about. */
   abandoned?(): void;
-  /** Kept by the inference. */
   state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 };
@@ -112,7 +108,6 @@ export class Inference {
     return this.#running;
   }
 
-  /** As they are now. */
   get capacity(): { slots: number; serviceFactor: number } {
     return { slots: this.#slots, serviceFactor: this.#factor };
   }

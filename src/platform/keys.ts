@@ -1,7 +1,7 @@
 /**
- * The port to the key service: look-ups of a key with its organization as one snapshot, and the writes of key management,
- * which are decided where the records are, so that a key limit holds under concurrency. The key service over HTTP
- * implements it, and tests a store in their own process; one suite judges both (`keys.fixture.ts`).
+ * The port to the key service: look-ups of a key with its organization as one snapshot, and key management, decided
+ * where the records are, so that a key limit holds under concurrency. One suite judges service and store
+ * (`keys.fixture.ts`).
  */
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../core/management.ts";
 import type { KeyRecord, KeySnapshot } from "../core/records.ts";

@@ -1,7 +1,6 @@
 /**
- * The port to the limiter: one atomic decision per call (rate first, then meter; the first that fails decides and takes
- * nothing), refunds by charge id, and the ledger. Two implementations, our limiter service and Redis, are judged by one
- * suite (`limiter.fixture.ts`).
+ * The port to the limiter: one atomic decision per call (rate, then meter; the first that fails decides and takes
+ * nothing), refunds by charge id, and the ledger. One suite judges our service and Redis (`limiter.fixture.ts`).
  */
 import type { Meter } from "../contract/routes.ts";
 import type { MeterTake, TakeOutcome } from "../core/call.ts";
@@ -24,23 +23,21 @@ export type Take = {
 export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
 
 /**
- * No valid answer within the budget. A take may have happened all the same, so its caller refuses the call and refunds it.
- * Also the answer to the take of a charge that was refunded before it arrived: it was not charged and must not be admitted.
+ * No valid answer within the budget: a take may have happened, so its caller refuses the call and refunds it. Also the
+ * answer where the charge was refunded before it arrived: the call must not be admitted.
  */
 export class LimiterUnavailable extends Error {
   override name = "LimiterUnavailable";
 }
 
 /**
- * `take` and `refund` reject with `LimiterUnavailable` when no valid answer came in time; the caller then does not know
- * whether they happened. Budgets are the caller's: an implementation is given the deadline and rejects at it. A take with
- * a meter is idempotent by its `charge_id`: a repeat gets the answer of the charge and is not charged again.
+ * Budgets are deadlines: at one, `take` and `refund` reject with `LimiterUnavailable`, and the caller does not know
+ * whether they happened. A take with a meter is idempotent by its `charge_id`: a repeat gets the answer of the charge.
  */
 export type Limiter = {
   take(take: Take, budgetMs: number): Promise<TakeOutcome>;
   /** Idempotent; resolves only when the store has confirmed. */
   refund(refund: Refund, budgetMs: number): Promise<void>;
-  /** Used in the current window. */
   used(org: string, meter: Meter): Promise<number>;
   /** Sets what counts as used in the current window; for operators and fixtures, writes no ledger line. */
   setUsed(org: string, meter: Meter, used: number): Promise<void>;

@@ -18,7 +18,6 @@ import { LIMITER_DECISIONS, type LimiterDecisions, type LimiterStore } from "./l
 import type { Limiter } from "./limiter.ts";
 import type { Network } from "./links/network.ts";
 
-/** When a call gives its slots back. */
 export type SlotPolicy = {
   /** Just before the last byte of the answer is written. */
   answering(call: Call): void;
@@ -27,26 +26,18 @@ export type SlotPolicy = {
 };
 
 export type Parts = {
-  /** The two orders of checks. */
   orders: Orders;
-  /** Makes the shedder of one replica where caps are fixed. */
   shedder(caps: Caps): Shedder;
-  /** Status, headers (with `Retry-After`) and body of a refusal. */
   writeRefusal(refuse: Refuse): Answer;
-  /** How a finished answer is handed to the socket. */
   writeAnswer(response: ServerResponse, status: number, headers: string[], body: string): void;
-  /** The claims of a new session, its lifetime among them. */
   sessionClaims(mint: Mint, lifetimeS: number): SessionClaims;
   /** `Access-Control-Allow-Origin` of a real answer. */
   cors(call: Call): string | null;
-  /** What streams say, when, and how a failed one ends. */
   voice: StreamVoice;
   /** Last word on how long the inference takes for call number `n`, in milliseconds. */
   serviceMs(drawnMs: number, n: number): number;
   keyCache: KeyCachePolicy;
-  /** How the API connects to the key service and the limiter. */
   linkNetwork(network: Network): Network;
-  /** The API's ends of its links. */
   keyLink(keys: KeyLookup): KeyLookup;
   limiterLink(limiter: Limiter): Limiter;
   /** The id that charges and refunds go by, from a fresh one and the request's. */
@@ -55,9 +46,7 @@ export type Parts = {
   slots: SlotPolicy;
   /** What is counted for a call, `null` for nothing. */
   count(outcome: string, org: string): { outcome: string; org: string } | null;
-  /** The fields of a call's log line. */
   requestLog(entry: CallEntry): Record<string, unknown>;
-  /** Whether running streams may finish when the deployment stops. */
   streamsFinishOnStop: boolean;
   /** Whether refunds that are not confirmed yet keep a deployment that stops from ending. */
   refundsSettleOnStop: boolean;

@@ -1,7 +1,6 @@
 /**
- * The shapes of requests and answers, written once: they validate what comes in and they are what `/openapi.json` describes. Where the
- * specification does not show a type any JSON is taken (requirements.md, rule 1: never stricter than the specification);
- * such choices are marked `x-harness-choice`.
+ * The shapes of requests and answers: they validate what comes in, and `/openapi.json` describes them. Where the
+ * specification shows no type any JSON is taken (requirements.md, rule 1), marked `x-harness-choice`.
  */
 import { type TSchema, Type } from "typebox";
 import { PRODUCTS, type RouteName, SCOPES } from "../contract/routes.ts";
@@ -162,7 +161,6 @@ type AnswerSchema = { status: number; schema: TSchema | null };
 const json = (schema: TSchema, status = 200): AnswerSchema => ({ status, schema });
 const STREAM: AnswerSchema = { status: 200, schema: null };
 
-/** The JSON answer to success; `null`: a stream, or no content. */
 export const ANSWERS: Readonly<Record<RouteName, AnswerSchema>> = {
   // Items 31-34.
   "sdk.sessions": json(

@@ -1,7 +1,6 @@
 /**
- * The demo data of the reference platform (`serve --write-target`): one organization and key for each role of a
- * target file, organizations to carry load, and the target file that names them. Seeding twice leaves one set:
- * organizations and keys have fixed ids, secrets are new each time.
+ * The demo data of the reference platform: an organization and a key for each role of a target file, organizations that
+ * carry load, and the target file that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
  */
 import { SCOPES } from "../contract/routes.ts";
 import type { Organization } from "../core/records.ts";
@@ -20,7 +19,6 @@ export type SeedCredential = {
   basemap_style_id?: string;
 };
 
-/** `tenants` and `credentials` of a target file. */
 type SeedTarget = {
   tenants: {
     org: string;
@@ -35,9 +33,7 @@ type SeedTarget = {
 export type Seed = { organizations: SeedOrganization[]; keys: SeedKey[]; target: SeedTarget };
 
 type SeedSources = {
-  /** A new secret for a key, for instance `makeSecret` of `keys/secret.ts`. */
   makeSecret(key: { kind: KeyInput["kind"]; env: "live" }): string;
-  /** A token of the organization's admin. */
   adminToken(org: string): string;
   nowMs: number;
 };
@@ -117,10 +113,7 @@ export type SeedTenant = { org: string; tier: "Free" | "Pro"; allowance: number;
 
 const tenantName = (at: number): string => `org_t${String(at + 1).padStart(2, "0")}`;
 
-/**
- * Tenants that carry load, and among every ten of them one on Free and one paid whose allowance is so small that a stage
- * can use it up.
- */
+/** Tenants that carry load; of every ten, one on Free and one paid have an allowance that a stage can use up. */
 export const demoTenants = (count: number): SeedTenant[] =>
   Array.from({ length: count }, (_, at): SeedTenant => {
     const org = tenantName(at);

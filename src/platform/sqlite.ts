@@ -1,7 +1,6 @@
 /** Opening an SQLite file and running a transaction, for meters and keys alike. */
 import { DatabaseSync } from "node:sqlite";
 
-/** A file that cannot be a store: what was expected, what came, what to do. */
 export class StoreFileError extends Error {
   override name = "StoreFileError";
 }

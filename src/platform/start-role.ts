@@ -1,7 +1,6 @@
 /**
- * Starts a role of the reference platform: the API, the key service, the limiter service, or all three in one process. Also
- * in one process the links are real HTTP over real TCP, so that a proxy can stand between on a laptop too
- *.
+ * Starts a role of the reference platform: API, key service, limiter service, front, or the first three in one process,
+ * where the links are real HTTP over TCP too, so that a proxy can stand between.
  */
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -31,11 +30,9 @@ type PartUrls = { [part in Exclude<Role, "all">]?: string };
 export type Urls = PartUrls & { control?: PartUrls };
 
 export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "clock"> & {
-  /** Of `front`: base URLs of the replicas that it hands connections to. */
   upstreams?: readonly string[];
   /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
   port?: number;
-  /** The control plane; absent: none. */
   controlPort?: number;
   /** Where it listens, default 127.0.0.1; beyond loopback only with a token. */
   controlHost?: string;
@@ -45,10 +42,7 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   keys?: string;
   /** `sqlite:PATH`, `memory`, the URL of a limiter service, or `redis://…`; default `memory`. */
   limiter?: string;
-  /**
-   * In `all`: other addresses for the API's two links, of a proxy for instance. A function is called when both services
-   * listen, because a proxy must know where to go.
-   */
+  /** In `all`: other addresses for the API's two links. A function is called when both services listen. */
   links?: Links | ((services: { keys: string; limiter: string }) => Links | Promise<Links>);
   /** Made up where absent in `all`; otherwise required. */
   sessionSecret?: string;
@@ -61,7 +55,6 @@ export type Running = {
   urls: Urls;
   /** Of the control plane, made up where none was given. */
   controlToken?: string;
-  /** Of the API; `undefined` for the other roles. */
   gauges(): Gauges | undefined;
   api?: ApiService;
   /** Absent where this role does not own the key records or does not know the limiter. */
@@ -70,7 +63,6 @@ export type Running = {
   close(): Promise<void>;
 };
 
-/** A mistake in the options: what was expected, what came, what to do. */
 export class RoleOptionsError extends Error {
   override name = "RoleOptionsError";
 }
@@ -78,11 +70,9 @@ export class RoleOptionsError extends Error {
 const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
 
-/** Loaded when asked for, because most never need it. */
 const redisAt = async (url: string): Promise<OperableLimiter> =>
   (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url });
 
-/** The limiter behind an address: our service, or Redis. */
 const limiterAt = async (url: string, network: Network | undefined): Promise<Limiter> =>
   isRedis(url) ? redisAt(url) : createHttpLimiter({ url, network });
 

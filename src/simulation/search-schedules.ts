@@ -1,9 +1,9 @@
 /**
- * Random search: one drawn schedule after the other. Each that fails is shrunk and replayed several times, so that what is
- * reported is certain and easy to read. A claim that was found broken once is not looked for again.
+ * Random search over fault schedules: each that fails is shrunk and replayed several times; a broken claim is pursued
+ * once.
  *
- * Shrinking leaves out events (delta debugging, Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
- * 2002), then shortens and lightens what is left, until nothing more can be taken away.
+ * Shrinking leaves out events (delta debugging, Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+ * input", 2002), then shortens and lightens what is left.
  */
 
 import { describeSchedule, drawSchedule, type FaultEvent, type FaultSchedule } from "../faults/fault-schedule.ts";
@@ -16,12 +16,10 @@ export type Trial = {
   failed: Claim[];
   /** Claims that were judged at all. */
   judged: number;
-  /** Outcome -> calls. */
   byOutcome: Record<string, number>;
   /** The stage that its lines are of; ids of claims end with `explore` whatever it is. */
   stage: string;
   lines: Line[];
-  /** What the judges knew. */
   facts: StageFacts;
   /** Why nothing can be said, e.g. because the generator was too slow; `null` where something can. */
   doubt: string | null;
@@ -118,18 +116,13 @@ export const shrinkSchedule = async (
 };
 
 export type Finding = {
-  /** As it was drawn, and its number. */
   drawn: FaultSchedule;
   number: number;
-  /** The shortest that still fails. */
   schedule: FaultSchedule;
-  /** What failed in it. */
   failed: Claim[];
-  /** Replays of the shortest. */
   replayed: Pick<Replayed, "failed" | "of">;
   /** It failed once, and not often enough afterwards. */
   isFlaky: boolean;
-  /** The last trial that failed. */
   trial: Trial;
 };
 
@@ -145,15 +138,13 @@ export type Searched = {
 type SearchOptions = {
   seed: number;
   play: PlaySchedule;
-  /** Asked before each schedule. */
   goesOn(schedules: number): boolean;
-  /** Trials that the shrinking of one schedule may take. */
   shrinkTrials: number;
   progress(text: string): void;
   found(finding: Finding): Promise<void>;
 };
 
-/** Everything different that can be wrong is not needed: who mends these runs it again. */
+/** Enough to begin with: the search is repeated once these are mended. */
 const FINDINGS_MOST = 5;
 
 const pursue = async (

@@ -1,7 +1,4 @@
-/**
- * The thread that trials in virtual time are played in, because its clock is not the process's. It is given schedules one by
- * one and reports what came of each.
- */
+/** The thread that plays trials in virtual time, because its clock is not the process's. */
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { FaultSchedule } from "../faults/fault-schedule.ts";

@@ -1,6 +1,6 @@
 /**
- * Listeners, connections and breakable links in this process alone: as much of a TCP socket as Node's HTTP and undici use, and
- * a proxy that does to a connection what toxiproxy does.
+ * Listeners, connections and breakable links in this process: as much of a TCP socket as Node's HTTP and undici use,
+ * and a proxy that acts as toxiproxy does.
  */
 
 import type { Server } from "node:http";
@@ -212,7 +212,6 @@ class VirtualSocket extends Duplex {
     this.remotePort = remotePort;
   }
 
-  /** A packet from the other end. */
   receive(packet: Packet): void {
     if (this.destroyed) {
       // What arrives at a closed socket is answered with a reset.

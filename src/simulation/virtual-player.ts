@@ -1,5 +1,3 @@
-/** Trials in virtual time, from outside: a thread that plays one schedule after the other. */
-
 import { Worker } from "node:worker_threads";
 import type { FaultSchedule } from "../faults/fault-schedule.ts";
 import type { PlaySchedule, Trial } from "./search-schedules.ts";

@@ -1,9 +1,7 @@
 /**
- * A clock that jumps: from one timer to the next, as soon as everything that was due has been done. It takes the place of the
- * timers of the thread that it is installed in, so that the platform and its clients run as they are, in no time at all.
- * For a thread of its own: what else ran in it would stand still.
- *
- * Timers due at one moment fire in the order in which they were set, so the same input gives the same course.
+ * A clock that jumps from one timer to the next as soon as everything due has been done. It replaces the timers of the
+ * thread that it is installed in, which must run nothing else. Timers of one moment fire in the order in which they
+ * were set.
  */
 
 /** What a turn of the event loop takes: who waits by turning the loop would wait for ever otherwise. */
@@ -12,7 +10,6 @@ const TURN_MS = 0.01;
 type Entry = { atMs: number; order: number; run: (() => void) | null };
 
 export type VirtualTime = {
-  /** Milliseconds since the clock was installed. */
   nowMs(): number;
   /** Calls back after so long; returns the function that takes it back. */
   after(ms: number, run: () => void): () => void;

@@ -1,6 +1,6 @@
 /**
- * One schedule of faults in virtual time: the reference deployment whole and unchanged, client, driver and stories, on a
- * network and a clock of this thread, with links that break as planned.
+ * One schedule of faults in virtual time: the unchanged deployment, client, driver and stories on a network and a clock
+ * of this thread.
  */
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
@@ -31,7 +31,6 @@ import type { Trial } from "./search-schedules.ts";
 import { createVirtualNetwork, type VirtualLink, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
-/** In the middle of a month. */
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 
 type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, VirtualLink> };

@@ -1,6 +1,6 @@
 /**
- * A child whose end is waited for: not longer than is said, and not for what it left behind. One that is late is ended with its group,
- * where it leads one.
+ * A child with a deadline: when it is late, it is killed with its group, where it leads one. Nothing waits for its
+ * orphans.
  */
 import type { ChildProcess } from "node:child_process";
 

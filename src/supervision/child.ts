@@ -1,6 +1,6 @@
 /**
- * One child process: in a process group of its own, its output captured line by line and masked, known by number and
- * start time. Nothing here decides when it ends; supervisor.ts does.
+ * One child process in a process group of its own, known by number and start time; its output is captured as masked
+ * lines.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
@@ -23,13 +23,10 @@ export type ChildSpec = {
   cwd?: string;
   /** `at-stdin-eof`: one of ours, which ends when the runner does. `by-signal`: everybody else. */
   ends: "at-stdin-eof" | "by-signal";
-  /** Ended after all others, because they need it (toxiproxy). */
   endLast?: boolean;
-  /** Between SIGTERM and SIGKILL, in milliseconds. */
   graceMs?: number;
   /** Whether the kernel is asked to kill it when the runner dies, where it can (default true). */
   deathSignal?: boolean;
-  /** Files that the masked lines are appended to. */
   files?: Partial<Record<Output, string>>;
   onLine?: (line: string, from: Output) => void;
 };

@@ -1,7 +1,7 @@
 /**
- * The journal of side effects: NDJSON, appended and flushed to disk before the side effect is done. It names what was done, so that
- * `chaos --heal` can take back what the run could not, and holds nothing that could be executed (undo.ts). What can be executed goes to
- * the keeper, the live watchdog, and stays in memory there.
+ * The journal of side effects: NDJSON, flushed to disk before the side effect is done. It names what was done, so that
+ * `chaos --heal` can undo it, and holds nothing that could be executed (undo.ts): that goes to the keeper, the live
+ * watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
@@ -22,7 +22,6 @@ const PHASES = ["about", "done", "undone"] as const;
 
 export type JournalEntry = {
   at: string;
-  /** The same in the entries of one side effect. */
   id: string;
   kind: EffectKind;
   phase: (typeof PHASES)[number];
@@ -90,10 +89,7 @@ export class Journal {
     this.#keep({ ...effect, undo: undo ?? effect.undo });
   }
 
-  /**
-   * Twice is once. After `close`, and on a disk that is full, it is not written: then the entry stays open, and healing
-   * again does no harm. What has been taken back must never stop because it cannot be written down.
-   */
+  /** Idempotent. After `close`, and on a full disk, the entry stays open, which does no harm: healing again is safe. */
   undone(id: string, detail?: string): void {
     const effect = this.#open.get(id);
     if (effect === undefined || this.#closed) return;
@@ -146,8 +142,8 @@ const entryOf = (line: string): JournalEntry | null => {
 };
 
 /**
- * `torn`: lines that are no entry, such as the last one of a run that was killed while writing it. Throws a sentence where the
- * file or its folder could have been written by somebody else.
+ * `torn`: unreadable lines, such as one cut off by a kill. Throws where somebody else could have written file or
+ * folder.
  */
 export const readJournal = (path: string): { entries: JournalEntry[]; torn: number } => {
   const descriptor = openOwnFile(path, "read");

@@ -1,6 +1,6 @@
 /**
- * Cuts what a process writes into lines. Between our processes a line ends at LF and nowhere else: `node:readline` cuts at
- * U+2028, U+2029 and CR as well, which JSON leaves as they are in a text.
+ * Cuts a process's output into lines at LF alone: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON texts
+ * may hold.
  */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
@@ -47,7 +47,6 @@ export const cutLines = (
   };
 };
 
-/** `onEnd`: after the last line, when nothing more can come. */
 export const readLines = (from: Readable, onLine: (line: string) => void, onEnd?: () => void): void => {
   const cutter = cutLines(onLine);
   from.on("data", cutter.push);

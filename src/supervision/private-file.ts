@@ -1,6 +1,6 @@
 /**
- * Files and folders that this user alone may read or write: those that hold a secret, the tokens of our doors on loopback, and the
- * journal that healing reads. Whoever made a folder meanwhile, planted a link or wrote into a file is refused, for root as well.
+ * Files and folders that this user alone may read or write: those with a secret, tokens of our doors on loopback, the
+ * journal that healing reads. Links, and files that somebody else made or could have written, are refused, for root too.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs";
@@ -16,8 +16,8 @@ export const isOwn = ({ uid }: { uid: number }): boolean => process.getuid === u
 const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win32" || (mode & 0o077) === 0;
 
 /**
- * Writes a new file for its owner only and puts it into place whole; a link at the path is replaced and never written through.
- * `mayReplace: false`: fails with EEXIST where something is there. A folder, a device or a pipe is no place for a file.
+ * Writes a new file for its owner only and puts it into place whole; a link at the path is replaced, never followed.
+ * `mayReplace: false`: fails with EEXIST where something is there. A folder, a device or a pipe is refused.
  */
 export const writePrivateFile = async (
   path: string,
@@ -65,8 +65,8 @@ const doors = (): string => join(tmpdir(), `floodgate-doors-${process.getuid?.()
 const tokenFile = (port: string): string => join(doors(), `${port}.token`);
 
 /**
- * Hands a token over in a file named after the door's port, before its address is told to anybody: programs of the same user find it,
- * other users and a page in a browser do not.
+ * Writes a door's token into a file named after its port, before its address is published: only this user's programs
+ * can read it.
  */
 export const handOverToken = async (
   url: string,
@@ -109,8 +109,8 @@ const wrongWithFile = (about: Stats): string | null => {
 };
 
 /**
- * Opens a file for reading, or for reading and adding to it. File and folder have to belong to this user, be writable for nobody else,
- * and be no links. Throws a sentence otherwise.
+ * Opens a file to read it, or also to add to it. File and folder must belong to this user, be writable for nobody else,
+ * and be no links.
  */
 export const openOwnFile = (path: string, what: "read" | "append"): number => {
   const folder = dirname(path);

@@ -1,8 +1,7 @@
 /**
- * Processes by number and start time, never by name: a number is used again, a number with its start time is not. Ends
- * whole groups, because a child that is killed leaves its own children behind.
- *
- * On Linux from /proc. Elsewhere `ps` gives the start time, and a group is known only by whether it takes signals.
+ * Processes by number and start time, never by name, because numbers are used again. Ends whole groups, because a
+ * killed child leaves its own children behind. Outside Linux `ps` gives the start time, and a group is alive if it
+ * takes signals.
  */
 import { execFileSync } from "node:child_process";
 import { ownerOf, type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
@@ -54,8 +53,8 @@ export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolea
   isAlive(target) && kill(target.pid, signal);
 
 /**
- * Whether a process of the group still runs. When the leader's number belongs to a later process, the group is gone: the
- * kernel does not give a number away while a group carries it.
+ * Reports whether a process of the group runs. When a later process has the leader's number, the group is gone: the
+ * kernel does not reuse a number that a group carries.
  */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   const leader = birthOf(pid);

@@ -1,7 +1,6 @@
 /**
- * The choke point of redaction: whatever is captured from a child, written to a run folder or printed goes through
- * here once. Credentials are known by their shape (contract/credentials.ts); what has no shape (a session secret, a
- * password of the target file) is masked because it was registered when it was read.
+ * Redaction: whatever is captured from a child, written to a run folder or printed goes through here once. Credentials
+ * are known by their shape (contract/credentials.ts), other secrets because they were registered when they were read.
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
@@ -24,8 +23,8 @@ export class Redactor {
   #onUnmaskable: (what: string) => void = () => undefined;
 
   /**
-   * Masks this value and its parts from now on, in every form that `secret-forms.ts` knows. False when one of them is too short
-   * to be masked; the listener then gets `what`, the field that it stands in.
+   * Masks this value and its parts from now on, in every form of `secret-forms.ts`. False when one is too short to be
+   * masked; the listener then gets `what`, the field that it stands in.
    */
   register(secret: string, what?: string): boolean {
     return this.#takeAll(partsOf(secret), what);
@@ -74,7 +73,6 @@ export class Redactor {
     return maskSecrets(from === 0 ? text : known + text.slice(from));
   }
 
-  /** A JSON value with every text in it masked, names of fields included. */
   redactValue(value: unknown): unknown {
     if (typeof value === "string") return this.redact(value);
     if (Array.isArray(value)) return value.map((one) => this.redactValue(one));
@@ -83,8 +81,8 @@ export class Redactor {
   }
 
   /**
-   * Turns chunks of a stream into masked and clean lines. A secret that is split over two chunks is whole again in its line. A line
-   * over the limit is cut at a blank, so that no part of a secret is let through.
+   * Turns chunks of a stream into masked, clean lines. A line over the limit is cut at a blank, so that no part of a
+   * secret passes.
    */
   lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter {
     const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));

@@ -1,7 +1,6 @@
 /**
- * What of a secret is a secret by itself, how it may stand in a text, and the search for all forms of all secrets at once. `Bearer x`
- * is a secret, and so is `x`; a server that sends `x` back, a log that quotes a URL or a shell that shows a command each write it in
- * their own way.
+ * Which parts of a secret are secret by themselves (`Bearer x`: also `x`), in which forms each may stand in a text
+ * (quoted, in a URL, encoded), and the search for all forms of all secrets at once.
  */
 
 const SECRET_NAME = /token|secret|key|pass|auth|cred|cookie|session|jwt|sid$|sig$/i;
@@ -150,7 +149,6 @@ const FARTHEST = FORM_MIN_CHARS - BLOCK + 1;
 const BITS = 6;
 const MASK = (1 << BITS) - 1;
 
-/** In small letters, at the same places. */
 const small = (text: string): string => {
   const lower = text.toLowerCase();
   return lower.length === text.length ? lower : text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
@@ -162,9 +160,8 @@ const blockAt = (text: string, at: number): number =>
   (text.charCodeAt(at + 2) & MASK);
 
 /**
- * Finds many texts in another at once, whatever their case: every line of a history is searched for every form of every
- * secret, so what a search costs must not grow with their number. A window of six characters is moved by what its last three
- * allow (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
+ * Finds many texts in another at once, whatever their case, at a cost that does not grow with their number: every line
+ * of a history is searched for all secrets (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
  */
 export class FormSearch {
   readonly #forms = new Map<string, string[]>();

@@ -4,11 +4,9 @@ import { boundChild } from "./bounded-child.ts";
 import { unmarked } from "./processes.ts";
 
 type ShellCommand = {
-  /** For the sentence when it fails: `heal command`. */
   what: string;
   cwd?: string;
   env?: NodeJS.ProcessEnv;
-  /** Ends it, and what it started. */
   signal: AbortSignal;
   /** For supervision, in the turn in which it was started; it leads a group of its own. */
   onSpawn?(pid: number): void;
@@ -18,7 +16,6 @@ type ShellCommand = {
 
 export class CommandFailedError extends Error {
   override name = "CommandFailedError";
-  /** `null`: ended by a signal. */
   readonly code: number | null;
   constructor(message: string, code: number | null) {
     super(message);
@@ -29,8 +26,8 @@ export class CommandFailedError extends Error {
 const KEPT_CHARS = 300;
 
 /**
- * Resolves when it ended with 0; else throws a sentence with what it said last. In a group of its own, so that a shell that
- * is cut off leaves nothing running. `exec:` before the command is left out.
+ * Resolves when it exits with 0; else throws a sentence with its last output. It leads a group, so a cut-off shell
+ * leaves nothing running. `exec:` before the command is left out.
  */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
   const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;

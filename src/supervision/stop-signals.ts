@@ -1,11 +1,10 @@
 /**
- * SIGINT, SIGTERM and SIGHUP as data, from the first moment of a run on: also while tools are built or a report is
- * written, a signal ends the run in order and never in the middle of a line.
+ * SIGINT, SIGTERM and SIGHUP as data, from the start of a run: a signal ends it in order, also during a build or a
+ * report.
  */
 export type StopSignals = {
   readonly signal: AbortSignal;
   stoppedBy(): NodeJS.Signals | null;
-  /** Back to what signals did before. */
   release(): void;
 };
 
@@ -32,17 +31,14 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
 };
 
 /**
- * For a command without a supervisor: what it made outside is removed also when a signal ends it, and the signal then ends the
- * process as it would have. Returns the way to forget it.
+ * For a command without a supervisor: cleans up before a signal ends the process. Returns the function that cancels it.
  */
 export const beforeSignalEnds = (cleanUp: () => void): (() => void) => {
   const { release } = listenForStop((signal) => {
     release();
     try {
       cleanUp();
-    } catch {
-      // The process ends all the same.
-    }
+    } catch {} // the process ends all the same
     // Our listener kept the signal from ending the process. If nobody else listens, it is sent again and ends it.
     if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
   });

@@ -1,7 +1,7 @@
 /**
- * Keeps every side effect of a run in hand: children that are started, undo actions that must run whatever happens, the
- * watchdog for the case that the runner itself is killed. Order at the end: undo (the newest first), children, those that
- * others need last, watchdog. What could not be taken back is reported, and left to the watchdog.
+ * Owns every side effect of a run: children, undo actions, and the watchdog for when the runner itself is killed. Order
+ * at the end: undos (newest first), children, children that others need, watchdog. What could not be undone is reported
+ * and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -193,8 +193,8 @@ export class Supervisor {
   }
 
   /**
-   * A process that somebody else started, as leader of a group of its own: ended hard with the run, also by the watchdog.
-   * To be called in the turn in which it was started. The returned function forgets it, for when it has ended.
+   * Adopts a process that somebody else started, as leader of its own group: killed with the run, also by the watchdog.
+   * To be called in the turn in which it was started. The returned function forgets it.
    */
   adopt(name: string, pid: number): () => void {
     const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
@@ -210,8 +210,8 @@ export class Supervisor {
   }
 
   /**
-   * A folder that is empty and will hold secrets: removed with the run, also by the watchdog. It is marked, and healing removes
-   * no other. The same way to forget.
+   * Owns an empty folder that will hold secrets: removed with the run, also by the watchdog. Healing removes only
+   * marked ones. The returned function forgets it.
    */
   ownFolder(name: string, path: string): () => void {
     writeFileSync(join(path, FOLDER_MARK), this.#mark, { mode: 0o600, flag: "wx" });
@@ -241,9 +241,8 @@ export class Supervisor {
   }
 
   /**
-   * From the first SIGINT, SIGTERM or SIGHUP on, `signal` is aborted. The listener hears every one with how many came and
-   * what is still to be taken back: a second Ctrl-C is answered, and does not end the healing. Returns the way to stop
-   * listening.
+   * Aborts `signal` on the first SIGINT, SIGTERM or SIGHUP. The listener hears every one, with how many came and what
+   * is pending: a second Ctrl-C does not end the healing. Returns the function that stops listening.
    */
   onSignal(listener: (signal: NodeJS.Signals, times: number, pending: string[]) => void): () => void {
     const { release } = listenForStop((signal, times) => {

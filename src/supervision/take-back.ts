@@ -1,6 +1,6 @@
 /**
- * Takes side effects back without anything of the process that did them. The watchdog was handed what to do by the run, through its
- * pipe; `chaos --heal` works it out from names in the journal and the target file (faults/undo-by-name.ts).
+ * Undoes side effects without the process that did them: the watchdog got what to do through its pipe; `chaos --heal`
+ * works it out from names in the journal and the target file (faults/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";

@@ -1,7 +1,7 @@
 /**
- * How a side effect is taken back, in two forms. `NamedUndo` is what the journal on disk keeps: which fault, on which component, of
- * which target. `Undo` adds what is executed; it stays in memory and goes to the live watchdog through its pipe. Healing from a journal
- * takes commands and addresses from the target file that the user gives, and touches only processes and folders with the run's mark.
+ * How a side effect is undone, in two forms. `NamedUndo` stands in the journal on disk: which fault, component and
+ * target. `Undo` adds what is executed; it stays in memory and goes to the live watchdog. Healing from a journal takes
+ * commands and addresses from the target file given, and touches only processes and folders with the run's mark.
  */
 import { clean } from "../contract/foreign-text.ts";
 import type { GroupId, ProcessId } from "./processes.ts";
@@ -24,7 +24,6 @@ export type NamedUndo =
   /** `fault`: the name under `faults` of the target file, such as `limiter.refused`. */
   | (OnTarget & { how: "command"; fault: string })
   | (OnTarget & { how: "deployment"; planes: readonly PlaneState[] })
-  /** Wakes a process that was stopped. */
   | (ProcessId & { how: "signal" })
   /** A process of ours, with its group; `end_last`: after those that need it. */
   | (GroupId & { how: "end-process"; end_last: boolean })
@@ -94,8 +93,8 @@ const planesOf = (value: unknown): PlaneState[] =>
   });
 
 /**
- * What may stand in the journal of an `Undo`, and what is read of what stands there: known fields with values of the right kind,
- * built anew. Anything else is `nothing`.
+ * Reads what may stand in a journal: known fields with values of the right kind, built anew. Anything else is
+ * `nothing`.
  */
 export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);

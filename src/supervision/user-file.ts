@@ -1,7 +1,4 @@
-/**
- * Files and folders that the user named, whatever is there: a named pipe that nobody writes to, a device, a folder, fifty megabytes of
- * one name. Each is a clause for a sentence at once, and nothing is waited for.
- */
+/** Files and folders that the user named: a pipe, a device, a folder or a huge file is refused at once, in a clause. */
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
@@ -75,7 +72,6 @@ export const WRITTEN_BOUNDS = { maxBytes: 16 << 20, maxDepth: 64, maxValues: 250
 
 type JsonBounds = typeof WRITTEN_BOUNDS;
 
-/** Of what Floodgate wrote itself. */
 export const RECORDED_BOUNDS: JsonBounds = {
   ...WRITTEN_BOUNDS,
   maxBytes: 256 << 20,
@@ -143,8 +139,8 @@ export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS):
   parseUserJson(readUserFile(path, bounds.maxBytes), bounds);
 
 /**
- * The folder and those above it that are not there; nothing happens where it is. Throws the system's error. (`mkdir` of Node with
- * `recursive` never returns below /proc, and cannot be interrupted meanwhile.)
+ * Makes the folder and missing ones above it; throws the system's error. Not `mkdir` with `recursive`, which never
+ * returns below /proc.
  */
 export const makeFolders = (path: string, mode?: number): void => {
   const missing: string[] = [];
@@ -204,7 +200,6 @@ type FileProblem = {
   isLackOfRoom: boolean;
 };
 
-/** `null` for what is no error of the system. */
 export const fileProblem = (error: unknown): FileProblem | null => {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   if (code === undefined) return null;

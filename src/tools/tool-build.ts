@@ -1,7 +1,6 @@
 /**
- * Builds k6 and toxiproxy into `.tools/` from the pinned Go module in src/native, once: a stamp beside each binary says what it was made
- * of, and nothing is built while that has not changed. A binary appears whole or not at all: it is built under another name, tried, and
- * renamed.
+ * Builds k6 and toxiproxy into `.tools/` from the Go module in src/native, once: a stamp beside each binary says what
+ * it was made of. A binary appears whole or not at all: it is built under another name, tried, and renamed.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";

@@ -1,6 +1,6 @@
 /**
- * Long work on tools: a lock file between processes that would build the same tool. It saves work and nothing hangs on it: a binary appears by one rename,
- * so a lock that looks dead is simply taken over.
+ * Long work on tools: a lock file between processes that would build the same one. It only saves work, because a binary
+ * appears by one rename; so a lock that looks dead is taken over.
  */
 import { readFile, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,6 +1,4 @@
-/**
- * What k6 and toxiproxy are to us: how each is built, and how it is known from what it says about its version.
- */
+/** How k6 and toxiproxy are built, and recognized by what they print about their version. */
 import { type ExecFileException, type ExecFileOptions, execFile } from "node:child_process";
 
 /** A tool is missing or is not what it is said to be. The message is for users: what was expected, what came, what to do. */
@@ -23,7 +21,6 @@ export interface ToolOptions {
   env?: NodeJS.ProcessEnv;
   /** The clone: the folder with src/native, and with .tools. Default: this one. */
   root?: string;
-  /** Called when a build begins, at least every 30 s, and when it ends. */
   progress?: (line: string) => void;
   signal?: AbortSignal;
   /** Called with the compiler, which leads a group of its own; the returned function is called when it has ended. */

@@ -1,10 +1,9 @@
 /**
- * The toxics of toxiproxy 2.12. The server takes any attribute name and any number with a 200
- * and then does nothing (a misspelt `latancy` is a fault that never was), and some values crash or wedge it. So what is
- * sent is checked here before, and what the server echoes is compared after.
+ * The toxics of toxiproxy 2.12. The server accepts any attribute name and any number, and then does nothing, crashes or
+ * wedges; so toxics are checked before they are sent, and what the server echoes is compared.
  *
- * Units: milliseconds for `latency`, `jitter`, `timeout`, `delay` of `slow_close`; microseconds for `delay` of `slicer`;
- * 1000 bytes per second for `rate`; bytes for sizes.
+ * Units: milliseconds for `latency`, `jitter`, `timeout`, `delay` of `slow_close`; microseconds for `delay` of
+ * `slicer`; 1000 bytes per second for `rate`; bytes for sizes.
  */
 
 /** `upstream`: towards the server, the request is hit. `downstream`: towards the client, done but the reply is hit. */

@@ -1,7 +1,6 @@
 /**
- * Starts a toxiproxy server of our own. It wants a port number, so a free one is picked and the start tried again when another
- * process was quicker. A proxy of a random name in its configuration file proves that the server which answers is the one just
- * started: a stranger's toxiproxy on the same port does not know it.
+ * Starts a toxiproxy server of our own on a free port, again when another process was quicker. A proxy of a random name
+ * in its configuration proves that the server which answers is the one just started.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -43,7 +42,6 @@ type ServerOptions = {
   tries?: number;
 };
 
-/** Until it answers, each try. */
 const READY_MS = 5_000;
 const CALL_MS = 1_000;
 
@@ -144,7 +142,6 @@ const serverOf = (first: ServerChild, port: number, toxiproxy: Toxiproxy, option
   };
 };
 
-/** Throws a sentence when no try worked. */
 export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
   const { command, tries = 3 } = options;
   const troubles = new Set<string>();

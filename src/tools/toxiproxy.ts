@@ -1,7 +1,7 @@
 /**
- * Control of a toxiproxy server. Creating goes through the npm client, with its transport exchanged for ours: it has no deadline,
- * drops the server's message and loses the cause. Toxiproxy itself can wedge (removing a toxic may wait for a peer that does not
- * read), so every call has a deadline; and a 200 alone proves nothing, so every change is read back and compared.
+ * Control of a toxiproxy server, which can wedge: every call has a deadline. A 200 alone proves nothing, so every
+ * change is read back and compared. The npm client creates, over our transport: its own has no deadline and loses
+ * causes.
  */
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
 import { Agent } from "undici";
@@ -11,7 +11,6 @@ import { foreignId, foreignSentence } from "../contract/foreign-text.ts";
 import { pause } from "../supervision/waiting.ts";
 import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
 
-/** A control call that failed. */
 export class ToxiproxyError extends Error {
   override name = "ToxiproxyError";
   /** The server's, or `null` when no answer came. */
@@ -54,14 +53,12 @@ export type Toxiproxy = {
   list: (options?: CallOptions) => Promise<ProxyState[]>;
   /** `listen` with port 0 lets the OS choose; the answer has the real one. */
   createProxy: (proxy: NewProxy, options?: CallOptions) => Promise<ProxyState>;
-  /** A proxy that is not there is not an error. */
   removeProxy: (name: string, options?: CallOptions) => Promise<void>;
   /** Enables every proxy and drops all toxics of the whole server. */
   reset: (options?: CallOptions) => Promise<void>;
   proxy: (name: string) => ProxyControl;
   /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
   underWay: () => number;
-  /** Resolves when there are none, or when the signal fires. */
   settled: (signal: AbortSignal) => Promise<void>;
   close: () => Promise<void>;
 };
@@ -156,7 +153,6 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
   const { call, ...transport } = openTransport(apiUrl, defaults);
   const read = async (name: string, options?: CallOptions): Promise<ProxyState> =>
     stateOf(await call("GET", pathOf(name), undefined, options), apiUrl);
-  /** A change of what may be gone already. */
   const change = async (
     method: "PATCH" | "DELETE",
     path: string,
@@ -249,11 +245,10 @@ export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean 
   type === "slicer" || type === "bandwidth";
 
 /**
- * Removes a toxic without wedging the server. While toxiproxy removes one it holds a lock, and a toxic that holds data back
- * (latency, slicer, bandwidth) is then waited for until its client has read that data. A client that gave up in that very
- * moment never will, and the whole server hangs for good (its issues 558 and 412). So the data goes first, then the toxic.
- *
- * `isEnabled`: as the proxy is now; one that is disabled stays so.
+ * Removes a toxic without wedging the server. While toxiproxy removes one that holds data back (latency, slicer,
+ * bandwidth) it holds a lock until the client has read that data; a client that gave up never will, and the whole
+ * server hangs (its issues 558 and 412). So the data goes first, then the toxic. `isEnabled`: a disabled proxy stays
+ * disabled.
  */
 export const takeToxicAway = async (
   proxy: ProxyControl,

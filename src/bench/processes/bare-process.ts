@@ -1,7 +1,6 @@
 /**
- * The least that a server can do. What the platform is held against: a Fastify with one route that answers the same bytes, a
- * bare `node:http` that writes the same frames at the same pace. What generators and readers of streams are tried on: servers
- * that cost next to nothing.
+ * Bare servers: a Fastify route and a `node:http` stream that answer the same bytes as the platform, for comparison;
+ * and servers that cost next to nothing, for measuring generators and stream readers.
  */
 import { writeSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
@@ -107,9 +106,8 @@ const write = (stream: Pulse, chunk: Buffer): void => {
 };
 
 /**
- * Event streams that cost next to nothing, so that their reader is what is measured: the same frames for every POST, each
- * written when it is due and by itself, from one timer for all streams. Several processes share a port: the system spends most
- * of a core on so many writes.
+ * Event streams that cost next to nothing: the same frames for every POST, each written when it is due, from one timer
+ * for all streams. Several processes share a port, because so many writes take most of a core.
  */
 const pulses = async ({
   headers,

@@ -1,6 +1,6 @@
 /**
- * Servers and clients of a benchmark are processes of their own, so that neither takes time from the other unseen. The
- * parent's side: start one under the supervisor, ask it, end it. A child ends by itself when its parent is gone.
+ * Servers and clients of a benchmark run in processes of their own, so that their CPU time is told apart. This is the
+ * parent's side: it starts a child under the supervisor, asks it, and ends it.
  */
 import { fileURLToPath } from "node:url";
 import type { Supervisor } from "../../supervision/supervisor.ts";
@@ -15,7 +15,6 @@ export type BenchChild = AsyncDisposable & {
   end(): Promise<void>;
 };
 
-/** Longer than any block. */
 const ANSWER_MS = 120_000;
 
 /** `file` stands in this folder; `options` reach it over its stdin, because secrets do not belong in argv. */

@@ -11,7 +11,6 @@ export type Usage = {
 };
 
 export type Started = {
-  /** Given to the parent when it is ready. */
   made: unknown;
   answer?(question: never): unknown;
   close?(): Promise<void>;

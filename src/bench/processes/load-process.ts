@@ -1,7 +1,6 @@
 /**
- * The closed loop, in a process of its own. Each question is one block of load: one server for so long, or several in turn,
- * a slice each, over connections that stay open meanwhile. A shared machine can be half as fast for a second and look idle:
- * what meets one slice meets the next one too, and so the sides alike.
+ * The closed loop, in a process of its own. A question is one block of load on one server, or on several in turn, a
+ * slice each: what slows a shared machine for a second then meets all sides alike.
  */
 import { Client } from "undici";
 import { serveParent } from "./child-side.ts";
@@ -10,13 +9,11 @@ export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<st
 
 export type Load = {
   calls: readonly LoadCall[];
-  /** For each of them. */
   connections: number;
   /** For each of them, all its slices together. */
   durationS: number;
 };
 
-/** Of one call of the load. */
 export type LoadResult = {
   ratePerS: number;
   /** Answers by status; `error` for connections that were lost. */

@@ -6,7 +6,7 @@ serveParent<{ role: Role; options: RoleOptions }>(async ({ role, options }) => {
   const running = await startRole(role, { logLevel: "error", stopDeadlineMs: 500, ...options });
   return {
     made: running.urls,
-    // Before memory is looked at: garbage is none of a stream's.
+    // Garbage is collected first, so that it is not counted as the memory of a stream.
     answer: () => (globalThis as { gc?: () => void }).gc?.(),
     close: running.close,
   };

@@ -1,6 +1,6 @@
 /**
- * Many open streams at once, counted over raw sockets: a client that does next to nothing, so that it is the server that is
- * measured. Each connection asks for a stream, counts the blank lines that end its events, and asks again when it is over.
+ * Counts the events of many open streams over raw sockets: a client that costs next to nothing. Each connection asks
+ * for a stream, counts the blank lines that end its events, and asks again when it is over.
  */
 import { connect, type Socket } from "node:net";
 import { serveParent } from "./child-side.ts";
@@ -8,7 +8,6 @@ import { serveParent } from "./child-side.ts";
 export type StreamQuestion =
   /** Opens the streams, spread over `rampMs`; answers once every one has begun. */
   | { do: "open"; url: string; headers: Record<string, string>; body: string; streams: number; rampMs: number }
-  /** Counts what comes from now on. */
   | { do: "count"; durationMs: number }
   | { do: "close" };
 
@@ -26,7 +25,6 @@ export type StreamCount = {
 
 const BEGIN_MS = 20_000;
 const BLANK_LINE = "\n\n";
-/** The last chunk of a chunked answer. */
 const LAST_CHUNK = Buffer.from("\r\n0\r\n\r\n");
 const OK = Buffer.from("HTTP/1.1 200 ");
 

@@ -1,7 +1,4 @@
-/**
- * How an answer leaves: status, headers as a flat list (name, value, name, value: what Node writes without sorting), body.
- * Refusals are rendered once and kept, because a shed call must cost next to nothing.
- */
+/** How an answer leaves: status, headers as a flat list (name, value, …: what Node writes without sorting), body. */
 import type { ServerResponse } from "node:http";
 import { writeEnvelope } from "../../contract/envelopes.ts";
 import { refusalOf } from "../../contract/refusals.ts";
@@ -20,7 +17,6 @@ export const jsonHeaders = (body: string): string[] => [
   String(Buffer.byteLength(body)),
 ];
 
-/** Seconds for `Retry-After`, `null` for none (item 218). */
 const retryAfterS = (refuse: Refuse): number | null => refuse.retryAfterS ?? refusalOf(refuse.refuse).retryAfterS;
 
 const render = (refuse: Refuse, retry: number | null): Answer => {
@@ -46,17 +42,14 @@ export const writeRefusal = (refuse: Refuse): Answer => {
   return made;
 };
 
-/** Writes head and body at once. `HEAD` is answered without the body by Node. */
 export const writeAnswer = (response: ServerResponse, status: number, headers: string[], body: string): void => {
   response.writeHead(status, headers);
   response.end(body);
 };
 
 /**
- * Cross-origin answers (items 146, 159-160; A21). A preflight carries no key, so it is let through for any origin; the answer
- * itself names the origin only when it stands in the key's allowlist, so that a blocked real request means exactly that.
- *
- * The value of `Access-Control-Allow-Origin`, `null` for none. Nothing is said for a key that is not known (yet).
+ * `Access-Control-Allow-Origin` (items 146, 159-160; A21), `null` for none. A preflight carries no key, so any origin
+ * passes; the answer itself names the origin only when the key, once known, lists it.
  */
 export const allowedOrigin = (call: Call): string | null => {
   if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;

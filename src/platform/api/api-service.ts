@@ -1,4 +1,3 @@
-/** One API replica: its parts put together, its listener, its control plane, and its end. */
 import type { AddressInfo, Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { FastifyInstance } from "fastify";
@@ -61,7 +60,6 @@ export type ApiOptions = {
 /** `url` is `{base_url}`, with the version segment. `close` lets running calls finish until the deadline, settles, closes. */
 export type ApiService = Service & {
   gauges(): Gauges;
-  /** As `GET /counts?run=`. */
   counts(run: string): Record<string, Record<string, number>>;
   /** For an operator in the same process: capacity that drops or recovers. */
   inference: Inference;
@@ -89,7 +87,7 @@ const listen = async (server: FastifyInstance, options: ApiOptions): Promise<Lis
 };
 
 /**
- * Objects of calls that a collection meets under way make V8 allocate their kind in its old space (allocation-site
+ * Objects of calls under way during a collection make V8 allocate their kind in its old space (allocation-site
  * pretenuring); each call then takes a third to a half more CPU. The flag holds for the whole process.
  */
 const keepCallsYoung = (): void => setFlagsFromString("--no-allocation-site-pretenuring");
@@ -196,7 +194,6 @@ const stopApi = async (
     await pause(STOP_LOOK_MS);
   }
   for (const stream of [...context.openStreams]) stream.interrupt();
-  // What was just written still has to leave.
   listener.closeIdleConnections?.();
   await Promise.race([closed, pause(LAST_BYTES_MS)]);
   destroyAll();

@@ -1,7 +1,6 @@
 /**
- * Who calls, read from the head of a request: credential, address, correlation id (items 19, 22, 56, 143-144). Headers that
- * came twice are as Node gives them: the first `Authorization`; other names joined with a comma, which no credential, origin
- * or request id contains, so a doubled one is refused or replaced, never guessed at.
+ * Credential, address and correlation id of a request (items 19, 22, 56, 143-144). Of headers that came twice Node
+ * gives the first `Authorization`, and others joined with a comma, which makes them invalid here.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Caller } from "../../core/call.ts";
@@ -36,8 +35,7 @@ export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
 };
 
 /**
- * The caller's address: the socket's, unless that is a trusted proxy; then the last address in
- * `X-Forwarded-For` that is not such a proxy (item 56).
+ * The socket's address; behind trusted proxies the last address in `X-Forwarded-For` that is no such proxy (item 56).
  */
 const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedProxies: readonly string[]): string => {
   if (trustedProxies.length === 0) return socketAddress;

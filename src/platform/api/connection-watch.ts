@@ -4,10 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 /** A write that meets a connection just lost; its end is reported by `close`. */
 const ignore = (): void => {};
 
-/**
- * Calls `left` when the connection is gone, at once if it is gone already; also after a finished answer. Returns what forgets
- * the call, whose connection may live on.
- */
+/** Calls `left` when the connection is gone, also after a finished answer. Returns the function that stops watching. */
 export const watchConnection = (request: IncomingMessage, response: ServerResponse, left: () => void): (() => void) => {
   const { socket } = request;
   if (socket.destroyed) {
@@ -28,9 +25,8 @@ export const watchConnection = (request: IncomingMessage, response: ServerRespon
 const H2_CODE = { reset: 2, truncate: 8 } as const;
 
 /**
- * Ends the connection under an answer, once its last text has left: `truncate` in order, `reset` with a reset, after which
- * the client may lose what it has not read yet. What is written in one turn is kept back by Node until the turn ends, so a
- * connection that is ended in the same turn would take it along.
+ * Ends the connection under an answer: `truncate` in order, `reset` with a reset, after which the client may lose what
+ * it has not read. It waits for the last text, which Node holds back until the turn ends.
  */
 export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset", lastText: string): void => {
   const { stream } = response as unknown as { stream?: { close(code: number): void } };

@@ -40,7 +40,6 @@ export type ApiContext = {
   readonly chatTurnLimit: number;
   readonly chatTurns: Map<string, number>;
   readonly openStreams: Set<StreamRun>;
-  /** Set once: no connection is kept any more. */
   stopping: boolean;
   credentialConflicts: number;
   /** Calls of key management under way: they hold no slot (A22). */

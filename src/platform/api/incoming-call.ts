@@ -1,7 +1,7 @@
 /**
- * One incoming call from its head to its end. The core decides; this asks the world what the core wants to know, and does
- * what came out. A call ends in exactly one of three ways: an answer is written, a stream ends, or the client has left. In
- * each its slots are given back; a charge is undone where no answer could be written.
+ * One incoming call from its head to its end. The core decides; this asks for what the core wants to know, and carries
+ * the decision out. A call ends once: its answer is written, its stream ends, or the client has left. Then its slots
+ * are given back, and a charge is undone where no answer could be written.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { outcomeOf } from "../../contract/refusals.ts";
@@ -42,7 +42,6 @@ export class IncomingCall implements Head {
   readonly #beganMs = performance.now();
   #isOver = false;
   #unwatch: (() => void) | null = null;
-  /** The charge made for this call, to be undone if it comes to nothing. */
   #charge: Take | null = null;
   #job: Job | null = null;
   #stream: StreamRun | null = null;
@@ -270,7 +269,6 @@ export class IncomingCall implements Head {
     context.parts.writeAnswer(response, status, this.#headers(headers), body);
   }
 
-  /** An ordered failure of the connection itself: nothing, or half an answer. */
   failConnection(mode: "truncate" | "reset", headers: readonly string[], body: string): void {
     if (this.#isOver) return;
     const { response } = this;
@@ -285,7 +283,6 @@ export class IncomingCall implements Head {
     cutConnection(response, mode, body.slice(0, Math.floor(body.length / 2)));
   }
 
-  /** Headers that every answer of ours has, besides its own. */
   #headers(own: readonly string[]): string[] {
     const headers = own.slice();
     headers.push("X-Request-Id", this.requestId, "Vary", "Origin");

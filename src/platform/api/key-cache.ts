@@ -1,6 +1,6 @@
 /**
- * Key records remembered for at most the revocation budget (item 142). The age counts
- * from when the question was sent, one question at a time for each key, and neither an error nor "unknown key" is kept.
+ * Key records remembered for at most the revocation budget (item 142), counted from when the question was sent. One
+ * question at a time for each key; neither an error nor "unknown key" is kept.
  */
 import { hash } from "node:crypto";
 import type { KeySnapshot } from "../../core/records.ts";
@@ -9,7 +9,6 @@ import type { KeyLookup } from "../keys.ts";
 export type KeyCachePolicy = {
   /** The revocation budget, in milliseconds: how old a record may be that a call is decided by. */
   maxAgeMs: number;
-  /** Whether calls that need the same record wait for the same question. */
   singleFlight: boolean;
 };
 
@@ -21,7 +20,6 @@ const KEPT_MAX = 20_000;
 
 export type KeyCache = {
   kept(ask: KeyAsk, name: string): KeySnapshot | undefined;
-  /** Asks the key service; rejects when it gave no valid answer in time. */
   find(ask: KeyAsk, name: string): Promise<KeySnapshot | null>;
   /** A key was changed through this replica: what was asked before is not used any more. */
   forget(id: string): void;

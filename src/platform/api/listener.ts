@@ -1,11 +1,10 @@
 /**
- * What a connection may take of the listener (item 232): the size of a head, the time for a head, a request, a handshake; and
- * what is answered to a request that never became one.
+ * Limits of a connection (item 232): the size of a head, the time for a head, a request and a handshake; malformed
+ * requests.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Item 232, and what a slow client may take (slow-loris). */
 export type ListenerLimits = {
   headBytesMax: number;
   headTimeoutMs: number;
@@ -21,7 +20,6 @@ export const LISTENER_LIMITS: ListenerLimits = {
   keepAliveTimeoutMs: 72_000,
 };
 
-/** How often Node looks for requests past their time limit. */
 const TIMEOUT_CHECK_MS = 1_000;
 
 export type TlsOptions = { cert: string | Buffer; key: string | Buffer };
@@ -51,12 +49,11 @@ export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _h
   setTimeout(() => socket.destroy(), 1_000).unref();
 };
 
-/** Characters of a name, an address and a port. */
 const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
 
 /**
- * What Node's parser lets pass, and RFC 9112 does not: a second `Host`, or one that is no host (3.2); HTTP/1.0 with chunks,
- * whose end two parsers may see in different places (6.1); a version that is none of HTTP/1.
+ * What Node's parser accepts and RFC 9112 does not: a second or malformed `Host` (3.2); HTTP/1.0 with chunks, whose end
+ * two parsers may see in different places (6.1); a version outside HTTP/1.
  */
 const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
   // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
@@ -67,10 +64,7 @@ const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boo
   return hosts > 1 || (headers.host !== undefined && !HOST.test(headers.host));
 };
 
-/**
- * Answers a malformed request, and closes: where it ended is not known to both sides alike, so whatever follows on its
- * connection is ignored. Returns whether the request was one of either.
- */
+/** Answers a malformed request and closes; where it ended is uncertain, so nothing more is read from its connection. */
 export const malformedGuard = (): ((request: IncomingMessage, response: ServerResponse) => boolean) => {
   const refused = new WeakSet<Socket>();
   return (request, response) => {

@@ -1,7 +1,6 @@
 /**
- * The three streams in the description of the API: one schema for each event, its data described as the JSON that it is
- * (specification section 6; items 92-95, 104-105, 166-176). More names may come with no new version (item 15), so a name
- * that is not listed is no fault.
+ * The description of the API (`/openapi.json`). Each stream has one schema per event, its data described as JSON
+ * (specification section 6; items 92-95, 104-105, 166-176); names may be added without a new version (item 15).
  */
 import { type TSchema, Type } from "typebox";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
@@ -28,7 +27,6 @@ const FIELDS: Readonly<Record<string, Record<string, TSchema>>> = {
   },
 };
 
-/** Every event that a stream may have, the terminal ones last. */
 export const eventNames = (kind: Stream): string[] => {
   const { content, quota, done } = VOCABULARIES[kind];
   return [...content, ...(quota ? ["quota"] : []), done, ERROR_EVENT];
@@ -62,7 +60,6 @@ const streamContent = (kind: Stream): Record<string, unknown> => {
 
 type Json = Record<string, unknown>;
 
-/** What the specification leaves open and this platform chose. */
 const CHOICE = { "x-harness-choice": true };
 
 type Names = readonly AnyRefusalName[];
@@ -78,7 +75,6 @@ const WHEN_WIDENING: Names = [
 ];
 const MANAGEMENT: Names = ["unauthenticated", "forbidden", "key_service_unavailable"];
 
-/** Every refusal that a route can answer with, in the order of its checks. */
 export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
   const { surface, tile, meter } = routeOf(name);
   const request = REQUESTS[name];

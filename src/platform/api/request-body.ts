@@ -1,6 +1,6 @@
 /**
- * What a request carries besides its head: read when the core asks for it and not before, so that a refused call costs
- * neither parsing nor memory (items 83, 202-203, 232). The content type is not looked at: a body is JSON or it is malformed.
+ * What a request carries besides its head: read when the core asks for it, so that a refused call costs neither parsing
+ * nor memory (items 83, 202-203, 232). The content type is not looked at: a body is JSON or it is malformed.
  */
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
@@ -83,8 +83,8 @@ export const READERS = Object.fromEntries(ROUTE_NAMES.map((name) => [name, reade
 >;
 
 /**
- * Collects the body and calls back once: with the bytes, or with `null` when there are more than are allowed. A client that
- * leaves in the middle is seen by whoever watches the connection; then nothing is called.
+ * Collects the body and calls back once: with the bytes, or with `null` when there are too many. Not when the client
+ * leaves.
  */
 export const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => void): void => {
   if (Number(request.headers["content-length"]) > BODY_MAX_BYTES) {

@@ -1,14 +1,10 @@
-/**
- * What is logged of a call, and where. Secrets never get as far as a log line: the credential is masked here, whatever the
- * level is, and nothing else that a client sent is logged but its request id.
- */
+/** What is logged of a call. The credential is masked; of what a client sent, only its request id is logged. */
 import { type DestinationStream, destination, type Logger, pino } from "pino";
 import { maskCredential } from "../../contract/credentials.ts";
 
 export type CallEntry = {
   requestId: string;
   route: string;
-  /** `"-"` when not known. */
   org: string;
   outcome: string;
   durationMs: number;

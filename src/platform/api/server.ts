@@ -1,7 +1,6 @@
 /**
- * The listener and the router of the API. A call is taken over in Fastify's earliest hook: a refused one is never parsed, and
- * no envelope of Fastify's own reaches a client. What is no call of a route is answered before the cap on calls in flight: an
- * unknown path (404), a known one with another method (405), a preflight (items 18, 160).
+ * Listener and router of the API. Calls are taken over in Fastify's earliest hook: a refused one is never parsed, and
+ * no envelope of Fastify's reaches a client. 404, 405 and preflights are answered before the cap (items 18, 160).
  */
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
@@ -106,7 +105,6 @@ const addRoutes = (server: FastifyInstance, context: ApiContext): void => {
   }
 };
 
-/** A fault of ours before a call could answer for itself. */
 const answerFault = (context: ApiContext, error: unknown, response: ServerResponse): void => {
   context.log.error({ reason: reasonOf(error) }, "a call broke");
   if (response.headersSent) {

@@ -1,7 +1,7 @@
 /**
- * Charges that must be undone: the limiter's answer was lost, the client left before the head was
- * written, or the work failed. A refund is repeated by its charge id until the limiter confirms it, also when the charge may
- * never have arrived. Nothing is dropped: when too much is unsettled, metered calls are refused instead (fail closed).
+ * Charges that must be undone: the limiter's answer was lost, the client left before the head was written, or the work
+ * failed. A refund is repeated until the limiter confirms it, also when the charge may never have arrived. When too
+ * much is unsettled, metered calls are refused (fail closed).
  */
 import type { Limiter, Refund, Take } from "../limiter.ts";
 
@@ -12,7 +12,6 @@ export type RefundPolicy = {
 };
 
 export type Settlement = {
-  /** Undoes the metered part of a take; a take without a meter has nothing to undo. */
   undo(take: Take, reason: RefundReason): void;
   unsettled(): number;
   isFull(): boolean;

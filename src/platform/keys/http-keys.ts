@@ -1,7 +1,4 @@
-/**
- * The key service as the API sees it. Look-ups of one turn of the event loop travel together; whatever is not a valid answer
- * in time is `KeyServiceUnavailable`, and nothing is sent twice.
- */
+/** The key service as the API sees it. Look-ups of one turn travel together; nothing is sent twice. */
 import type { ManagementRefusal } from "../../core/management.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";

@@ -1,6 +1,6 @@
 /**
- * The key service's part of the control plane: any organization and any key, also one that key
- * management would refuse, and tokens for an organization's admin. For fixtures and operators; on loopback only.
+ * The key service, and its control plane, which stores any organization and any key, also one that key management would
+ * refuse.
  */
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
 import type { KeyRecord, Organization } from "../../core/records.ts";
@@ -49,7 +49,6 @@ const ofLimiter = async <T>(stored: string, work: () => Promise<T>): Promise<T> 
   }
 };
 
-/** A `POST` that makes something. */
 const made = (path: string, make: (body: unknown) => unknown): ServiceRoute => ({
   method: "POST",
   path,
@@ -59,7 +58,6 @@ const made = (path: string, make: (body: unknown) => unknown): ServiceRoute => (
 const keyControl = (options: {
   store: KeyStore;
   clock: Clock;
-  /** Records looked up so far by the replicas of the API. */
   lookups(): number;
   limiter?: Limiter;
   adminSecret?: string;
@@ -80,7 +78,6 @@ const keyControl = (options: {
     return organization;
   };
 
-  /** With `map_loads_used` where the limiter is known. */
   const withUsed = async (organization: Organization): Promise<object> => {
     if (limiter === undefined) return organization;
     const used = limiter.used(organization.id, "map_loads");

@@ -1,7 +1,6 @@
 /**
- * Keys and organizations in SQLite, and what may happen to them. Management is decided by the core (`core/management.ts`)
- * inside the transaction that stores its outcome, so a key limit holds under concurrency; the control plane may store any
- * record. Records are stored whole as JSON, with columns for what is searched by.
+ * Keys and organizations in SQLite: records as JSON, with columns for what is searched by. Management is decided by the
+ * core inside the transaction that stores its outcome, so a key limit holds under concurrency.
  */
 import type { SQLOutputValue } from "node:sqlite";
 import {
@@ -20,7 +19,6 @@ import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 export type OrganizationInput = Partial<Organization>;
 export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
 
-/** What the control plane was asked for cannot be stored; the message says what was expected. */
 export class KeyInputError extends Error {
   override name = "KeyInputError";
 }
@@ -45,7 +43,6 @@ export type KeyStore = {
   close(): void;
 };
 
-/** The pure decisions that a store is made of. */
 export type KeyDecisions = {
   decideCreation: typeof decideCreation;
   decideUpdate: typeof decideUpdate;
@@ -110,7 +107,6 @@ const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: 
   last4: secret.slice(-4),
 });
 
-/** `path`: of a file, or `:memory:` for a store that is gone with the process. */
 export const openKeyStore = (
   path: string,
   { decideCreation, decideUpdate, decideRevocation }: KeyDecisions = KEY_DECISIONS,

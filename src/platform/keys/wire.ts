@@ -1,6 +1,6 @@
 /**
- * What travels between the API and the key service. `POST /lookups {lookups}` answers `{answers}`, one for each in its
- * order, each naming what it was asked for: an answer that went astray is distinguished from ours.
+ * What travels between API and key service. `POST /lookups {lookups}` answers `{answers}`, one for each in its order,
+ * each with the name of what it was asked for, so that an answer to another question is recognized.
  */
 import { type TSchema, Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -74,7 +74,6 @@ const found = Compile(
 );
 const missing = Compile(Type.Object({ of: Type.String(), found: Type.Literal(false) }));
 
-/** Throws unless the answer is one to this look-up. */
 export const readLookupAnswer = (lookup: Lookup, answer: unknown): KeySnapshot | null => {
   if (!found.Check(answer) && !missing.Check(answer)) throw new Error("expected a key record or {found:false}");
   if (answer.of !== nameOfLookup(lookup)) throw new Error("expected the answer to this look-up, got another's");
@@ -99,7 +98,6 @@ const REFUSALS: readonly string[] = [
 
 const isKey = Compile(KeySchema);
 
-/** Throws unless it is a record of a key. */
 export const readKey = (value: unknown): KeyRecord => {
   if (!isKey.Check(value)) throw new Error("expected a key record");
   return value as KeyRecord;

@@ -1,7 +1,4 @@
-/**
- * The limiter service as the API sees it. Takes of one turn of the event loop travel together; whatever is not a valid
- * answer in time is `LimiterUnavailable`, and nothing is sent twice.
- */
+/** The limiter service as the API sees it. Takes of one turn travel together; nothing is sent twice. */
 import type { TakeOutcome } from "../../core/call.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";

@@ -1,6 +1,6 @@
 /**
- * The limiter service: one process whose counts the API replicas share. Takes and refunds come in
- * batches; the ledger and the clock are on the control plane only.
+ * The limiter service, whose counts the API replicas share: takes and refunds in batches; ledger and clock for
+ * operators.
  */
 import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
@@ -17,7 +17,6 @@ import {
 import { type LimiterStore, localLimiter } from "./store.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
-/** The part of a control plane that is the limiter's, over our store or Redis. */
 export const limiterControl = (limiter: OperableLimiter): ControlPart => {
   let offsetMs = 0;
   return {

@@ -1,7 +1,6 @@
 /**
- * The limiter in Redis, for replicas that share their counts there. One script call a batch, because a command for each
- * take would cost more than deciding it. ioredis would queue while Redis is away and send again what was in flight when a connection broke;
- * both are switched off, because a call that waits or counts twice is just the fault that we look for.
+ * The limiter in Redis, for replicas that share their counts: one script call a batch. ioredis's offline queue and
+ * resending are off, because a call that waits or counts twice is the fault that is looked for.
  *
  * How durable counts are is up to Redis: `appendonly yes` and `appendfsync always` lose nothing that was answered.
  */
@@ -50,7 +49,6 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
     retryStrategy: (attempt) => (attempt === 1 ? 0 : RECONNECT_MS),
     connectTimeout: CONNECT_TIMEOUT_MS,
     commandTimeout: OPERATOR_BUDGET_MS,
-    // A connection that is given up is destroyed at once.
     disconnectTimeout: 1,
   });
   // Each call reports its own error; without a listener ioredis would print.

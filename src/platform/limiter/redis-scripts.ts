@@ -1,10 +1,9 @@
 /**
- * The limiter's decisions as Lua, so that a batch is one round trip and one atomic step inside Redis. The same meaning as
- * `store.ts`; one suite holds both to it. Time is Redis's own, so that replicas agree.
+ * The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both): a batch is one round trip and
+ * one atomic step. Time is Redis's own, so that replicas agree.
  *
- * Keys are named inside the scripts, so this is for a single Redis (with replicas for reading, if any), not for a cluster.
- * The first write of each script is one that Redis refuses when it is out of memory or read-only, so that a script either
- * runs whole or leaves nothing behind.
+ * Keys are named inside the scripts: for a single Redis, not for a cluster. The first write of each script is one that
+ * Redis refuses when it is out of memory or read-only, so a script runs whole or leaves nothing behind.
  */
 import { hash } from "node:crypto";
 
@@ -13,7 +12,6 @@ export type RedisScript = { source: string; sha: string };
 /** Longer than the rest of a month and the whole next one: what is remembered by id or by month outlives its window. */
 const KEEP_MS = 62 * 86_400_000;
 
-/** `ARGV[1]` is always the prefix of every key. */
 const PRELUDE = `
 local prefix = ARGV[1]
 local keep_ms = ${KEEP_MS}
@@ -54,10 +52,9 @@ const script = (body: string): RedisScript => {
 };
 
 /**
- * ARGV: prefix, then the takes of the batch as JSON: for each the row `[charge_id, key, rate per second or null, burst or
- * null]`, with a meter `request_id, org, meter, amount, cap or null` behind it. Answers JSON as well: for each
- * `[charge_id, verdict, window, used or wait_ms or null]`. One text each way, because a word of a list of Redis's own is a
- * string to write and to read on both sides; rows, because names would be most of the bytes.
+ * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter
+ * `request_id, org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms
+ * or null]`. One text each way costs less than a list of Redis's own; rows, because names would be most of the bytes.
  */
 export const TAKE = script(`
 -- Buckets of this batch: a key that has many calls in it is read once and written once.

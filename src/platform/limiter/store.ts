@@ -1,10 +1,7 @@
 /**
- * What a take and a refund mean (requirements.md, B4), over SQLite: charges, tombstones and ledger lines of the current and
- * the previous month, a batch as one transaction. Rate first, then meter; the first that fails decides and takes nothing. A
- * charge happens once for each `charge_id`, and a refund undoes it for good, in the month that it was charged to, also when
- * it comes before the charge.
- *
- * Only charges are remembered by id: a repeat of a refused take is decided afresh, which takes no more than its answer says.
+ * Takes and refunds over SQLite (requirements.md, B4), a batch as one transaction. Rate, then meter; the first that
+ * fails decides and takes nothing. A charge happens once for each `charge_id`; a refund undoes it for good, in the
+ * month that it was charged to, also when it comes first. A repeat of a refused take is decided afresh.
  */
 
 import type { SQLOutputValue } from "node:sqlite";
@@ -23,21 +20,19 @@ export type StoreAnswer = TakeOutcome | { verdict: "refunded" };
 export type LimiterStore = {
   /** When it returns, every charge of the batch is stored; when it throws, none is. */
   take(takes: readonly Take[], at: Instant): StoreAnswer[] | Promise<StoreAnswer[]>;
-  /** When it returns, every refund is stored, also of a charge that has not arrived. */
   refund(refunds: readonly Refund[], at: Instant): void | Promise<void>;
   used(org: string, meter: Meter, at: Instant): number;
   setUsed(org: string, meter: Meter, used: number, at: Instant): void;
   /** Oldest first, read page by page, up to what was there when it was asked. `run` is a prefix of the request id. */
   ledger(run: string): Iterable<LedgerLine>;
   /**
-   * Forgets meters, charges, tombstones and ledger lines of months before `window` (`YYYY-MM`). The service keeps the
-   * current and the previous month of the real clock, so that shifting the deployment's clock never loses a ledger.
+   * Forgets what is of months before `window` (`YYYY-MM`). The service keeps the current and the previous month of the
+   * real clock, so that shifting the deployment's clock never loses a ledger.
    */
   dropBefore(window: string): void;
   close(): void;
 };
 
-/** The pure decisions that a store is made of. */
 export type LimiterDecisions = { takeRate: typeof takeRate; fits: typeof fits; windowOf: typeof windowOf };
 export const LIMITER_DECISIONS: LimiterDecisions = { takeRate, fits, windowOf };
 
@@ -45,8 +40,8 @@ export const LIMITER_DECISIONS: LimiterDecisions = { takeRate, fits, windowOf };
 const SWEEP_FROM = 1024;
 
 /**
- * The request-rate buckets of all keys, in memory: one theoretical arrival time each. A full bucket is as good as one never
- * used, so it is dropped; after a restart every bucket is full.
+ * The rate buckets of all keys, in memory: one theoretical arrival time each. A full bucket equals a new one and is
+ * dropped.
  */
 export const rateBuckets = () => {
   const tats = new Map<string, number>();
@@ -85,7 +80,6 @@ const PAGE_LINES = 500;
 /** `used`: what the meter stood at afterwards, to answer a repeat with. */
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
-/** `path`: of a file, or `:memory:` for a store that is gone with the process. */
 export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIMITER_DECISIONS): LimiterStore => {
   const db = openSqlite(path, SCHEMA, VERSION);
   const transaction = inTransaction(db);

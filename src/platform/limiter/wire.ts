@@ -1,6 +1,6 @@
 /**
- * What travels between the API and the limiter service. `POST /takes {takes}` and `POST /refunds {refunds}` answer
- * `{answers}`, one for each item in its order, each naming its charge: an answer to another item is recognized.
+ * What travels between API and limiter service: `POST /takes {takes}` and `POST /refunds {refunds}` answer `{answers}`,
+ * one for each item in its order, each with its charge's id, so that an answer to another item is recognized.
  */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -46,8 +46,8 @@ const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
 
 /**
- * Parses the limiter's answer to one take. Throws if it belongs to another take, has the wrong shape, or says that the charge
- * was refunded before it arrived (the caller must then refuse the call).
+ * Parses the answer to one take. Throws if it belongs to another, has the wrong shape, or the charge was refunded
+ * before it arrived: the call must then be refused.
  */
 export const readTakeAnswer = (take: Take, value: unknown): TakeOutcome => {
   const answer = value as Partial<Record<string, unknown>> | null;

@@ -1,18 +1,16 @@
 /**
- * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer
- * and its own deadline, counted from the end of that turn, before which nothing of it can leave; nothing is ever asked twice.
- */
-
-/**
- * Deadlines that a stalled process does not hold against its dependency. When a timer of ours has expired, the answer may
- * lie unread in the socket's buffer; so it is looked at again after one turn of the event loop. If the timer fired much too
- * late, the process was not there to ask or to listen, and the dependency gets that time back, once.
+ * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer and its own deadline,
+ * counted from the end of that turn; nothing is asked twice.
  */
 
 /** A timer this late means a stall of ours, not of the usual jitter. */
 const STALL_MS = 20;
 
-/** Calls `onExpired` once `budgetMs` have passed, unless the returned function is called before. */
+/**
+ * Calls `onExpired` after `budgetMs`, unless the returned function is called first. A stall of this process is not held
+ * against the dependency: the answer may lie unread in the socket, so it looks again after one turn of the event loop; a
+ * timer that fired much too late gives that time back, once.
+ */
 export const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) => {
   const dueMs = performance.now() + budgetMs;
   let cancelled = false;
@@ -38,11 +36,9 @@ export const startDeadline = (budgetMs: number, onExpired: () => void): (() => v
 
 type BatchSettings<Item, Answer> = {
   /**
-   * Sends one batch; resolves to what came for each item, in order, with an error where that is nonsense. `signal`: nobody
-   * waits any more.
+   * Resolves to what came for each item, in order; an error where that is nonsense. `signal`: nobody waits any more.
    */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
-  /** The named error that the caller gets when no valid answer came. */
   unavailable(reason: string, cause?: unknown): Error;
   maxItems: number;
   /** Batches under way at once; what is asked beyond waits, its deadline running. */
@@ -50,9 +46,7 @@ type BatchSettings<Item, Answer> = {
 };
 
 type Batcher<Item, Answer> = {
-  /** Rejects with the settings' `unavailable` error. */
   ask(item: Item, budgetMs: number): Promise<Answer>;
-  /** Rejects what waits and refuses what comes. */
   close(): void;
 };
 
@@ -98,7 +92,6 @@ const nothing = (): void => {};
 
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
   type Asked = Question<Item, Answer>;
-  /** Asked in this turn. */
   let asked: Asked[] = [];
   let queue: Asked[] = [];
   const running = new Set<AbortController>();
@@ -130,8 +123,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
 
   const dispatch = async (questions: Asked[]): Promise<void> => {
     const abort = new AbortController();
-    // Destroys the connection as well: one that let a deadline pass may be dead, and must not delay recovery. One that has
-    // answered is healthy, and not aborted any more.
+    // Ends the connection too: one that let a deadline pass may be dead. One that has answered is not aborted.
     const batch = { waiting: questions.length, end: () => abort.abort() };
     for (const question of questions) question.batch = batch;
     running.add(abort);

@@ -8,14 +8,11 @@ export type JsonClient = {
   close(): Promise<void>;
 };
 
-/** An answer that is silent for so long will not come. */
 const SILENCE_MS = 30_000;
 /** What idles for so long is closed, whatever the server offers: after an outage a pool is soon as small as before. */
 const IDLE_MS = 4_000;
-/** A broken peer must not fill the memory. */
 const BODY_MAX_BYTES = 16 * 1024 * 1024;
 
-/** Connects through a network, for undici. */
 export const connectorOf =
   ({ connect }: Network, timeoutMs?: number): buildConnector.connector =>
   ({ hostname, port }, callback) => {

@@ -1,7 +1,4 @@
-/**
- * What the limiter service, the key service and the control planes share: JSON over Fastify, a table of routes, and an end
- * that lets running calls finish.
- */
+/** What the services and the control planes share: JSON over Fastify, and an end that lets running calls finish. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
@@ -27,7 +24,6 @@ export type ServiceRoute = {
   handle(request: ServiceRequest): ServiceReply | Promise<ServiceReply>;
 };
 
-/** A route that answers 200 with what the handler returns. */
 export const route = (method: string, path: string, answer: (request: ServiceRequest) => unknown): ServiceRoute => ({
   method,
   path,
@@ -51,13 +47,11 @@ export type HttpService = { url: string; close(): Promise<void> };
 /** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */
 const KEEP_ALIVE_MS = 60_000;
 const CLOSE_GRACE_MS = 2_000;
-/** As the API's: a burst of connections waits rather than being turned away. */
 const BACKLOG = 4096;
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 const MAX_SEGMENT_CHARS = 8_192;
 const LINES_AT_ONCE = 65_536;
 
-/** For whoever wants to know whether the link is whole. */
 const HEALTH: ServiceRoute = {
   method: "GET",
   path: "/health",
@@ -92,7 +86,6 @@ type ServiceOptions = ListenAt & {
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
 };
 
-/** Rejects when the address cannot be listened on. */
 export const startHttpService = async (options: ServiceOptions): Promise<HttpService> => {
   const { network = TCP, host = "127.0.0.1", port } = options;
   let isClosing = false;

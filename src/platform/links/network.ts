@@ -1,7 +1,4 @@
-/**
- * Where the deployment's connections come from: TCP, unless another network is handed in. One that lives in this process
- * can break in any way, at any moment of a clock of its own, and costs no time.
- */
+/** Where the deployment's connections come from: TCP, or a virtual network in this process. */
 import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
 
@@ -13,7 +10,6 @@ export const urlOf = (scheme: "http" | "https", { address, family, port }: Liste
 export type Network = {
   /** A connection being made: it emits `connect`, or `error`. */
   connect(at: { host: string; port: number }): Socket;
-  /** Resolves with where it listens; rejects when the address cannot be had. */
   listen(server: HttpServer, at: { host: string; port: number; backlog: number }): Promise<ListensAt>;
 };
 

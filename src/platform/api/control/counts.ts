@@ -1,7 +1,7 @@
 /**
- * Calls as the platform itself counts them (`GET /counts`): outcome -> organization -> calls, by the run that a client's
- * `X-Request-Id` names. The run of an id is everything before its last `.`, `:` or `/`; `?run=r1` adds up every run that is
- * `r1` or begins with `r1` and one of the three. Other ids, and calls without one, count only in the sum over all runs.
+ * Calls as the platform counts them (`GET /counts`): outcome -> organization -> calls, by the run in the client's
+ * `X-Request-Id`: everything before its last `.`, `:` or `/`. `?run=r1` adds up `r1` and what begins with `r1` and one
+ * of the three. Other calls count only in the sum over all runs.
  */
 
 type Counts = Record<string, Record<string, number>>;
@@ -11,7 +11,6 @@ type Row = Map<string, Map<string, number>>;
 /** Runs remembered; the one longest unheard of is forgotten first. */
 const RUNS_MAX = 1_000;
 
-/** Where the run's id ends; 0 or less for an id without one. */
 const endOfRun = (id: string): number => Math.max(id.lastIndexOf("."), id.lastIndexOf(":"), id.lastIndexOf("/"));
 
 const add = (row: Row, outcome: string, org: string): void => {

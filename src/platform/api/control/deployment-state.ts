@@ -1,13 +1,13 @@
 /**
- * The state of a deployment that its operator can change while it runs (`PATCH /deployment`):
- * whether sessions are issued, and failures ordered for the next calls of a route.
+ * What an operator changes while the platform runs (`PATCH /deployment`): sessions, and failures ordered for next
+ * calls.
  */
 import type { RouteName } from "../../../contract/routes.ts";
 import type { Deployment } from "../../../core/call.ts";
 
 /**
- * `error_event`: the stream ends with an `error` event. `truncate`: the connection is ended in the middle of the answer.
- * `reset`: the connection is reset. `route_error`: a JSON answer of 200 with an `error` key (a stream ends with its event).
+ * `truncate`: ends the connection in the middle of the answer. `route_error`: a JSON answer of 200 with an `error` key;
+ * a stream ends with its `error` event, as with `error_event`.
  */
 export type FailMode = "error_event" | "truncate" | "reset" | "route_error";
 export const FAIL_MODES: readonly FailMode[] = ["error_event", "truncate", "reset", "route_error"];

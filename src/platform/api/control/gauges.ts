@@ -51,7 +51,6 @@ export const readGauges = (
 
 type ProcessGauges = {
   rss_bytes: number;
-  /** Of the JavaScript heap; after a collection of all of it where that was asked for. */
   heap_bytes: number;
   /** Timers that keep the process alive. */
   timers: number;
@@ -73,7 +72,6 @@ const collectGarbage = (): void => {
 
 const openFiles = (): number | null => {
   try {
-    // The listing itself holds one.
     return readdirSync("/proc/self/fd").length - 1;
   } catch {
     return null;

@@ -1,11 +1,7 @@
-/**
- * Routes between places (items 96-98, 106-108). Its own failures are reported under status 200 with an `error` key; success
- * never has one. The geometry is a straight line: what is loaded here is the service, not the roads.
- */
+/** Routes between places (items 96-98, 106-108), as straight lines. A failure is a 200 with an `error` key. */
 
 type Position = [number, number];
 
-/** Metres a second by profile. */
 const PROFILES: Readonly<Record<string, number>> = { driving: 12, cycling: 5, walking: 1.4 };
 
 const numberIn = (place: Record<string, unknown>, names: readonly string[]): number | null => {

@@ -1,6 +1,6 @@
 /**
- * Key management (specification 4.4, 7.3; items 124-142, B5): an organization admin's token, a well-formed body, then the
- * decision where the keys are. Neither shed nor rate limited (A22): keys must be revocable while the service is overloaded.
+ * Key management (specification 4.4, 7.3; items 124-142, B5): an admin's token, a well-formed body, then the decision
+ * where the keys are. Neither shed nor rate limited (A22): keys must be revocable during overload.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { BodyError } from "../../../contract/envelopes.ts";
@@ -31,7 +31,6 @@ const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyEr
   return [...origins, ...addresses].slice(0, 8);
 };
 
-/** Decides; rejects when the key service gave no valid answer in time. */
 const manage = async (
   { keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache }: ApiContext,
   route: ManagementRoute,

@@ -1,7 +1,7 @@
 /**
- * One stream from its head to its end (items 166-180): events are spread over the service time; a client that reads slowly
- * slows the stream, one that has stopped reading for 10 s is cut off, and silence is broken by a comment every 15 s. The
- * call's slot is given back before the last byte is written, so that what clients see in flight bounds what is in flight.
+ * One stream from its head to its end (items 166-180): events are spread over the service time; a slow reader slows it,
+ * one that reads nothing for 10 s is cut off, and a comment breaks silence every 15 s. The slot is given back before
+ * the last byte is written, so that what clients see in flight bounds what is in flight.
  */
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
@@ -20,10 +20,8 @@ export type StreamLimits = {
 
 export const STREAM_LIMITS: StreamLimits = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
 
-/** How a stream ended on our side. */
 export type StreamOutcome = "200" | "200 error";
 
-/** The call that the stream answers. */
 type StreamedCall = {
   readonly response: ServerResponse;
   readonly context: { inference: Inference; parts: { voice: StreamVoice }; streamLimits: StreamLimits };
@@ -78,7 +76,6 @@ export class StreamRun implements Job {
     this.#call.context.inference.release(this);
   }
 
-  /** The deployment is stopping and cannot wait any longer. */
   interrupt(): void {
     if (!this.#over) this.#fail("internal", "the service is stopping");
   }
@@ -165,7 +162,6 @@ export class StreamRun implements Job {
     if (response.writableLength > 0) this.#limitEnd();
   }
 
-  /** A client that does not read what came last is not waited for. */
   #limitEnd(): void {
     const { response } = this.#call;
     const timer = setTimeout(() => response.destroy(), this.#limits.stallMs);

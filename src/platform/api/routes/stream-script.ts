@@ -1,7 +1,7 @@
 /**
- * What the three streams say (specification section 6; items 92-95, 104-105, 166-179): frames in order, the last one
- * terminal. The vocabularies differ in the names of their events and in the names of their fields, so that a client with one
- * parser for all three fails. Content frames are the same for every call and are written once.
+ * The frames of the three streams, the last one terminal (specification section 6; items 92-95, 104-105, 166-179).
+ * Vocabularies differ in names of events and fields, so one parser for all three fails. Content frames are written
+ * once.
  */
 import type { Stream } from "../../../contract/routes.ts";
 import { ERROR_EVENT, type ErrorEvent, VOCABULARIES, writeEvent } from "../../../contract/streams.ts";
@@ -31,7 +31,6 @@ const WORDS =
     " ",
   );
 
-/** How each vocabulary carries a piece of text. */
 const CONTENT: Readonly<Record<Stream, (text: string) => Frame>> = {
   control: (text) => ({ wire: writeEvent("token", { type: "token", text }), text }),
   summary: (text) => ({ wire: writeEvent("summary_delta", { type: "summary_delta", delta: text }), text }),

@@ -1,7 +1,4 @@
-/**
- * What is done for an admitted call of each route (items 90-123, 128): the success side of the API. Chat and design analysis
- * keep a slot of the inference busy; catalogs, points of interest and map loads do not.
- */
+/** The success side of each route (items 90-123, 128). Chat and design analysis hold a slot of the inference. */
 import { type Product, type RouteName, routeOf } from "../../../contract/routes.ts";
 import { jsonHeaders } from "../answer.ts";
 import type { IncomingCall, Work } from "../incoming-call.ts";
@@ -22,7 +19,6 @@ const fails = (call: IncomingCall, message: string): void => {
   call.answer(200, jsonHeaders(body), body, "200 error");
 };
 
-/** Answers, unless a failure was ordered for this call. */
 const succeeds = (call: IncomingCall, body: string, headers: readonly string[] = jsonHeaders(body)): void => {
   const failure = call.context.deployment.takeFailure(call.route.name);
   if (failure === null) call.answer(200, headers, body, "200");
@@ -101,7 +97,6 @@ const catalog = (name: keyof typeof CATALOGS): Work => {
   return (call) => succeeds(call, body, headers);
 };
 
-/** Key management has an order and a way of its own (`key-management.ts`). */
 export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> = {
   "sdk.sessions": exchange,
   "chat.control": stream,
