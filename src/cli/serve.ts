@@ -2,14 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { Command } from "commander";
-import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
-import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
+import { EMBEDDED_LIMITS, referenceTarget, seedNow } from "../deployments/tenants.ts";
 import type { Parts } from "../platform/parts.ts";
-import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
-import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
+import { demoTenants, storeSeed } from "../platform/seed.ts";
+import { type RoleOptions, type Running, startRole, type Urls } from "../platform/start-role.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { handOverToken, writePrivateFile } from "../supervision/private-file.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
+import type { Target } from "../target/target.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
 import { printNote, printResult } from "./printing/output.ts";
@@ -32,35 +32,29 @@ const readFrom = (file: string): object => {
   return found;
 };
 
-/** Describes this process as a target file does, where it is the whole deployment. */
-const ofThisProcess = ({ urls: { api, control } }: Running, role: RoleOptions, tlsCert: string | undefined): object => {
+/** What a target file says of this process beyond any reference deployment, where it is the whole deployment. */
+const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | undefined): Partial<Target> => {
   const { inference, globalInFlight, orgInFlight = 32, rateLimit = { perS: 50, burst: 100 }, shedding } = role;
   return {
-    schema: "floodgate/target@1",
-    name: "serve",
-    base_url: api,
-    key_management_url: api,
-    tile_url: `${api}/maps/tiles/{z}/{x}/{y}`,
     // A self-signed certificate has to be named to be trusted.
-    transport: tlsCert && { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" },
-    control: control && { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] },
+    transport: tlsCert ? { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" } : undefined,
+    control: control && {
+      keys: control.keys ?? null,
+      limiter: control.limiter ?? null,
+      api: [control.api as string],
+    },
     shedding,
-    stream_end: REFERENCE_STREAM_ENDS,
     // Nobody but the user who started it is assumed to call it.
     exclusive: true,
     limits: {
-      replicas: 1,
+      ...EMBEDDED_LIMITS,
       slots: inference?.slots,
       service_ms: inference?.serviceMs,
       global_in_flight: globalInFlight,
       org_in_flight: orgInFlight,
       rate_per_s: rateLimit?.perS,
       burst: rateLimit?.burst,
-      limiter_budget_ms: 250,
-      key_service_budget_ms: 1_000,
-      revocation_budget_ms: 1_000,
     },
-    permits: { writes: true, quota_burn: true, chaos: true },
   };
 };
 
@@ -78,13 +72,11 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
       "--write-target with --role keys needs --target-from FILE: where the API is, and its limits, are not known here",
     );
   }
-  const stated = targetFrom === undefined ? ofThisProcess(running, role, tlsCert) : readFrom(targetFrom);
-  const nowMs = Date.now();
-  const signs = { secret: role.adminSecret ?? "", nowMs, expiresInS: ADMIN_TOKEN_S };
-  const adminToken = (org: string): string => mintAdminToken({ ...signs, org });
-  const seed = planSeed(demoTenants(tenants), { makeSecret, adminToken, nowMs });
+  const read = targetFrom === undefined ? undefined : readFrom(targetFrom);
+  const seed = seedNow(demoTenants(tenants), role.adminSecret ?? "", ADMIN_TOKEN_S);
+  const own = () => referenceTarget(urls.api ?? "", seed, { name: "serve", ...ofThisProcess(urls, role, tlsCert) });
   // Checked as the file will hold it, because `--target-from` may have a mistake.
-  const written = JSON.parse(JSON.stringify({ ...stated, ...seed.target }));
+  const written = JSON.parse(JSON.stringify(read === undefined ? own() : { ...read, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
   await storeSeed(seed, administration);
   await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {

@@ -14,8 +14,7 @@ import { type RoleStarter, roleStarter, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
 import { embeddedTenants, EMBEDDED_LIMITS as LIMITS, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
 
-/** What a user may say of the embedded deployment. */
-export type EmbeddedWish = {
+export type EmbeddedOptions = {
   limiter: "sqlite" | "redis";
   /** The words of the command that serves a role, for one that is spoilt; `serve` where absent. */
   serve?: readonly string[] | undefined;
@@ -41,7 +40,10 @@ const startLimiter = async (
   return { part: redis.part, url: redis.url, store: { kind: "redis", redis } };
 };
 
-export const openEmbedded = async (context: Starting, { limiter: kind, serve }: EmbeddedWish): Promise<Deployment> => {
+export const openEmbedded = async (
+  context: Starting,
+  { limiter: kind, serve }: EmbeddedOptions,
+): Promise<Deployment> => {
   const { supervisor, folder, seed, events } = context;
   const redis = kind === "redis" ? await findRedis() : undefined;
   events.step("looking for toxiproxy");
@@ -108,11 +110,11 @@ export const openEmbedded = async (context: Starting, { limiter: kind, serve }: 
 /** The one deployment that a body works on: that of the target file, or the embedded one where none was given. */
 export const openDeployment = async (
   context: RunContext,
-  wish: EmbeddedWish = { limiter: "sqlite" },
+  options: EmbeddedOptions = { limiter: "sqlite" },
 ): Promise<Deployment> => {
   const [ofTarget] = context.deployments;
   if (ofTarget !== undefined) return ofTarget;
-  const embedded = await openEmbedded(context, wish);
+  const embedded = await openEmbedded(context, options);
   context.opened(embedded);
   return embedded;
 };

@@ -165,8 +165,8 @@ export type ServePart = { part: Part; url: string; control: string };
 
 export type RoleStarter = (name: string, role: RoleName, args: readonly string[]) => Promise<ServePart>;
 
-const SERVE_READY_MS = 20_000;
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
+export const SERVE_READY_MS = 30_000;
+export const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 
 const portOf = (url: string): string => new URL(url).port;
 

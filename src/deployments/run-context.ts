@@ -35,7 +35,7 @@ export type Recording = {
   lines(): Promise<Iterable<Line>>;
 };
 
-export type RecordingWish = {
+export type RecordingOptions = {
   /** Admitted calls are folded from the first one on. */
   fold?: boolean;
   /** The deployment is the reference platform, which is held to more. */
@@ -78,7 +78,7 @@ export type RunContext = {
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
-  record(stage: string, how?: RecordingWish): Promise<Recording>;
+  record(stage: string, how?: RecordingOptions): Promise<Recording>;
   /** Writes down what deployment and machine showed meanwhile. */
   sample(sample: Sample): void;
   /** Keeps a stage's result, and writes its facts and ledger. */

@@ -58,13 +58,10 @@ export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "na
 });
 
 /** `adminSecret`: what the deployment signs the tokens of organization admins with. */
-export const seedNow = (tenants: readonly SeedTenant[], adminSecret: string): Seed => {
+export const seedNow = (tenants: readonly SeedTenant[], adminSecret: string, adminTokenS?: number): Seed => {
   const nowMs = Date.now();
-  return planSeed(tenants, {
-    makeSecret,
-    adminToken: (org) => mintAdminToken({ secret: adminSecret, org, nowMs }),
-    nowMs,
-  });
+  const signed = { secret: adminSecret, nowMs, expiresInS: adminTokenS };
+  return planSeed(tenants, { makeSecret, adminToken: (org) => mintAdminToken({ ...signed, org }), nowMs });
 };
 
 /** Stores a seed through the key service's control plane, as an operator would. */
@@ -104,15 +101,15 @@ const withMore = (target: Target, { target: { tenants } }: Seed): Target => ({
 });
 
 /** What a plan may know of the stage's target before anything is started. */
-export const plannedTenants = (wish: Tenants, target: Target): Target => {
-  if (wish === "last-units") return withMore(target, plannedSeed(LAST_UNIT_TENANTS));
-  return wish === "few" ? { ...target, tenants: (target.tenants ?? []).slice(0, FEW) } : target;
+export const plannedTenants = (kind: Tenants, target: Target): Target => {
+  if (kind === "last-units") return withMore(target, plannedSeed(LAST_UNIT_TENANTS));
+  return kind === "few" ? { ...target, tenants: (target.tenants ?? []).slice(0, FEW) } : target;
 };
 
 /** Made anew by the operator each time. Of a deployment of ours, whose key service can be operated. */
-export const stageTenants = async (wish: Tenants, target: Target): Promise<Target> => {
+export const stageTenants = async (kind: Tenants, target: Target): Promise<Target> => {
   const control = target.control?.keys;
-  if (wish !== "last-units" || control === undefined || control === null) return plannedTenants(wish, target);
+  if (kind !== "last-units" || control === undefined || control === null) return plannedTenants(kind, target);
   const { organizations, keys, ...rest } = seedNow(LAST_UNIT_TENANTS, "nobody");
   const own = new Set(LAST_UNIT_TENANTS.map(({ org }) => org));
   const seed: Seed = {

@@ -2,7 +2,7 @@
  * Writes a run to disk as it happens, so that a killed run leaves its lines and a `run.json` that says so. From a size
  * on, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
-import type { Recording, RecordingWish, RunFolder } from "../deployments/run-context.ts";
+import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
 import { CallFold } from "../history/call-fold.ts";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine, Line } from "../history/line.ts";
@@ -23,7 +23,7 @@ export type Recorder = {
   line(line: Line): void;
   sample(sample: Sample): void;
   /** Begins a stage whose lines are to be read back when it is over. */
-  record(stage: string, how?: RecordingWish): Promise<Recording>;
+  record(stage: string, how?: RecordingOptions): Promise<Recording>;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
   outcomesSeen(): number;
@@ -65,7 +65,7 @@ export const createRecorder = (
     writing.catch(() => undefined);
     return writing;
   };
-  const wishes = new Map<string, RecordingWish>();
+  const wishes = new Map<string, RecordingOptions>();
   let historyChars = 0;
   const keep = (line: Line): void => {
     if (isClosed) return;

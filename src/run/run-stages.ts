@@ -1,6 +1,6 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 
-import type { EmbeddedWish } from "../deployments/embedded.ts";
+import type { EmbeddedOptions } from "../deployments/embedded.ts";
 import { openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
@@ -11,7 +11,7 @@ import { calibrateRun } from "./calibration/calibrate.ts";
 import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
-type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
+type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedOptions> & { stages: StagesWish };
 
 /** Without k6 the open-loop driver plays its stages, unless the user named k6. */
 export const withDriversThere = async (

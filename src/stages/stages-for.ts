@@ -1,6 +1,6 @@
 /** Which stages a command plays on a deployment and what they would send, without sending anything. */
 
-import type { EmbeddedWish } from "../deployments/embedded.ts";
+import type { EmbeddedOptions } from "../deployments/embedded.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import type { FaultCapabilities } from "../faults/capabilities.ts";
@@ -17,7 +17,7 @@ import { readTarget } from "./prepare-target.ts";
 import { type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 
 export type PlanRequest = DeploymentWish &
-  Partial<EmbeddedWish> & {
+  Partial<EmbeddedOptions> & {
     stages: StagesWish;
     /** Why the command would refuse this target, beside the guard's own reasons. */
     refusals?(target: Target): readonly string[];

@@ -1,6 +1,6 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
 
-import type { EmbeddedWish } from "../../deployments/embedded.ts";
+import type { EmbeddedOptions } from "../../deployments/embedded.ts";
 import { openDeployment } from "../../deployments/embedded.ts";
 import { remoteProxy } from "../../deployments/from-target.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
@@ -18,7 +18,7 @@ import { healBeforehand } from "./heal-left-open.ts";
 import { requireWholeProxies } from "./left-open.ts";
 
 type ChaosWish = DeploymentWish &
-  EmbeddedWish & {
+  EmbeddedOptions & {
     /** Empty: all that the deployment can have. */
     names: readonly string[];
     short: boolean;

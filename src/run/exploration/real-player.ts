@@ -1,5 +1,5 @@
 /** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
-import { type EmbeddedWish, openDeployment } from "../../deployments/embedded.ts";
+import { type EmbeddedOptions, openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import type { Line } from "../../history/line.ts";
@@ -79,7 +79,7 @@ const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
   },
 });
 
-export const openRealPlayer = async (context: RunContext, wish: EmbeddedWish): Promise<Player> => {
+export const openRealPlayer = async (context: RunContext, wish: EmbeddedOptions): Promise<Player> => {
   const deployment = await openDeployment(context, wish);
   let number = 0;
   return {
