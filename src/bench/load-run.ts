@@ -79,7 +79,7 @@ const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessU
 };
 
 const KEY = "FLOODGATE_BENCH_NULL";
-const RUN_MS = 120_000;
+const RUN_MS = 600_000;
 
 /** A target file for a bare server, which looks at no key. Returns its path. */
 export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<string, number>): string => {

@@ -13,6 +13,7 @@ import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import type { Row } from "./comparison.ts";
 import { generators, k6Generators } from "./generators-bench.ts";
 import { ROUTE_BENCHES } from "./routes-benches.ts";
+import { shedding } from "./shedding-bench.ts";
 import { soak } from "./soak-bench.ts";
 import { sse } from "./sse-bench.ts";
 import { STORE_BENCHES } from "./store-benches.ts";
@@ -26,6 +27,7 @@ const BENCHES: readonly Bench[] = [
   generators,
   k6Generators,
   sse,
+  shedding,
   soak,
 ];
 

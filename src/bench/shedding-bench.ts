@@ -1,0 +1,93 @@
+/** What shedding costs the reference platform, by `load` as users run it: goodput past the knee, the knee, fairness, false sheds. */
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RunDocument } from "../history/run-document.ts";
+import type { Curve } from "../shedding/curve.ts";
+import { carriedPerS } from "../shedding/knee.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import { waitUntil } from "../supervision/waiting.ts";
+import type { Bench, BenchRoom } from "./bench.ts";
+import { compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
+import { figureOf, recordLoad } from "./load-run.ts";
+
+const SLOTS = 64;
+/** 149 calls/s, so that ten times the knee is what two cores can offer. */
+const CURVE_MS = 430;
+const CURVE_S = 240;
+/** Half of 640 calls/s for as long as it takes to make 100,000. */
+const CALM_MS = 100;
+const CALM_PER_S = 320;
+const CALM_S = 315;
+
+const READY_MS = 30_000;
+
+/** Plays `load` on a reference platform of its own; `disturbances`: what others did to the machine meanwhile. */
+const playOn = async (room: BenchRoom, serviceMs: number, words: readonly string[]) => {
+  const file = join(mkdtempSync(join(room.folder, "served-")), "target.json");
+  const server = await room.supervisor.start({
+    name: "serve",
+    command: process.execPath,
+    args: [
+      ...[join(REPOSITORY, "src/cli/floodgate.mjs"), "serve", "--port", "0", "--log-level", "error"],
+      ...["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", "--write-target", file],
+    ],
+    ends: "by-signal",
+  });
+  try {
+    // It is written when the platform listens and is seeded.
+    await waitUntil(async () => existsSync(file), { forMs: READY_MS, pollMs: 100 });
+    const disturbed = watchHost();
+    const run = await recordLoad(room, ["shedding-curve", ...words, "--target", file]);
+    return { ...run, disturbances: disturbed() };
+  } finally {
+    await server.stop();
+  }
+};
+
+/** Least share of the largest goodput at each multiple of the knee, or the closed form's where that is lower. */
+const RETAINED = [
+  { times: 2, least: 0.98, name: "goodput_retention" },
+  { times: 5, least: 0.97, name: "goodput_retention_5" },
+  { times: 10, least: 0.95, name: "goodput_retention_10" },
+] as const;
+
+const KNEE_OFF = 0.03;
+const FAIR = 0.999;
+
+const rowsOf = (document: RunDocument, curve: Curve, disturbances: string[]): Row[] => {
+  const row = (name: string, unit: string, target: Row["target"], ours: number, against: number): Row => {
+    const pair: Pair = { ours: plainBlock(ours, { disturbances }), against: plainBlock(against) };
+    return compare({ name: `shedding: ${name}`, what: shedding.what, unit, target }, [pair]);
+  };
+  const perS = (SLOTS * 1000) / curve.serviceMs;
+  const system = { perS, slots: SLOTS, places: SLOTS, replicas: 1 };
+  const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
+  const knee = figureOf(document, "knee_rps");
+  return [
+    ...RETAINED.map(({ times, least, name }) => {
+      const due = Math.min(1, carriedPerS(system, times * perS) / most / least);
+      return row(`at ${times} times`, "of the largest", { atLeast: least }, figureOf(document, name), due);
+    }),
+    row("the knee", "1/s", { atMost: 1 + KNEE_OFF }, Math.max(knee, perS), Math.min(knee, perS)),
+    row("fairness", "Jain's index", { atLeast: FAIR }, figureOf(document, "jain_index"), 1),
+  ];
+};
+
+export const shedding: Bench = {
+  name: "shedding",
+  what: `goodput past the knee, the knee, fairness and false sheds of ${SLOTS} slots, against their closed form`,
+  isLong: true,
+  run: async (_, room) => {
+    const { document, folder, disturbances } = await playOn(room, CURVE_MS, ["--duration", `${CURVE_S}s`]);
+    const curve = JSON.parse(readFileSync(join(folder, "curve.json"), "utf8")) as Curve;
+    const load = ["--profile", "constant", "--rate", `${CALM_PER_S}`, "--duration", `${CALM_S}s`];
+    const calm = await playOn(room, CALM_MS, load);
+    const outcomes = Object.entries(calm.document.stages[0]?.by_outcome ?? {});
+    const shed = outcomes.reduce((sum, [outcome, n]) => sum + (outcome.endsWith("_overloaded") ? n : 0), 0);
+    const calls = calm.document.stages[0]?.calls.sent ?? 0;
+    // One more on both sides, since nothing has no ratio.
+    const pair = { ours: plainBlock(shed + 1, { disturbances: calm.disturbances }), against: plainBlock(1) };
+    const about = { name: "shedding: false sheds", what: `of ${calls} calls at half of the knee`, unit: "sheds + 1" };
+    return [...rowsOf(document, curve, disturbances), compare({ ...about, target: { atMost: 1 } }, [pair])];
+  },
+};
