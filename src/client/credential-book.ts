@@ -36,8 +36,9 @@ export type CredentialBook = {
 const FORGET_EVERY_MS = 10_000;
 
 type Found = { ref: string; what: string; wanted: KeyWanted };
+type Owned = "publishable" | "server" | "admin";
 
-const find = (target: Target, of: CallerName, as: "publishable" | "server" | "admin"): Found => {
+const find = (target: Target, of: CallerName, as: Owned): Found => {
   const name = of.slice(of.indexOf(":") + 1);
   if (of.startsWith("tenant:")) {
     const tenant = target.tenants?.find(({ org }) => org === name);
@@ -52,6 +53,12 @@ const find = (target: Target, of: CallerName, as: "publishable" | "server" | "ad
       : (credential as KeyCredential | undefined)?.key;
   if (ref === undefined) throw new CredentialMissingError(of, as === "admin" ? "token" : "key");
   return { ref, what: `credentials.${name}`, wanted: wantedUnder(name) };
+};
+
+/** The key or token of a role or tenant. Throws `SecretError` if it is of another kind than its place. */
+export const readCredential = async (target: Target, secrets: Secrets, of: CallerName, as: Owned): Promise<string> => {
+  const { ref, what, wanted } = find(target, of, as);
+  return inItsPlace(await secrets.read(ref, what), wanted, what);
 };
 
 export const createCredentialBook = (
@@ -105,8 +112,7 @@ export const createCredentialBook = (
     if (known !== undefined) return known;
     if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, credentialName(ref));
     if (!("of" in ref)) return null;
-    const { ref: reference, what, wanted } = find(target, ref.of, ref.as);
-    const value = inItsPlace(await secrets.read(reference, what), wanted, what);
+    const value = await readCredential(target, secrets, ref.of, ref.as);
     // Not cached here, because an administrator's token expires; `secrets` caches it for its life.
     if (ref.as !== "admin") keys.set(credentialName(ref), value);
     return value;

@@ -53,20 +53,9 @@ export const wrongTlsFile = ({ ca, cert, key }: TlsFiles): string | null => {
   return null;
 };
 
-type OpenTransport = {
-  dispatcher: Dispatcher;
-  /** Names in lower case. */
-  headers: Readonly<Record<string, string>>;
-  connections: number;
-  close(): Promise<void>;
-};
-
 /** `connect` replaces TCP and TLS connections. */
-export const openTransport = async (
-  transport: Transport,
-  secrets: Secrets,
-  connect?: buildConnector.connector,
-): Promise<OpenTransport> => {
+export const openTransport = async (transport: Transport, secrets: Secrets, connect?: buildConnector.connector) => {
+  /** Names in lower case. */
   const headers: Record<string, string> = {};
   for (const [name, ref] of Object.entries(transport.headers ?? {})) {
     headers[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
@@ -83,7 +72,7 @@ export const openTransport = async (
   };
   const tls = await tlsFiles(transport, secrets);
   const { proxy } = transport;
-  const dispatcher =
+  const dispatcher: Dispatcher =
     typeof proxy === "string"
       ? new ProxyAgent({ ...options, uri: await secrets.read(proxy, "transport.proxy"), requestTls: tls })
       : new Agent({ ...options, connect: connect ?? { ...tls, timeout: CONNECT_TIMEOUT_MS } });

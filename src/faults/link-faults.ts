@@ -107,7 +107,7 @@ const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise
       await pause(TOGGLE_MS, over.signal);
       if (over.signal.aborted) return null;
       // The caller's signal bounds only the injection.
-      await proxy.setEnabled(isUp, callMs === undefined ? {} : { callMs });
+      await proxy.setEnabled(isUp, { callMs });
     }
   };
   const ended = loop().catch((error: Error) => error);

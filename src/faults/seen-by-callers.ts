@@ -15,26 +15,23 @@ const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 /** Without shed calls. `through`: decided by limiter and key service. `latencyMsP50`: to the first event or byte; `tookMsP50`: to the last. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
-export type RecentCalls = {
-  add(line: CallLine): void;
-  /** Of at most `most` newest calls sent since a moment of the run's clock. */
-  newest(sinceUs: number, most?: number): CallsSeen;
-};
-
 const medianMs = (us: number[]): number => {
   us.sort((one, other) => one - other);
   return (us[us.length >> 1] ?? 0) / 1000;
 };
 
-export const createRecentCalls = (): RecentCalls => {
+export type RecentCalls = ReturnType<typeof createRecentCalls>;
+
+export const createRecentCalls = () => {
   const kept: CallLine[] = [];
   return {
-    add: (line) => {
+    add: (line: CallLine): void => {
       if (SHED.has(line.outcome)) return;
       kept.push(line);
       if (kept.length > 2 * KEPT) kept.splice(0, KEPT);
     },
-    newest: (sinceUs, most = KEPT) => {
+    /** Of at most `most` newest calls sent since a moment of the run's clock. */
+    newest: (sinceUs: number, most = KEPT): CallsSeen => {
       const seen = kept.filter(({ sent_us }) => sent_us >= sinceUs).slice(-most);
       return {
         calls: seen.length,

@@ -28,20 +28,12 @@ export class LeaseRefused extends Error {
   }
 }
 
-export type WatchdogLease = {
-  /** A heartbeat with everything held from now on. Throws `LeaseRefused`. */
-  beat(holder: string, holds: readonly Held[]): Promise<void>;
-  /** Ends the lease and heals what is still held. */
-  end(holder: string): Promise<void>;
-  state(): { holder: string; holds: readonly Held[]; sinceBeatMs: number } | null;
-  /** Heals what is held when the watchdog stops. */
-  close(): Promise<void>;
-};
-
 const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
 const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ");
 
-export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping): WatchdogLease => {
+export type WatchdogLease = ReturnType<typeof createWatchdogLease>;
+
+export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping) => {
   let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
   /** Holder of an expired lease, which has to be told. */
   let lost: string | null = null;
@@ -85,12 +77,13 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
   };
 
   return {
-    state: () => {
+    state: (): { holder: string; holds: readonly Held[]; sinceBeatMs: number } | null => {
       if (lease === null) return null;
       const { holder, holds, beatMs } = lease;
       return { holder, holds, sinceBeatMs: Math.round(performance.now() - beatMs) };
     },
-    beat: async (holder, holds) => {
+    /** A heartbeat with everything held from now on. Throws `LeaseRefused`. */
+    beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
       if (lost === holder) throw new LeaseRefused(410, "the lease ran out, and what it held was healed");
       if (healing !== null) throw new LeaseRefused(409, "what an earlier lease held is still being healed");
       if (lease !== null && lease.holder !== holder) {
@@ -112,10 +105,12 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
       lease = { holder, holds: [...holds], beatMs: performance.now() };
       watch();
     },
-    end: async (holder) => {
+    /** Heals what is still held. */
+    end: async (holder: string): Promise<void> => {
       if (lease?.holder === holder) await release("ended its lease");
     },
-    close: async () => {
+    /** Heals what is held when the watchdog stops. */
+    close: async (): Promise<void> => {
       await release("the watchdog is stopped");
       await healing;
       clearTimeout(timer);

@@ -19,27 +19,22 @@ export const ofCutOffStage = (claim: Claim): Claim =>
     ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
     : claim;
 
-type StageJudges = {
-  see(line: Line): void;
-  claims(replay: string): Claim[];
-};
-
 const isOpen = ({ verdict }: Finding): boolean => verdict === "fail" || verdict === "inconclusive";
 
 /** Each line goes to all judges, in the order of `lineTimeUs`. */
-export const openJudges = (invariants: readonly Invariant[], facts: StageFacts): StageJudges => {
+export const openJudges = (invariants: readonly Invariant[], facts: StageFacts) => {
   const judges = invariants.map((invariant) => ({ invariant, judge: openJudge(invariant, facts) }));
   let calls = 0;
   let unanswered = 0;
   return {
-    see: (line) => {
+    see: (line: Line): void => {
       if (line.type === "call") {
         calls += 1;
         if (!isDefinite(line)) unanswered += 1;
       } else if (line.type === "fold") calls += line.offered;
       for (const { judge } of judges) judge.see(line);
     },
-    claims: (replay) => {
+    claims: (replay: string): Claim[] => {
       const found = judges.map(({ invariant, judge }) => ({ invariant, finding: judge.end() }));
       const isOfRest = found.some(({ invariant, finding }) => invariant === answered && isOpen(finding));
       const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;

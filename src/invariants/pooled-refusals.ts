@@ -22,13 +22,6 @@ const ENOUGH = 368;
 /** The fewest experiments on a dependency for which a run states a figure. */
 const EXPERIMENTS = 5;
 
-export type PooledRefusals = {
-  /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */
-  see(lines: Iterable<Line>, host?: StageHost): void;
-  /** One claim for each dependency that was broken often enough and whose budget is stated. */
-  claims(limits: Limits | undefined, replay: string): Claim[];
-};
-
 /** The refusals of one experiment that its fault caused, in milliseconds. */
 type Refused = { tookMs: Record<Link, number[]>; host: StageHost | undefined };
 
@@ -52,11 +45,14 @@ const judged = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "verd
   return { verdict: "inconclusive", got, reason: "it is not certain" };
 };
 
-export const createPooledRefusals = (): PooledRefusals => {
+export type PooledRefusals = ReturnType<typeof createPooledRefusals>;
+
+export const createPooledRefusals = () => {
   const all: Refused[] = [];
   const broken: Record<string, number> = {};
   return {
-    see: (lines, host) => {
+    /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */
+    see: (lines: Iterable<Line>, host?: StageHost): void => {
       const windows = new FaultWindows();
       const refusals: [Link, CallLine][] = [];
       for (const line of lines) {
@@ -72,9 +68,10 @@ export const createPooledRefusals = (): PooledRefusals => {
       }
       all.push({ tookMs, host });
     },
-    claims: (limits = {}, replay) =>
+    /** One claim for each dependency that was broken often enough and whose budget is stated. */
+    claims: (limits: Limits | undefined, replay: string): Claim[] =>
       LINKS.filter((link) => (broken[link] ?? 0) >= EXPERIMENTS).flatMap((link) => {
-        const budgetMs = dependencyBudgetMs(link, limits);
+        const budgetMs = dependencyBudgetMs(link, limits ?? {});
         if (budgetMs === undefined) return [];
         const allowedMs = budgetMs + BESIDE_MS;
         const seen = all.filter(({ tookMs }) => tookMs[link].length > 0);

@@ -18,22 +18,12 @@ export const LINK_FAULTS = [
 ] as const;
 export type LinkFault = (typeof LINK_FAULTS)[number] | "none";
 
-export type FaultyLink = {
-  url: string;
-  /** Applies to open and new connections. After `none`, open connections that lost data stay open. */
-  setFault(fault: LinkFault): void;
-  /** Resets open connections, so that nothing is answered late. */
-  cut(): void;
-  /** Stops listening and resets open connections, so that new ones are refused. */
-  refuse(): Promise<void>;
-  listenAgain(): Promise<void>;
-  close(): Promise<void>;
-};
+export type FaultyLink = Awaited<ReturnType<typeof startFaultyLink>>;
 
 const NONSENSE = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}';
 
 /** `target`: a URL whose host and port are used. */
-export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
+export const startFaultyLink = async (target: string) => {
   const { hostname, port: targetPort } = new URL(target);
   let fault: LinkFault = "none";
   let port = 0;
@@ -69,9 +59,11 @@ export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
         resolve();
       });
     });
+  /** Resets open connections, so that nothing is answered late. */
   const cut = (): void => {
     for (const socket of open) socket.resetAndDestroy();
   };
+  /** Stops listening and resets open connections, so that new ones are refused. */
   const stop = (): Promise<void> =>
     new Promise((resolve) => {
       server.close(() => resolve());
@@ -80,7 +72,8 @@ export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
   await listen();
   return {
     url: `http://127.0.0.1:${port}`,
-    setFault: (next) => {
+    /** Applies to open and new connections. After `none`, open connections that lost data stay open. */
+    setFault: (next: LinkFault): void => {
       fault = next;
     },
     cut,

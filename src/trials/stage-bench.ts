@@ -3,7 +3,7 @@
  * deployment's own observations, to be judged like a stage.
  */
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
-import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { Line } from "../history/line.ts";
@@ -14,42 +14,9 @@ import type { Running } from "../platform/start-role.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import type { TargetView } from "../workload/callers/target-view.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
-import { type DeploymentOptions, type Links, MANY, startSmallDeployment } from "./deployment.ts";
-
-export type Bench = {
-  stage: string;
-  target: Target;
-  view: TargetView;
-  clock: RunClock;
-  running: Running;
-  links: Links | null;
-  /** Key records looked up so far. */
-  lookups(): number;
-  /** Sends one step now, alternating replicas. `id` replaces the generated one, for a client that repeats its id. */
-  send(step: Step, id?: string): Promise<Sent>;
-  sendAll(steps: readonly Step[], atOnce?: number): Promise<Sent[]>;
-  /** Sends steps at a steady rate without waiting for answers. */
-  press(steps: readonly Step[], ratePerS: number): Promise<Sent[]>;
-  /** Waits up to a second for so many calls in flight; a mutant may never get there. */
-  untilInFlight(calls: number): Promise<void>;
-  operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
-  add(line: Line): void;
-  mark(name: string, more?: { org?: string; detail?: string }): void;
-  /** Claims judged during the play. */
-  claims: Claim[];
-  /** Adds facts that only the play knows. */
-  tell(facts: Partial<StageFacts>): void;
-  /** The deployment will end by itself: its control planes are not read. */
-  silence(): void;
-  /** Disconnects all clients. */
-  hangUp(): Promise<void>;
-  /** Disconnects, reads the control planes, and closes everything. */
-  finish(): Promise<{ facts: StageFacts; lines: Line[] }>;
-  close(): Promise<void>;
-};
+import { type DeploymentOptions, MANY, startSmallDeployment } from "./deployment.ts";
 
 export const RECOVERY_DEADLINE_MS = 600;
 const IN_FLIGHT_MS = 1_000;
@@ -63,7 +30,9 @@ type Observed = Pick<StageFacts, "counts" | "gauges" | "ledger">;
 const gaugesOf = async (controls: readonly string[]): Promise<Gauges[]> =>
   (await readGauges(controls)).map(({ timers: _, open_files: __, ...own }) => own);
 
-export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions): Promise<Bench> => {
+export type Bench = Awaited<ReturnType<typeof openBench>>;
+
+export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions) => {
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
   const deployment = await startSmallDeployment(stage, parts, options);
@@ -73,12 +42,14 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   const view = viewOf(targets[0] as Target);
   const idRun = `mutants.${stage}`;
   const lines: Line[] = [];
+  /** Of the play itself. */
   const claims: Claim[] = [];
   const stated: Partial<StageFacts> = {};
   const clients: ApiClient[] = [];
   let silent = false;
   let sent = 0;
 
+  /** Disconnects all clients. */
   const hangUp = async (): Promise<void> => {
     for (const client of clients) await client.close();
   };
@@ -98,7 +69,8 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     throw error;
   }
 
-  const send: Bench["send"] = async (step, id) => {
+  /** Sends one step now, alternating replicas. `id` replaces the generated one, for a client that repeats its id. */
+  const send = async (step: Step, id?: string): Promise<Sent> => {
     const number = sent++;
     // The replica changes every second call, so that callers in turn reach all replicas.
     const client = clients[(number >> 1) % clients.length] as ApiClient;
@@ -130,8 +102,9 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     send,
     target: targets[0] as Target,
     running: apis[0] as Running,
-    lookups: () => deployment.lookupsMs.length,
-    sendAll: async (steps, atOnce = MANY) => {
+    /** Key records looked up so far. */
+    lookups: (): number => deployment.lookupsMs.length,
+    sendAll: async (steps: readonly Step[], atOnce = MANY): Promise<Sent[]> => {
       const answers: Sent[] = [];
       const next = steps.entries();
       const work = async (): Promise<void> => {
@@ -140,28 +113,35 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
       return answers;
     },
-    press: (steps, ratePerS) =>
+    /** Sends steps at a steady rate without waiting for answers. */
+    press: (steps: readonly Step[], ratePerS: number): Promise<Sent[]> =>
       Promise.all(
         steps.map(async (step, at) => {
           await pause((at * 1000) / ratePerS);
           return send(step);
         }),
       ),
-    untilInFlight: async (calls) => {
+    /** Waits up to a second for so many calls in flight; a mutant may never get there. */
+    untilInFlight: async (calls: number): Promise<void> => {
       const reached = async (): Promise<boolean> =>
         (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
       await waitUntil(reached, { forMs: IN_FLIGHT_MS, pollMs: 10 });
     },
-    operate: (method, path, body) => controlSend(method, `${control}${path}`, body),
-    add: (line) => void lines.push(line),
-    mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
-    tell: (facts) => void Object.assign(stated, facts),
-    silence: () => {
+    operate: (method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown> =>
+      controlSend(method, `${control}${path}`, body),
+    add: (line: Line): void => void lines.push(line),
+    mark: (name: string, more: { org?: string; detail?: string } = {}): void =>
+      void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
+    /** Adds facts that only the play knows. */
+    tell: (facts: Partial<StageFacts>): void => void Object.assign(stated, facts),
+    /** The deployment will end by itself: its control planes are not read. */
+    silence: (): void => {
       silent = true;
     },
     hangUp,
     close,
-    finish: async () => {
+    /** Disconnects, reads the control planes, and closes everything. */
+    finish: async (): Promise<{ facts: StageFacts; lines: Line[] }> => {
       await hangUp();
       const observed = await readObserved();
       await deployment.close();

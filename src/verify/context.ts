@@ -1,10 +1,10 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
+import { readCredential } from "../client/credential-book.ts";
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { Budget, Spending } from "../target/budget.ts";
-import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
-import { ADMIN_ROLES, type AdminRole, type KeyCredential, type KeyRole, type Target } from "../target/target.ts";
+import { ADMIN_ROLES, type KeyCredential, type KeyRole, type Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
@@ -74,18 +74,9 @@ export const createContext = ({ view, secrets, allowed, makeSender, ...given }: 
   const has: Context["has"] = (name) => credentials[name] !== undefined;
   const keyRole: Context["keyRole"] = (name) => credentials[name];
 
-  const read = async (ref: string | undefined, wanted: KeyWanted, what: string): Promise<string> =>
-    inItsPlace(await secrets.read(ref ?? "", what), wanted, what);
-
   const secretOf: Context["secretOf"] = (name) => {
-    const isAdmin = (ADMIN_ROLES as readonly string[]).includes(name);
-    const ref = isAdmin ? credentials[name as AdminRole]?.token : credentials[name as KeyRole]?.key;
-    return read(ref, wantedUnder(name), `credentials.${name}`);
-  };
-
-  const tenantKey = (org: string): Promise<string> => {
-    const found = target.tenants?.find((tenant) => tenant.org === org);
-    return read(found?.server?.key, "server", `tenants (${org}).server.key`);
+    const as = (ADMIN_ROLES as readonly string[]).includes(name) ? "admin" : "publishable";
+    return readCredential(target, secrets, `role:${name}`, as);
   };
 
   const short: Context["short"] = (what, amount) => shortageOf(target, budget.left, what, amount);
@@ -99,9 +90,8 @@ export const createContext = ({ view, secrets, allowed, makeSender, ...given }: 
       if (call.secret !== undefined) return call.secret.value;
       const { credential } = call;
       if (!("of" in credential)) return nobodysCredential(stepOfTestCall(view, 0, call)) ?? null;
-      if (credential.of.startsWith("tenant:")) return tenantKey(credential.of.slice("tenant:".length));
-      const name = nameOf(credential) as Role;
-      return credential.as === "session" ? sessions.tokenOf(name as KeyRole, credential.product) : secretOf(name);
+      if (credential.as !== "session") return readCredential(target, secrets, credential.of, credential.as);
+      return sessions.tokenOf(nameOf(credential) as KeyRole, credential.product);
     },
     originOf: ({ originValue, origin, credential }) => {
       if (originValue !== undefined) return originValue;
@@ -168,5 +158,11 @@ export const callersOf = (context: Context, scope: "ai" | "design"): Caller[] =>
 ];
 
 const callerIn = ({ credential, origin }: TestCall): Caller => ({ credential, origin });
+
+/** Routes of every deployment: without the reference's extensions. */
+export const RUNTIME_ROUTES: readonly RouteName[] = [
+  ...(["chat.control", "chat.summary", "chat.button", "chat.route", "poi.enrich"] as const),
+  ...(["design.analyze", "design.apply", "design.styles", "design.samples", "design.themes"] as const),
+];
 
 export const scopeOf = (route: RouteName): "ai" | "design" => (route.startsWith("design.") ? "design" : "ai");

@@ -26,8 +26,7 @@ describe("pairwise", () => {
     expect(pairwise(factors)).toEqual(pairwise(factors));
   });
 
-  test("a single factor gives each of its values once, and combinations that mean nothing are left out", () => {
+  test("a single factor gives each of its values once", () => {
     expect(pairwise({ a: [1, 2, 3] }).map(({ a }) => a)).toEqual([1, 2, 3]);
-    expect(pairwise({ a: [1, 2], b: [1, 2] }, ({ a, b }) => a !== b)).toHaveLength(2);
   });
 });

@@ -12,8 +12,7 @@ const product = <F extends Factors>(factors: F): RowOf<F>[] =>
     [{}],
   ) as RowOf<F>[];
 
-/** `valid` leaves out meaningless combinations. */
-export const pairwise = <F extends Factors>(factors: F, valid: (row: RowOf<F>) => boolean = () => true): RowOf<F>[] => {
+export const pairwise = <F extends Factors>(factors: F): RowOf<F>[] => {
   const names = Object.keys(factors);
   const index = new Map(names.map((name) => [name, new Map((factors[name] ?? []).map((value, i) => [value, i]))]));
   const pairsOf = (row: RowOf<F>): string[] => {
@@ -21,9 +20,7 @@ export const pairwise = <F extends Factors>(factors: F, valid: (row: RowOf<F>) =
     if (names.length === 1) return [`${at(names[0] as string)}`];
     return names.flatMap((a, i) => names.slice(i + 1).map((b) => `${a} ${at(a)} ${b} ${at(b)}`));
   };
-  const rows = product(factors)
-    .filter(valid)
-    .map((row) => ({ row, pairs: pairsOf(row) }));
+  const rows = product(factors).map((row) => ({ row, pairs: pairsOf(row) }));
   const open = new Set(rows.flatMap(({ pairs }) => pairs));
   const chosen: RowOf<F>[] = [];
   while (open.size > 0) {

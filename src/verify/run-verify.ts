@@ -148,15 +148,12 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     makeSender: (parts) =>
       createSender({
         ...parts,
-        ...{ target, view, patienceMs, stage, budget, onLine },
+        ...{ target, view, patienceMs, stage, budget, runBudget, signal, onLine, onAnswer },
         dispatcher: transport.dispatcher,
         sharedHeaders: transport.headers,
         clock: options.clock ?? createRunClock(wallUs()),
         idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
         throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
-        ...(runBudget === undefined ? {} : { runBudget }),
-        ...(signal === undefined ? {} : { signal }),
-        ...(onAnswer === undefined ? {} : { onAnswer }),
       }),
   });
   const judged: Judged[] = [];

@@ -10,8 +10,7 @@ import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { inconclusive, skipped } from "../verdict.ts";
 import { exchangeWith, FULL_KEY, KEY_ORIGIN, type KeyBody, type MadeKey, OUTCOME, TILE_KEY } from "./key-calls.ts";
-import { tellsList, tellsText } from "./made-record.ts";
-import { createKey, keysWithoutId, NOT_THERE } from "./managed-keys.ts";
+import { createKey, keysWithoutId, NOT_THERE, tellsList, tellsText } from "./managed-keys.ts";
 
 export const FREE_ONLY = "free_plan_publishable_only";
 const NEEDS_ORIGINS = "publishable_live_requires_origins";

@@ -1,11 +1,10 @@
 /** Fixed caps on calls in flight, as stated in the target file (items 180, 210, 211, 216-222): judged call by call. */
 import { outcomeOf } from "../../contract/refusals.ts";
-import { statedWaitMs } from "../../contract/retry-after.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { body } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import {
@@ -359,7 +358,7 @@ const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[]
   return shed.length >= SHED_SINCE_MIN ? { lastUs, shed } : null;
 };
 
-const askedMs = ({ headers }: Answer): number => statedWaitMs(headers["retry-after"] ?? "0", Date.now()) ?? 0;
+const askedMs = (answer: Answer): number => retryAfterMs(answer) ?? 0;
 
 /**
  * A single call is below each cap. If none is admitted for over a minute up to the end of the run, slots were not given back.

@@ -2,10 +2,9 @@
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { UNKNOWN_KEYS } from "../../workload/request.ts";
-import type { Context } from "../context.ts";
+import { type Context, RUNTIME_ROUTES } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
 import { acceptsOf, all, type Row, type Rule, rulesOf } from "../rule.ts";
-import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";

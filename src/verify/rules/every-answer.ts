@@ -4,6 +4,7 @@ import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
 import { KEY_ROLES } from "../../target/target.ts";
+import type { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -16,7 +17,7 @@ type Row = {
   concerns(answer: Answer): boolean;
   expected: string | ((answer: Answer) => string);
   /** What is wrong with the answer: `null` for nothing, `undefined` if it cannot be told. */
-  fault(answer: Answer, note: (text: string) => void): string | null | undefined;
+  fault(answer: Answer, checks: Checks): string | null | undefined;
   /** Why there may be nothing to judge. */
   nothing: string;
 };
@@ -31,11 +32,7 @@ const each =
           // A cut answer cannot be judged, and a gateway's says nothing about the API.
           if (answer.outcome === "indeterminate" || answer.foreign || !concerns(answer)) continue;
           const wanted = typeof expected === "string" ? expected : expected(answer);
-          checks.fault(
-            fault(answer, (text) => checks.note(text)),
-            answer,
-            wanted,
-          );
+          checks.fault(fault(answer, checks), answer, wanted);
         }
         return checks.idle(nothing);
       },
@@ -81,9 +78,9 @@ const ANSWERS: readonly Rule[] = [
     title: "a subcode stands in its own envelope: {detail}, or flat {error} for the four structured 429",
     concerns: isKnownRefusal, nothing: "no refusal with a subcode came",
     expected: (answer) => envelopeOf(answer) === "flat" ? `{"error": "${answer.subcode}"} without detail` : `{"detail": "${answer.subcode}"}`,
-    fault: (answer, note) => {
+    fault: (answer, checks) => {
       const isEither = EITHER_ENVELOPE.has(answer.subcode as string) && answer.envelope === "flat";
-      if (isEither && envelopeOf(answer) !== "flat") note(`${answer.subcode} in a flat body (A13)`);
+      if (isEither && envelopeOf(answer) !== "flat") checks.note(`${answer.subcode} in a flat body (A13)`);
       return unless(isEither || answer.envelope === envelopeOf(answer), `the envelope was ${answer.envelope}`);
     } }),
   must("status-fits-subcode", [188, 191, 192, 202, 204, 208, 210, 216], {
@@ -95,9 +92,9 @@ const ANSWERS: readonly Rule[] = [
     title: "a 403 or 429 of the platform carries a subcode of the specification",
     concerns: (answer) => (answer.status === 403 || answer.status === 429) && isPlatform(answer), nothing: "no 403 or 429 came",
     expected: "a subcode of section 7.2",
-    fault: ({ subcode, envelope, outcome }, note) => {
+    fault: ({ subcode, envelope, outcome }, checks) => {
       // A firewall or balancer does not know the API's subcodes.
-      if (subcode === null && envelope === "other") return void note(`${outcome} from in between`);
+      if (subcode === null && envelope === "other") return void checks.note(`${outcome} from in between`);
       return unless(bySubcode.has(subcode ?? ""), `it was ${shapeOf(subcode ?? "none")}`);
     } }),
   must("unauthenticated-has-no-detail", [153, 189, 190], {
@@ -118,9 +115,9 @@ const ANSWERS: readonly Rule[] = [
     title: "a refusal with a subcode is sent as JSON",
     concerns: (answer) => isRefusal(answer) && answer.body !== undefined && answer.subcode !== null,
     nothing: "no refusal with a subcode came", expected: "a JSON content type",
-    fault: (answer, note) => {
+    fault: (answer, checks) => {
       const type = answer.headers["content-type"];
-      return type === undefined ? void note("a refusal without a content type") : unless(/json/i.test(type), header(answer, "content-type"));
+      return type === undefined ? void checks.note("a refusal without a content type") : unless(/json/i.test(type), header(answer, "content-type"));
     } }),
   should("success-has-no-error-key", [98, 106, 186], {
     title: "an answer under 200 with an error key is a failure, and comes for failures only",

@@ -25,8 +25,7 @@ import {
   whyNoKey,
 } from "../keys/key-bodies.ts";
 import { exchangeWith, FULL_KEY, type KeyBody, OUTCOME, serverCallWith, TILE_KEY } from "../keys/key-calls.ts";
-import { tellsText } from "../keys/made-record.ts";
-import { createKey } from "../keys/managed-keys.ts";
+import { createKey, tellsText } from "../keys/managed-keys.ts";
 import type { Needs } from "../planning/needs.ts";
 import { type Cost, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";

@@ -31,8 +31,7 @@ import {
   TILE_KEY,
   updateCall,
 } from "../keys/key-calls.ts";
-import { tellsText } from "../keys/made-record.ts";
-import { createKey } from "../keys/managed-keys.ts";
+import { createKey, tellsText } from "../keys/managed-keys.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";

@@ -9,9 +9,8 @@ import type { KeyRole } from "../../target/target.ts";
 import { pick, whole } from "../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../workload/step.ts";
 import { type Checks, callInWords, isSessionsOff } from "../checks.ts";
-import { type Context, scopeOf } from "../context.ts";
+import { type Context, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../sending/test-call.ts";
 

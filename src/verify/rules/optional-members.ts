@@ -6,10 +6,9 @@
 import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
 import { type Caller, type Context, callersOf, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isMalformed, reasonIn, wordingOf } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
 import { CannotJudge } from "../verdict.ts";
-import { isMalformed, reasonIn, wordingOf } from "../wording.ts";
 import { specimens } from "./streams.ts";
 
 const { must, should } = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });

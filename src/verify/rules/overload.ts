@@ -1,9 +1,8 @@
 /** More concurrent streams than a cap allows (items 170, 180, 183, 210, 211, 220-223): how overload is reported, and what it leaves behind. */
-import { statedWaitMs } from "../../contract/retry-after.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import type { Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { asNobody, exchangeCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import { skipped } from "../verdict.ts";
@@ -210,8 +209,8 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       const refusals = Math.min(capacity + 8, REFUSALS_MAX);
       await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
       await refuseMany(context, refusals);
-      const after = (await pressRate(context, refusals)).limited.at(-1)?.headers["retry-after"];
-      const restMs = after === undefined ? 0 : (statedWaitMs(after, Date.now()) ?? 0);
+      const limited = (await pressRate(context, refusals)).limited.at(-1);
+      const restMs = limited === undefined ? 0 : (retryAfterMs(limited) ?? 0);
       await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
       const endMs = performance.now() + RECOVER_WITHIN_MS;
       for (;;) {

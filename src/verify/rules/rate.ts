@@ -1,10 +1,9 @@
 /** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, who is affected, and that it ends. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
-import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { Limits } from "../../history/stage-facts.ts";
 import type { Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { mint, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import { skipped } from "../verdict.ts";
@@ -100,8 +99,6 @@ const misnamed = async (context: Context, first: Edge): Promise<Answer | null> =
   return ratePerS === undefined || isAwayAbove(again.answers, limits, restMs) ? one : null;
 };
 
-const retryAfterMs = ({ headers: { "retry-after": text } }: Answer): number | undefined =>
-  text === undefined ? undefined : statedWaitMs(text, Date.now());
 const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
 const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
 

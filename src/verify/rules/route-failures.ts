@@ -7,9 +7,8 @@ import { isObject } from "../../contract/envelopes.ts";
 import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { type Context, callersOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, wordingOf } from "../sending/answer.ts";
 import { body } from "../sending/test-call.ts";
-import { wordingOf } from "../wording.ts";
 
 const { must, should } = rulesOf("bodies", {
   needs: { anyOf: ["publishable", "server"] },

@@ -1,9 +1,8 @@
 /** Correct calls at runtime are served with what the specification says (items 2-5, 89-117). */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
-import { callersOf, scopeOf } from "../context.ts";
+import { callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
-import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { inSession, mint } from "../sending/test-call.ts";
 import { hintOf } from "../target-hints.ts";

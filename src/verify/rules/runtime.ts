@@ -1,10 +1,9 @@
 /** Who may call at runtime, from which origin, and which check decides if two fail (items 2-5, 22, 40-48, 100, 143-156, 191-209). */
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
-import { scopeOf } from "../context.ts";
+import { RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
 import { all, type Row, type Rule, rulesOf } from "../rule.ts";
-import { RUNTIME_ROUTES } from "../runtime-routes.ts";
 import { inWords, isAdmitted } from "../sending/answer.ts";
 import { asNobody, asPublishable, asServer, FORMS, inSession, type TestCall } from "../sending/test-call.ts";
 

@@ -13,6 +13,7 @@ import {
 } from "../../contract/envelopes.ts";
 import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
+import { statedWaitMs } from "../../contract/retry-after.ts";
 import type { CallLine } from "../../history/line.ts";
 import { mayHaveAnyBody } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
@@ -117,6 +118,27 @@ export const inWords = ({ outcome, text, body, received }: Answer): string => {
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
   return `${outcome} with the body ${shapeOfBody(text, body)}`;
 };
+
+/** `undefined` without a usable `Retry-After`. */
+export const retryAfterMs = ({ headers }: Answer): number | undefined =>
+  statedWaitMs(headers["retry-after"] ?? "", Date.now());
+
+/** 422 is specified; 400 is the usual other status. */
+export const isMalformed = ({ status }: Answer): boolean => status === 422 || status === 400;
+
+/** A refusal worded like that of broken JSON calls the body malformed (items 202-203). */
+export const wordingOf = ({ status, fields, subcode }: Answer): string => {
+  if (Array.isArray(fields.detail)) return `${status} a list of errors`;
+  if (subcode === null) return `${status} no word`;
+  return /^[\w.-]+$/.test(subcode) ? `${status} ${subcode}` : `${status} a sentence`;
+};
+
+/** The refusal's reason without the given words, which differ from call to call. */
+export const reasonIn = ({ fields }: Answer, ...without: readonly string[]): string =>
+  without.reduce(
+    (text, word) => text.replaceAll(word, "..."),
+    JSON.stringify([fields.detail, fields.error, fields.errors]),
+  );
 
 const headersOf = (received: Received): Record<string, string> =>
   Object.fromEntries(

@@ -29,12 +29,6 @@ export type AttemptParts = GateParts & {
   onAnswer?(answer: Answer): void;
 };
 
-type Attempts = {
-  /** `looking`: sent even if the target seems away, to see whether it is back. */
-  attempt(call: TestCall, looking?: boolean): Promise<Answer>;
-  readonly answers: readonly Answer[];
-};
-
 /** Puts the run's prefix before a call's own id, by which the platform counts. */
 const withRunId = (call: TestCall, idPrefix: string): TestCall => {
   const id = call.headers?.["x-request-id"];
@@ -63,7 +57,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
   });
 };
 
-export const createAttempts = (parts: AttemptParts): Attempts => {
+export const createAttempts = (parts: AttemptParts) => {
   const { target, clock, signal, idPrefix, stage } = parts;
   const dispatcher = decoding(parts.dispatcher);
   const gates = createGates(parts, (call) => attempt(call, true));
@@ -71,6 +65,7 @@ export const createAttempts = (parts: AttemptParts): Attempts => {
   let heldBytes = 0;
   let sent = 0;
 
+  /** `looking`: sent even if the target seems away, to see whether it is back. */
   const attempt = async (testCall: TestCall, looking = false): Promise<Answer> => {
     const { secret, taken, giveBack } = await gates.enter(testCall, looking);
     const n = sent++;

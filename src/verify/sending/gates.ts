@@ -46,14 +46,7 @@ export type GateParts = {
   secretOf(call: TestCall): Promise<string | null>;
 };
 
-export type Passed = { secret: string | null; taken: Taken | null; giveBack(): void };
-
-export type Gates = {
-  /** Throws if the call must not leave. `looking`: passes even if the target seems away. */
-  enter(call: TestCall, looking: boolean): Promise<Passed>;
-  /** Counts spending and unanswered calls. */
-  record(answer: Answer): void;
-};
+type Passed = { secret: string | null; taken: Taken | null; giveBack(): void };
 
 /** What an admitted call is charged. */
 const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
@@ -62,7 +55,7 @@ const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null
 };
 
 /** `look` sends one call past these gates. */
-export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<unknown>): Gates => {
+export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<unknown>) => {
   const { target, clock, throttle, budget, runBudget, signal } = parts;
   const lanes = createLanes(inFlightMax(target));
   let silent = 0;
@@ -104,7 +97,8 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
   };
 
   return {
-    enter: async (call, looking) => {
+    /** Throws if the call must not leave. `looking`: passes even if the target seems away. */
+    enter: async (call: TestCall, looking: boolean): Promise<Passed> => {
       const { anyway, atOnce } = call;
       if (silent >= SILENCE_MAX && !looking && !(await answersAgain()))
         throw inconclusive("the target has stopped answering");
@@ -127,7 +121,8 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
         throw error;
       }
     },
-    record: (answer) => {
+    /** Counts spending and unanswered calls. */
+    record: (answer: Answer): void => {
       const { testCall, status, received } = answer;
       // In a burst, connections may be refused in a row while other calls are served.
       if (status !== null) silent = 0;

@@ -2,8 +2,7 @@
  * The one way in which `verify` sends. Retries transient answers after `Retry-After`, because other callers may load the
  * deployment. If a call stays refused while a neighbouring call is served, the refusal is the call's own and is judged.
  */
-import { statedWaitMs } from "../../contract/retry-after.ts";
-import { type Answer, isAdmitted } from "./answer.ts";
+import { type Answer, isAdmitted, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempt.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
@@ -81,9 +80,7 @@ export const createSender = (parts: SenderParts): Sender => {
   const outages = createOutages({ isUp: async (call) => isAdmitted(await tryOnce(call, true)), rest });
 
   const waitFor = (answer: Answer, k: number): Promise<boolean> => {
-    const stated = answer.headers["retry-after"];
-    const askedMs = stated === undefined ? undefined : statedWaitMs(stated, Date.now());
-    const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
+    const waitMs = Math.min(Math.max(retryAfterMs(answer) ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
     // A 429 slows every call; other waits concern this call alone.
     if (answer.status === 429 && patienceMs >= waitMs) {
       throttle.slower(answer.subcode === "rate_limited" ? "rate" : "overload");

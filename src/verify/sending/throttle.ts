@@ -6,17 +6,6 @@ const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
-export type Throttle = {
-  /** Resolves when the next call may leave. Rejects on a stop. */
-  turn(): Promise<void>;
-  pause(ms: number): void;
-  /** A rate limit is caused by us, overload perhaps by others. */
-  slower(why: keyof typeof SLOWER_BY): void;
-  /** Speeds up a little, towards the requested rate. */
-  faster(): void;
-  readonly ratePerS: number;
-};
-
 export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const stopped = (): void => {
@@ -31,15 +20,18 @@ export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
     else signal?.addEventListener("abort", stopped, { once: true });
   });
 
-export const createThrottle = (ratePerS: number, signal?: AbortSignal): Throttle => {
+export type Throttle = ReturnType<typeof createThrottle>;
+
+export const createThrottle = (ratePerS: number, signal?: AbortSignal) => {
   let rate = ratePerS;
   let nextMs = performance.now();
   let pausedUntilMs = nextMs;
   return {
-    get ratePerS() {
+    get ratePerS(): number {
       return rate;
     },
-    turn: async () => {
+    /** Resolves when the next call may leave. Rejects on a stop. */
+    turn: async (): Promise<void> => {
       signal?.throwIfAborted();
       const dueMs = Math.max(nextMs, performance.now());
       nextMs = dueMs + 1000 / rate;
@@ -47,14 +39,16 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal): Throttle
         await wait(waitMs, signal);
       }
     },
-    pause: (ms) => {
+    pause: (ms: number): void => {
       pausedUntilMs = Math.max(pausedUntilMs, performance.now() + ms);
       nextMs = Math.max(nextMs, pausedUntilMs);
     },
-    slower: (why) => {
+    /** A rate limit is caused by us, overload perhaps by others. */
+    slower: (why: keyof typeof SLOWER_BY): void => {
       rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY[why]);
     },
-    faster: () => {
+    /** Speeds up a little, towards the requested rate. */
+    faster: (): void => {
       rate = Math.min(ratePerS, rate * FASTER_BY);
     },
   };
