@@ -1,5 +1,5 @@
 /**
- * Measures two sides in pairs of short blocks, as the gate does: the machine disturbs both sides of a pair alike, so
+ * What a benchmark is. It measures two sides in pairs of short blocks, as the gate does: the machine disturbs both sides of a pair alike, so
  * the typical ratio of the pairs is the figure. Absolute figures of a shared machine decide nothing.
  */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
@@ -7,6 +7,29 @@ import { typicalDifference } from "../gate/signed-rank.ts";
 import { median } from "../history/statistics/statistics.ts";
 import { watchMachineUse } from "../stages/machine-use.ts";
 import { machineTime } from "../supervision/proc-files.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
+
+export type Settings = {
+  rounds: number;
+  blockS: number;
+  connections: number;
+  soakCalls: number;
+};
+
+export type BenchRoom = {
+  supervisor: Supervisor;
+  /** For stores; gone at the end. */
+  folder: string;
+};
+
+export type Bench = {
+  name: string;
+  what: string;
+  /** Only when asked for by name or by `--soak`. */
+  isLong?: boolean;
+  /** A text: why it could not be run here. */
+  run(settings: Settings, room: BenchRoom): Promise<Row[] | string>;
+};
 
 /** One block. Higher is better, unless the row says otherwise. */
 export type Block = {

@@ -4,7 +4,7 @@ import { controlSend, knowControlToken } from "../client/control-planes.ts";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import { makeToken } from "../supervision/private-file.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 
 export const ORIGIN = "https://app.example";
 

@@ -8,10 +8,18 @@ import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import type { Bench, BenchRoom } from "./bench.ts";
-import { type Block, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
+import {
+  type Bench,
+  type BenchRoom,
+  type Block,
+  compare,
+  type Pair,
+  plainBlock,
+  type Row,
+  watchHost,
+} from "./comparison.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
-import { startBenchChild } from "./processes/child-process.ts";
+import { startBenchChild } from "./processes/child.ts";
 
 /** A result is so near to the rate that does not hold any more. */
 const NARROW = 1.06;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
 import { pidsHere, readProc, statOf, TICKS_PER_S } from "../supervision/proc-files.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import type { BenchRoom } from "./bench.ts";
+import type { BenchRoom } from "./comparison.ts";
 
 /** What processes below one use meanwhile: which of them is the bottleneck, and how much memory each takes. */
 type ProcessUse = {
@@ -32,26 +32,25 @@ const isBelow = (pid: number, root: number): boolean => {
   return false;
 };
 
-type Sum = { ticks: number; rssBytes: number };
-
 /** Begins; what it returns ends it and gives the use by name. Cores count while a process called `busy` is there. */
 const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessUse>) => {
-  const known = new Map<number, { looks: number; ticks: number }>();
-  const strangers = new Set<number>();
-  const sums = new Map<string, Sum>();
+  /** By number; `null`: not below the root. */
+  const known = new Map<number, { looks: number; ticks: number } | null>();
+  const used = new Map<string, { ticks: number; rssBytes: number }>();
   let counted = 0;
   const look = (): void => {
     const now = new Map<string, { ticks: number; rssBytes: number }>();
     let isBusy = false;
     for (const pid of pidsHere()) {
-      if (strangers.has(pid)) continue;
       const was = known.get(pid);
+      const stat = was === null ? null : statOf(pid);
+      if (stat === null) continue;
       if (was === undefined && !isBelow(pid, root)) {
-        strangers.add(pid);
+        known.set(pid, null);
         continue;
       }
-      const ticks = statOf(pid)?.ticks;
-      if (ticks === undefined) continue;
+      const { ticks } = stat;
+      // Read anew: a process that has just been forked has its parent's name.
       const name = nameOf(pid);
       const looks = (was?.looks ?? 0) + 1;
       known.set(pid, { looks, ticks });
@@ -61,11 +60,8 @@ const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessU
     }
     if (isBusy) counted += 1;
     for (const [name, { ticks, rssBytes }] of now) {
-      const sum = sums.get(name) ?? { ticks: 0, rssBytes: 0 };
-      sums.set(name, {
-        ticks: sum.ticks + (isBusy ? ticks : 0),
-        rssBytes: Math.max(sum.rssBytes, rssBytes),
-      });
+      const sum = used.get(name) ?? { ticks: 0, rssBytes: 0 };
+      used.set(name, { ticks: sum.ticks + (isBusy ? ticks : 0), rssBytes: Math.max(sum.rssBytes, rssBytes) });
     }
   };
   const timer = setInterval(look, EVERY_MS);
@@ -73,7 +69,7 @@ const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessU
     clearInterval(timer);
     const spanS = (counted * EVERY_MS) / 1000;
     return new Map(
-      [...sums].map(([name, { ticks, rssBytes }]) => [name, { cores: ticks / TICKS_PER_S / spanS, rssBytes }]),
+      [...used].map(([name, { ticks, rssBytes }]) => [name, { cores: ticks / TICKS_PER_S / spanS, rssBytes }]),
     );
   };
 };

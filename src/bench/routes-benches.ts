@@ -4,8 +4,9 @@ import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { ToolError } from "../tools/tool-recipe.ts";
-import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import {
+  type Bench,
+  type BenchRoom,
   type Block,
   compare,
   doubtsOfClient,
@@ -13,12 +14,13 @@ import {
   perCpuSecond,
   playRounds,
   type Row,
+  type Settings,
   type Target,
   WARM_S,
   watchHost,
 } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string, string>; body?: string };

@@ -5,10 +5,9 @@
 
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
-import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
+import { type Bench, type BenchRoom, type Block, compare, plainBlock, type Row, type Settings } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 const MIB = 1024 * 1024;

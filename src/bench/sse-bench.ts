@@ -6,11 +6,19 @@ import type { Sample } from "../history/sample.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-lines.ts";
-import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, compare, plainBlock, type Row, watchHost } from "./comparison.ts";
+import {
+  type Bench,
+  type BenchRoom,
+  type Block,
+  compare,
+  plainBlock,
+  type Row,
+  type Settings,
+  watchHost,
+} from "./comparison.ts";
 import { recordLoad, writeTarget } from "./load-run.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 
 type StreamEvents = {
   perS: number;

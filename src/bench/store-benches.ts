@@ -1,7 +1,6 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
-import type { Bench } from "./bench.ts";
-import { type Block, compare, inTurn, type Pair, plainBlock, watchHost } from "./comparison.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type Bench, type Block, compare, inTurn, type Pair, plainBlock, watchHost } from "./comparison.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { DecisionQuestion } from "./processes/decisions-process.ts";
 import type { LedgerQuestion } from "./processes/ledger-process.ts";
 

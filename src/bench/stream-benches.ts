@@ -3,8 +3,9 @@
 import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
-import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import {
+  type Bench,
+  type BenchRoom,
   type Block,
   compare,
   doubtsOfClient,
@@ -12,11 +13,12 @@ import {
   perCpuSecond,
   plainBlock,
   type Row,
+  type Settings,
   watchHost,
 } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
-import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./processes/stream-client-process.ts";
 
 const STREAMS = 1_000;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { SideEffects } from "../supervision/undo.ts";
+import type { SideEffects } from "../supervision/journal.ts";
 import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";

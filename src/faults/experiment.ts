@@ -4,7 +4,8 @@
  * link has to show the fault, because a request for it proves nothing.
  */
 import type { FaultLine } from "../history/line.ts";
-import type { SideEffects, Undo } from "../supervision/undo.ts";
+import type { SideEffects } from "../supervision/journal.ts";
+import type { Undo } from "../supervision/undo.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 
 /** Polled until true or its time is over. Throwing counts as false, with a note. */

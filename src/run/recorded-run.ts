@@ -22,8 +22,8 @@ import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts"
 import { Supervisor } from "../supervision/supervisor.ts";
 import { fileProblem } from "../supervision/user-file.ts";
 import { type Lock, lockTarget } from "../target/lock.ts";
-import { findTool, ToolMissing } from "../tools/find-tool.ts";
-import type { ToolName } from "../tools/tool-recipe.ts";
+import { findTool } from "../tools/find-tool.ts";
+import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { composeDocument } from "./compose-document.ts";
 import { commitOf, describeEnvironment } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";

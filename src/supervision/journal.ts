@@ -114,6 +114,9 @@ export class Journal {
   }
 }
 
+/** The journal as an experiment sees it. */
+export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
+
 const MARK = /^[0-9a-f]{16}$/;
 
 const markedRun = (value: unknown): RunItself | undefined => {

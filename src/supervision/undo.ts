@@ -116,10 +116,3 @@ export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   }
   return { how: "nothing" };
 };
-
-/** The journal as an experiment sees it. `about` returns only when the entry is on disk. */
-export type SideEffects = {
-  about: (effect: { kind: "fault"; name: string; undo: Undo }) => string;
-  done: (id: string) => void;
-  undone: (id: string, detail?: string) => void;
-};

@@ -5,7 +5,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { buildTools, findTool, ToolError, type ToolOptions } from "./find-tool.ts";
+import { buildTools, findTool } from "./find-tool.ts";
+import { ToolError, type ToolOptions } from "./tool-recipe.ts";
 
 // A clone with a little source, and a `go` that notes what it was asked and writes a shell script instead of a program: the order of
 // builds, stamps and locks is what is tested here, and it does not need the minutes of a real compiler.

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ChildSpec } from "../supervision/child.ts";
 import { freePort } from "../supervision/free-port.ts";
 import { pause } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
@@ -15,14 +16,7 @@ export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.
 
 type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
 /** `Supervisor.start` has this shape. */
-export type StartChild = (command: {
-  name: string;
-  command: string;
-  args: string[];
-  env: Record<string, string>;
-  ends: "by-signal";
-  endLast: boolean;
-}) => Promise<ServerChild>;
+export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;
 
 export type ToxiproxyServer = {
   toxiproxy: Toxiproxy;

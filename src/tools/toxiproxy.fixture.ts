@@ -20,7 +20,7 @@ export const toxiproxyOrSkip = (): string | null => {
   return null;
 };
 
-const startBySpawn: StartChild = async ({ command, args, env }) => {
+const startBySpawn: StartChild = async ({ command, args = [], env }) => {
   const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env }, stdio: "ignore" });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));

@@ -7,7 +7,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { fastify } from "fastify";
 import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
-import { type Started, serveParent } from "./child-side.ts";
+import { type Started, serveParent } from "./child.ts";
 
 export type BareOptions =
   | { kind: "fastify"; method: "GET" | "POST"; path: string; status: number; body: string }

@@ -4,7 +4,7 @@ import { type Ask, Call, type Deployment } from "../../core/call.ts";
 import { advance, HEALTHY_ORDERS } from "../../core/order.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 import { fixedShedder } from "../../core/shedding.ts";
-import { serveParent } from "./child-side.ts";
+import { serveParent } from "./child.ts";
 
 const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
 type Decision = (typeof DECISIONS)[number];

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { shiftableClock } from "../../platform/clock.ts";
 import { openLimiterStore } from "../../platform/limiter/store.ts";
 import type { Take } from "../../platform/limiter.ts";
-import { serveParent } from "./child-side.ts";
+import { serveParent } from "./child.ts";
 
 /** `batch`: charges of one transaction. Answers with charges per second. */
 export type LedgerQuestion = { durationMs: number; batch: number };

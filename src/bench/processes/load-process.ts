@@ -3,7 +3,7 @@
  * slice each: what slows a shared machine for a second then meets all sides alike.
  */
 import { Client } from "undici";
-import { serveParent } from "./child-side.ts";
+import { serveParent } from "./child.ts";
 
 export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<string, string>; body?: string };
 

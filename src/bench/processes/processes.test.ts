@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Journal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { BareOptions } from "./bare-process.ts";
-import { startBenchChild } from "./child-process.ts";
+import { startBenchChild } from "./child.ts";
 import type { Load, LoadCall, LoadResult } from "./load-process.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
 

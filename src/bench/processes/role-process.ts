@@ -1,6 +1,6 @@
 /** One role of the reference platform as a process of its own. */
 import { type Role, type RoleOptions, startRole } from "../../platform/start-role.ts";
-import { serveParent } from "./child-side.ts";
+import { serveParent } from "./child.ts";
 
 serveParent<{ role: Role; options: RoleOptions }>(async ({ role, options }) => {
   const running = await startRole(role, { logLevel: "error", stopDeadlineMs: 500, ...options });

@@ -3,7 +3,7 @@
  * for a stream, counts the blank lines that end its events, and asks again when it is over.
  */
 import { connect, type Socket } from "node:net";
-import { serveParent } from "./child-side.ts";
+import { serveParent } from "./child.ts";
 
 export type StreamQuestion =
   /** Opens the streams, spread over `rampMs`; answers once every one has begun. */
