@@ -6,8 +6,7 @@ import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import type { Bench, BenchRoom } from "./bench.ts";
-import { compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
+import { type Bench, type BenchRoom, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
 
 const SLOTS = 64;
