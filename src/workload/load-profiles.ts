@@ -41,6 +41,23 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
   };
 };
 
+/** Shorter than this, a storm has no pause. */
+const PAUSED_FROM_S = 60;
+
+/**
+ * A baseline, a top, and the baseline again. A long one is followed by a pause and some more of the baseline: a state that
+ * only its own load keeps up ends with the pause.
+ */
+export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
+  const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
+  const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];
+  const pieces = parts.map((part, at) => {
+    const rate = rates[at] as number;
+    return piece(rate, rate, (durationS * part) / 28);
+  });
+  return { name: "storm", pieces };
+};
+
 /** One level after the other, of equal length. Rates in calls per second. */
 export const steps = (levels: readonly number[], durationS: number): Profile => ({
   name: "steps",

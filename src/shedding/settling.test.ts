@@ -1,0 +1,170 @@
+import { describe, expect, test } from "vitest";
+import { claimOf } from "../history/claim.ts";
+import type { CallLine, FaultLine, Line } from "../history/line.ts";
+import type { ClaimVerdict } from "../history/run-document.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { constant, type Profile, storm } from "../workload/load-profiles.ts";
+import { type Settling, SettlingFold, spansOf } from "./settling.ts";
+import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
+import { queueing, type Server } from "./simulated-servers.fixture.ts";
+import { collapsing, healthy, lateFrom, playStorm, refusing, STORM_STARTS_US, shared } from "./storm.fixture.ts";
+
+const STAGE = "retry-storm";
+const KNEE = 80;
+/** Calm for 20 s, top for 60 s, calm for 40 s, a pause of 5 s, calm for 15 s. */
+const LONG = storm(0.8 * KNEE, 2.9 * KNEE, 140);
+const SHORT = storm(0.8 * KNEE, 2.9 * KNEE, 28);
+const secondUs = (s: number): number => STORM_STARTS_US + s * 1e6;
+
+const settle = (lines: readonly Line[], profile: Profile = LONG): Settling => {
+  const fold = new SettlingFold({ stage: STAGE, spans: spansOf(profile, STORM_STARTS_US) });
+  for (const line of lines) fold.see(line);
+  const settling = fold.end();
+  if (settling === null) throw new Error(`nothing to judge: ${fold.lacking}`);
+  return settling;
+};
+
+const judge = (settling: Settling, more: Partial<StageFacts> = {}) => {
+  const claims = settlingClaims(settling, "load", { ...bareFacts(STAGE), ...more }, "again");
+  return claims.map(({ verdict }) => verdict);
+};
+
+const measured = (settling: Settling, wanted: string) => {
+  const found = settlingMeasures(settling).find(({ name }) => name === wanted);
+  if (found === undefined) throw new Error(`no ${wanted}`);
+  return found;
+};
+
+const EXCLUSIVE = { exclusive: true };
+const SHARED = {};
+const LATE_HOST: StageFacts["host"] = {
+  ...{ host: null, cores: 2, target_cores: null, other_cores: 1.8, calls: 1000, lag_ms: [], rate_error: 0 },
+  ...{ generator: [], calibration: [] },
+};
+
+type Row = [name: string, server: (seed: number) => Server, more: Partial<StageFacts>, ClaimVerdict[], Profile?];
+
+/** Recovery, reaction, amplification. */
+const ROWS: Row[] = [
+  ["healthy", healthy, SHARED, ["pass", "pass", "pass"]],
+  ["healthy, short", healthy, SHARED, ["pass", "pass", "pass"], SHORT],
+  ["with a queue", (seed) => healthy(seed, 48), SHARED, ["pass", "pass", "pass"]],
+  ["refuses for five seconds longer", refusing(secondUs(80), secondUs(85)), SHARED, ["pass", "pass", "pass"]],
+  ["an adaptive limit that takes two seconds", lateFrom(secondUs(20), secondUs(22)), SHARED, ["pass", "pass", "pass"]],
+  ["a limit that takes eight seconds", lateFrom(secondUs(20), secondUs(28)), SHARED, ["pass", "fail", "pass"]],
+  ["metastable under retries", collapsing(320, 96), EXCLUSIVE, ["fail", "pass", "fail"]],
+  ["metastable under retries, shared", collapsing(320, 96), SHARED, ["fail", "pass", "fail"]],
+  ["metastable under retries, short", collapsing(320, 96), EXCLUSIVE, ["fail", "pass", "fail"], SHORT],
+  ["never recovers", collapsing(320, 0), EXCLUSIVE, ["fail", "pass", "fail"]],
+  ["never recovers, shared", collapsing(320, 0), SHARED, ["inconclusive", "pass", "inconclusive"]],
+  [
+    "metastable on a busy machine",
+    collapsing(320, 96),
+    { ...EXCLUSIVE, host: LATE_HOST },
+    ["inconclusive", "pass", "inconclusive"],
+  ],
+  ["others from the overload on", shared((us) => us > secondUs(50)), SHARED, ["inconclusive", "pass", "inconclusive"]],
+  ["others from the calm on", shared((us) => us > secondUs(12)), SHARED, ["inconclusive", "pass", "inconclusive"]],
+  [
+    "others until the pause",
+    shared((us) => us > secondUs(90) && us < secondUs(122)),
+    SHARED,
+    ["inconclusive", "pass", "inconclusive"],
+  ],
+];
+
+describe("a storm of retries", () => {
+  test.each(ROWS)("%s", (_name, server, more, expected, profile = LONG) => {
+    for (const seed of [1, 2, 3])
+      expect(judge(settle(playStorm(server(seed), profile, seed), profile), more)).toEqual(expected);
+  });
+
+  test.each([7, 15, 30])("others in waves of %i s never make it fail", (s) => {
+    for (const seed of [1, 2, 3]) {
+      const server = shared((us) => Math.floor((us - STORM_STARTS_US) / 1e6 / s) % 2 === 1)(seed);
+      expect(judge(settle(playStorm(server, LONG, seed)))).not.toContain("fail");
+    }
+  });
+
+  test("says how long it took, and what windows cannot show", () => {
+    const of = (server: Server) => settle(playStorm(server, LONG, 4));
+    const quick = of(healthy(4));
+    expect(measured(quick, "recovery_ms")).toMatchObject({ low: 0, unit: "ms" });
+    expect(measured(quick, "recovery_ms").value).toBeLessThanOrEqual(500);
+    expect(measured(quick, "reaction_ms").high).toBeLessThanOrEqual(500);
+    expect(settlingClaims(quick, "load", bareFacts(STAGE), "again")[1]?.reason).toMatch(/an upper bound: .*±1\d\.\d %/);
+    const slow = of(refusing(secondUs(80), secondUs(85))(4));
+    expect(measured(slow, "recovery_ms").value).toBeGreaterThan(4_000);
+    expect(measured(slow, "recovery_ms").value).toBeLessThan(6_000);
+    expect(measured(of(lateFrom(secondUs(20), secondUs(22))(4)), "reaction_ms")).toMatchObject({
+      low: 1_800,
+      high: 2_100,
+    });
+    expect(measured(of(collapsing(320, 0)(4)), "recovery_ms")).toMatchObject({ high: null });
+  });
+
+  test("attempts for each call come near to what equal chances give", () => {
+    const settling = settle(playStorm(healthy(5), LONG, 5));
+    const { value, low, high } = measured(settling, "amplification");
+    expect(value).toBeGreaterThan(3);
+    expect(value).toBeLessThan(settling.amplificationBound);
+    expect(low).toBeLessThan(value);
+    expect(high).toBeGreaterThan(value);
+  });
+
+  test("a load below capacity is no overload, and too few calls are not judged", () => {
+    const calm = storm(0.2 * KNEE, 0.5 * KNEE, 140);
+    expect(judge(settle(playStorm(healthy(1), calm, 1), calm))).toEqual(["skipped", "pass", "skipped"]);
+    const few = storm(0.5, 2, 28);
+    expect(() => settle(playStorm(healthy(1), few, 1), few)).toThrow("30 calls");
+  });
+
+  test("works where a call takes seconds and few come", () => {
+    const profile = storm(4, 14.5, 140);
+    for (const seed of [1, 2, 3]) {
+      const server = queueing({ slots: 10, inFlight: 10, serviceMs: 2_000, seed });
+      expect(judge(settle(playStorm(server, profile, seed), profile), EXCLUSIVE)[0]).toBe("pass");
+    }
+  });
+
+  test("a generator that is late in the calm parts leaves it open", () => {
+    const late = (line: CallLine): CallLine =>
+      line.intended_us > secondUs(80) ? { ...line, started_us: line.intended_us + 80_000 } : line;
+    const settling = settle(playStorm(collapsing(320, 0)(1), LONG, 1).map(late));
+    expect(judge(settling, EXCLUSIVE)[0]).toBe("inconclusive");
+  });
+});
+
+const fault = (phase: FaultLine["phase"], at_us: number): FaultLine => ({
+  ...{ type: "fault", stage: STAGE, experiment: STAGE, link: "service", fault: "halved", stream: "both", phase, at_us },
+});
+
+describe("capacity that halves", () => {
+  const play = (server: Server): Settling | string | null => {
+    const lines: Line[] = playStorm(server, constant(0.9 * KNEE, 25), 3);
+    lines.push(fault("injecting", secondUs(8)), fault("injected", secondUs(8.05)), fault("healing", secondUs(18)));
+    const fold = new SettlingFold({ stage: STAGE });
+    for (const line of lines.sort((a, b) => momentOf(a) - momentOf(b))) fold.see(line);
+    return fold.end() ?? fold.lacking;
+  };
+  const momentOf = (line: Line): number =>
+    line.type === "call" ? line.sent_us : line.type === "fault" ? line.at_us : 0;
+  const halving = (lateForS: number): Server => {
+    const [whole, half] = [healthy(3), queueing({ slots: 12, inFlight: 12, serviceMs: 300, seed: 3 })];
+    return (us, i) => {
+      if (us < secondUs(8) || us >= secondUs(18)) return whole(us, i);
+      return us < secondUs(8 + lateForS) ? { doneUs: us + 9e6, outcome: "200" } : half(us, i);
+    };
+  };
+
+  test("is answered at once, or after a while", () => {
+    const [quick, slow] = [play(halving(0)) as Settling, play(halving(3)) as Settling];
+    expect(measured(quick, "reaction_ms").low).toBe(0);
+    expect(measured(slow, "reaction_ms").value).toBeGreaterThan(2_500);
+    expect(measured(slow, "reaction_ms").value).toBeLessThan(3_500);
+    const claims = settlingClaims(slow, "capacity", bareFacts("capacity-halved"), "again");
+    expect(claims).toMatchObject([
+      claimOf({ ...(claims[0] as (typeof claims)[0]), id: "curve/reaction/capacity-halved", verdict: "pass" }),
+    ]);
+  });
+});
