@@ -14,6 +14,8 @@ export type Faults = {
   /** In reports, such as `limiter-refused`. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
+  /** The load is left alone for so long before. */
+  calmMs?: number;
   /** At least; longer at low rates or if records are cached longer. */
   holdMs: number;
   /** Heals in the order of injection. */

@@ -94,6 +94,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   // A slow start of the driver does not make the deployment unsteady.
   const isUnderWay = async (): Promise<boolean> => beside.recent.newest(0).calls > 0;
   await waitUntil(isUnderWay, { forMs: FIRST_CALL_MS, pollMs: 20, signal });
+  await pause(broken.calmMs ?? 0, signal);
   const never = Number.POSITIVE_INFINITY;
   const moments: Moments = { beganUs: context.nowUs(), askedUs: never, injectedUs: never, healedUs: never };
   const { steps, wasUnseen } = stepsOf(broken, injector, beside, moments, pace);

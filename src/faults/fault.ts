@@ -28,6 +28,7 @@ const STORE_FAULTS = {
 /** Changes by an operator to a working service; nothing breaks. */
 const OPERATOR_FAULTS = {
   slowed: "each call takes several times as long",
+  halved: "half as many calls are served at once",
   "rolling-deploy": "all replicas are replaced, one after the other",
   "new-month": "the clock of all parts is moved to just before the next month, which then comes",
 };

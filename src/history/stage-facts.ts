@@ -55,6 +55,9 @@ export type CurveFacts = {
   objectives?: string;
 };
 
+/** The stage has a step of its load or of its capacity; objectives of the target file about its calls. */
+export type StepFacts = { of: "load" | "capacity"; objectives?: string };
+
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
 export type Counts = Record<string, Record<string, number>>;
 
@@ -98,6 +101,7 @@ export type StageFacts = {
   /** What the schedule offered, piece by piece; absent where the load over time is no part of what is judged. */
   offered?: OfferedPiece[];
   curve?: CurveFacts;
+  step?: StepFacts;
   /** Whether faults were injected in this stage. */
   faults: boolean;
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */

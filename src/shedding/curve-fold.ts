@@ -32,8 +32,8 @@ export const CALLS_MOST = 2_000_000;
 /** Answers at the calmest level from which it is known how long one takes. */
 const CALM_CALLS = 20;
 /** What a calm call has to keep where nothing is stated: three times the calm p99, and what a busy machine adds. */
-const CALM_TIMES = 3;
-const CALM_ADDED_MS = 100;
+export const CALM_TIMES = 3;
+export const CALM_ADDED_MS = 100;
 /** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level. */
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
@@ -78,14 +78,16 @@ const quantilesOf = (ms: readonly number[]): Quantiles => {
 const p99 = (ms: readonly number[]): number =>
   (Histogram.of(ms.map((value) => value * 1000)).quantile(0.99) ?? 0) / 1000;
 
+/** What objectives ask of a single call, in milliseconds. */
+export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "first event"): number | null => {
+  const limits = stated.flatMap((one) =>
+    one.kind === "time" && one.of === of && one.quantile >= 0.99 ? [one.limit] : [],
+  );
+  return limits.length === 0 ? null : Math.min(...limits);
+};
+
 const objectiveOf = (calm: readonly Kept[], stated: readonly Objective[]): CallObjective => {
-  const limitOf = (of: "answer" | "first event"): number | null => {
-    const limits = stated.flatMap((one) =>
-      one.kind === "time" && one.of === of && one.quantile >= 0.99 ? [one.limit] : [],
-    );
-    return limits.length === 0 ? null : Math.min(...limits);
-  };
-  const [first, stay] = [limitOf("first event"), limitOf("answer")];
+  const [first, stay] = [statedLimitMs(stated, "first event"), statedLimitMs(stated, "answer")];
   return {
     firstEventMs: first ?? CALM_TIMES * p99(calm.map(firstMs)) + CALM_ADDED_MS,
     stayMs: stay ?? CALM_TIMES * p99(calm.map(stayMs)) + CALM_ADDED_MS,

@@ -5,7 +5,7 @@
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, Measurement } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { timeDoubts } from "../history/time-doubts.ts";
 import type { SettledAfter, Settling } from "./settling.ts";
 
@@ -141,8 +141,8 @@ const CLAIMS: readonly SettlingClaim[] = [
   },
 ];
 
-/** `capacity`: the step was one of the capacity, of which nothing but the reaction is judged. */
-export type StepOf = "load" | "capacity";
+/** Of a step of the capacity nothing but the reaction is judged. */
+type StepOf = StepFacts["of"];
 
 const claimIn = ({ stage }: StageFacts, of: StepOf, { measure, level, expected }: SettlingClaim, replay: string) => {
   const id = of === "load" ? `curve/${measure}` : `curve/${measure}/${stage}`;

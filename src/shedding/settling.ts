@@ -9,10 +9,12 @@
  */
 import { isWholeAnswer, streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
+import type { Objective } from "../history/objectives.ts";
 import { shareBelow, studentT } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { type Interval, mean, wilsonInterval } from "../history/statistics/statistics.ts";
 import type { Profile } from "../workload/load-profiles.ts";
+import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
 
 /** `calm` before the step, `strained` after it, `after` it is taken back; then, after a `pause` without load, once more. */
 export type Phase = "calm" | "strained" | "after" | "pause" | "again";
@@ -114,9 +116,6 @@ const FALSE_ALARM = 0.01;
 const CALLS_MIN = 30;
 const WARM_UP_US = 1e6;
 const WARM_UP_SHARE = 0.2;
-/** A calm call's objective where none is stated: three times the calm p99, and what a busy machine adds. */
-const OBJECTIVE_TIMES = 3;
-const OBJECTIVE_ADDED_US = 100_000;
 /** A call is slow from half as much again as the calm p90 on. */
 const SLOW_QUANTILE = 0.9;
 const SLOW_TIMES = 1.5;
@@ -228,26 +227,24 @@ const stateOf = (now: Counts, calm: Level, calmFirst: Level): State => {
   return isNoLower && slower <= 0 ? "back" : "unclear";
 };
 
-type Objective = { readonly stayMs?: number | undefined; readonly firstEventMs?: number | undefined };
-
 type SettlingOptions = {
   readonly stage: string;
   /** Of a step of the load: the phases. Of a step of the capacity: absent, and the lines of the fault say when. */
   readonly spans?: readonly Span[];
-  readonly stated?: Objective;
+  /** Objectives of the target file about these calls. */
+  readonly stated?: readonly Objective[];
 };
 
 type Limits = { readonly stayUs: number; readonly firstEventUs: number; readonly slowUs: number };
 const NEVER = Number.POSITIVE_INFINITY;
-/** What is late or slow is known once the calm phase is over. */
-const CALM_LIMITS: Limits = { stayUs: NEVER, firstEventUs: NEVER, slowUs: NEVER };
 
 type Watched = Span & { readonly windows: Counts[] };
 
 /** A fold over the lines of one stage in time order. */
 export class SettlingFold {
   readonly #stage: string;
-  readonly #stated: Objective;
+  /** What is asked of a calm call. */
+  readonly #stated: Limits;
   readonly #phases: { phase: Phase; fromUs: number; toUs: number; windows: Counts[] }[];
   readonly #byFault: boolean;
   readonly #stay = new Histogram();
@@ -256,9 +253,10 @@ export class SettlingFold {
   #retriesMost = 0;
   #lacking: string | null = null;
 
-  constructor({ stage, spans, stated = {} }: SettlingOptions) {
+  constructor({ stage, spans, stated = [] }: SettlingOptions) {
     this.#stage = stage;
-    this.#stated = stated;
+    const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
+    this.#stated = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
     this.#byFault = spans === undefined;
     this.#phases = (spans ?? []).map((span) => ({ ...span, windows: [] }));
   }
@@ -311,7 +309,7 @@ export class SettlingFold {
       this.#firstEvent.record(firstUs);
     }
     // In time order, every calm call has come before the first of another phase.
-    const limits = isCalm ? CALM_LIMITS : this.#calmLimits();
+    const limits = isCalm ? this.#stated : this.#calmLimits();
     if (stayUs <= limits.stayUs && firstUs <= limits.firstEventUs) {
       window.good += 1;
       if (attempt === 0) window.firstGood += 1;
@@ -321,11 +319,11 @@ export class SettlingFold {
 
   #calmLimits(): Limits {
     const calm = (histogram: Histogram): number => histogram.quantile(0.99) ?? Number.POSITIVE_INFINITY;
-    const own = (histogram: Histogram): number => OBJECTIVE_TIMES * calm(histogram) + OBJECTIVE_ADDED_US;
-    const { stayMs, firstEventMs } = this.#stated;
+    const own = (histogram: Histogram): number => CALM_TIMES * calm(histogram) + 1000 * CALM_ADDED_MS;
+    const { stayUs, firstEventUs } = this.#stated;
     this.#limits ??= {
-      stayUs: stayMs === undefined ? own(this.#stay) : stayMs * 1000,
-      firstEventUs: firstEventMs === undefined ? own(this.#firstEvent) : firstEventMs * 1000,
+      stayUs: stayUs === NEVER ? own(this.#stay) : stayUs,
+      firstEventUs: firstEventUs === NEVER ? own(this.#firstEvent) : firstEventUs,
       slowUs: SLOW_TIMES * (this.#stay.quantile(SLOW_QUANTILE) ?? Number.POSITIVE_INFINITY),
     };
     return this.#limits;

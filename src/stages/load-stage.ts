@@ -96,27 +96,40 @@ const keepCurve = ({ folder }: RunContext, { curve, claims }: CurveJudged): Prom
   return folder.writeJson("curve.json", { ...curve, said });
 };
 
+/** Objectives of the target file that streams of chat have to keep. */
+const ofStreams = ({ slo = {} }: Target): string | undefined => {
+  const objectives = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
+  return objectives.length === 0 ? undefined : objectives.join(",");
+};
+
 const curveFacts = (
   profile: Profile,
   startUs: number,
   view: TargetView,
-  { slo = {} }: Target,
+  target: Target,
 ): Pick<StageFacts, "offered" | "curve"> => {
   const rates = profile.pieces.map(({ from }) => from);
   const kneePerS = (rates[0] as number) / CURVE_LEVELS[0];
   const most = Math.max(...rates);
   const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
-  const objectives = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
   return {
     offered: offeredBy(profile, startUs),
     curve: {
       not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
       // Fewer organizations than that reach their own caps first.
       slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
-      objectives: objectives.length === 0 ? undefined : objectives.join(","),
+      objectives: ofStreams(target),
     },
   };
 };
+
+const stepFacts = (
+  { step: of }: LoadStage,
+  profile: Profile,
+  startUs: number,
+  target: Target,
+): Pick<StageFacts, "offered" | "step"> =>
+  of === undefined ? {} : { offered: offeredBy(profile, startUs), step: { of, objectives: ofStreams(target) } };
 
 /** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
@@ -236,6 +249,7 @@ export const playLoadStage = async (
     tenants,
     host,
     ...faulted,
+    ...stepFacts(plan, profile, driven.startUs ?? measure.firstDueUs, target),
     ...(plan.curve === true ? curveFacts(profile, driven.startUs ?? measure.firstDueUs, view, target) : {}),
     gauges_before: heldBefore ?? undefined,
     key_lookups: keyLookups,
@@ -259,6 +273,9 @@ export const playLoadStage = async (
   const curve = openStageCurve(facts);
   const judgements = await judged(plan, facts, await recording.lines(), replay, states, curve);
   const shedding = curve?.end(replay);
+  const { measurements: ofShedding = [] } = shedding ?? {};
+  /** What they measure with an interval, over the part of the stage that it is about. */
+  const isOfShedding = (wanted: string): boolean => ofShedding.some(({ name }) => name === wanted);
   if (shedding?.curve != null) await keepCurve(context, shedding);
   const met = plan.meets === undefined ? undefined : statesReached(states.times(facts), plan.meets);
   const whole: StageSummary = {
@@ -275,7 +292,7 @@ export const playLoadStage = async (
     summary: whole,
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
-    measurements: [...measurements, ...(shedding?.measurements ?? []), ...seen.measurements],
+    measurements: [...measurements.filter(({ name }) => !isOfShedding(name)), ...ofShedding, ...seen.measurements],
     faults: faultRecords(faults),
     isLeftBroken: disturbed.isLeftBroken,
     didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),

@@ -48,6 +48,8 @@ export type LoadStage = {
   objectives?: boolean;
   /** The curve of goodput over offered load is judged (shedding/): up past the knee and down again. */
   curve?: true;
+  /** How fast its second piece of load, or the fault that takes capacity away, is answered, and whether it is got over. */
+  step?: "load" | "capacity";
   /** Whether growth is judged, over all such stages of a run. */
   growth?: true;
 };

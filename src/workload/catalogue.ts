@@ -3,6 +3,7 @@ import { brokenDependency, brokenEdge, lastUnits } from "./stories/beside-faults
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
 import {
   brownout,
+  capacityHalved,
   chatPastCapacity,
   coldStartUnderLoad,
   heavyTailStreams,
@@ -34,6 +35,7 @@ const ALL: readonly Story[] = [
   sessionStorm,
   spikeAndRecover,
   brownout,
+  capacityHalved,
   replicaLost,
   rollingDeploy,
   coldStartUnderLoad,

@@ -1,5 +1,5 @@
 /** Changes by an operator to a working service: slower calls, replaced replicas, a new month. */
-import { controlSend } from "../../client/control-planes.ts";
+import { controlGet, controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Target } from "../../target/target.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
@@ -19,6 +19,33 @@ const slowed = ({ control }: Target): FaultInjector => {
     // Callers have to see it, because the request for it proves nothing.
     shows: null,
     heal: async () => void (await change(1)),
+  };
+};
+
+/** Calls in flight meanwhile finish. */
+const halved = ({ control }: Target): FaultInjector => {
+  const before = new Map<string, number>();
+  const slotsOf = async (api: string): Promise<number> =>
+    (await controlGet<{ slots: number }>(`${api}/deployment`)).slots;
+  const change = (api: string, slots: number): Promise<unknown> => controlSend("PATCH", `${api}/deployment`, { slots });
+  return {
+    ...ENDS_WITH_US,
+    ...{ injectMs: 5_000, effectMs: 5_000, healMs: 10_000 },
+    inject: async () => {
+      for (const api of control?.api ?? []) {
+        const slots = await slotsOf(api);
+        before.set(api, slots);
+        await change(api, Math.max(1, Math.floor(slots / 2)));
+      }
+    },
+    shows: async () => {
+      const now = await Promise.all([...before].map(async ([api, slots]) => (await slotsOf(api)) < slots));
+      return now.length > 0 && now.every(Boolean);
+    },
+    heal: async () => {
+      for (const [api, slots] of before) await change(api, slots);
+      return undefined;
+    },
   };
 };
 
@@ -114,6 +141,8 @@ export const operatorInjector = (
   switch (fault) {
     case "slowed":
       return slowed(target);
+    case "halved":
+      return halved(target);
     case "rolling-deploy":
       return replaced(own);
     case "new-month":

@@ -1,5 +1,5 @@
 /** Every stage that a suite has of a scenario, one row each, and any other scenario as a stage of its own (`load SCENARIO`). */
-import type { Disturbance } from "../../faults/disturbance.ts";
+import type { Faults } from "../../faults/disturbance.ts";
 import type { Fault } from "../../faults/fault.ts";
 import { EVERYWHERE, type LoadStage, METERS, STREAMS } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -13,7 +13,7 @@ const RAMP_S = 40;
 /** Where nobody is meant to be refused, those who judge refusals have nothing to see. */
 const CALM = ["first-failing-check-decides", "counts-agree"];
 
-const during = (name: string, fault: Fault, holdMs = HOLD_MS): Disturbance => ({
+const during = (name: string, fault: Fault, holdMs = HOLD_MS): Faults => ({
   ...{ kind: "faults", name, faults: [fault], holdMs },
 });
 
@@ -83,6 +83,13 @@ const ROWS: Readonly<Record<string, Row>> = {
     judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap"],
     reaches: ["200", "429 b2b_overloaded"],
   },
+  "retry-storm": {
+    durationS: 28,
+    arrivals: "poisson",
+    step: "load",
+    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap"],
+    reaches: ["200", "429 b2b_overloaded"],
+  },
   "steady-mix": {
     judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "refused-is-not-charged", "charged-once"],
     reaches: ["200"],
@@ -97,6 +104,17 @@ const ROWS: Readonly<Record<string, Row>> = {
   brownout: {
     durationS: AT_MOST_S,
     disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }),
+    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
+    reaches: ["200", "429 b2b_overloaded"],
+  },
+  /** Half of the slots are taken away under a load that the whole carries, and given back. */
+  "capacity-halved": {
+    durationS: AT_MOST_S,
+    step: "capacity",
+    disturbance: {
+      ...during("capacity-halved", { by: "operator", component: "service", fault: "halved" }, 10_000),
+      calmMs: 8_000,
+    },
     judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
     reaches: ["200", "429 b2b_overloaded"],
   },
@@ -158,7 +176,10 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
   const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
   // Under another load there is no way up and down again.
-  if (wish.loadProfile !== undefined || wish.replayOfMs !== undefined) delete stage.curve;
+  if (wish.loadProfile !== undefined || wish.replayOfMs !== undefined) {
+    delete stage.curve;
+    delete stage.step;
+  }
   const durationS = isAlone || name === OWN_LENGTH ? undefined : DEFAULT_S;
   const driverNamed = wish.driver === undefined ? undefined : true;
   return { durationS, ...stage, ...wish, driverNamed };

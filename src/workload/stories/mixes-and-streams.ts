@@ -4,7 +4,16 @@
  */
 import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
-import { constant, type Profile, ramp, spike, upAndDown } from "../load-profiles.ts";
+import {
+  constant,
+  type Profile,
+  profileDurationS,
+  profilePeakPerS,
+  ramp,
+  spike,
+  storm,
+  upAndDown,
+} from "../load-profiles.ts";
 import type { StepWish } from "../step.ts";
 import { type ProfileWish, type Story, storyOf } from "../story.ts";
 import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";
@@ -88,6 +97,12 @@ export const brownout = streamStory(
   0.6,
   20,
 );
+export const capacityHalved = streamStory(
+  "capacity-halved",
+  "streams at a constant rate while half as many are served at once",
+  0.8,
+  30,
+);
 export const heavyTailStreams = streamStory(
   "heavy-tail-streams",
   "streams of very unequal length near capacity",
@@ -117,18 +132,43 @@ export const chatPastCapacity = overloadStory(
   3,
   10,
 );
+const RETRIES = 3;
+/** A storm's baseline, and its top in attempts, as multiples of what is carried. */
+const STORM_BASE = 0.8;
+const STORM_TOP = 10;
+/** Attempts for each call where nine of ten are refused: what ten times the capacity leads to. */
+const STORM_ATTEMPTS = Array.from({ length: RETRIES + 1 }, (_, i) => (1 - 1 / STORM_TOP) ** i).reduce(
+  (a, b) => a + b,
+  0,
+);
+/** Attempts come in bunches, which a rate near the permit would hold back. */
+const STORM_OF_PERMIT = 0.8;
+
+const STORM: Story = streamStory(
+  "retry-storm",
+  "streams at a baseline, then ten times what is carried with retries, half of them without waiting, then the baseline again",
+  STORM_BASE,
+  28,
+  (reader) => ({ retry: { times: RETRIES, honours: reader % 2 === 0 } }),
+);
+
 /**
  * Clients that come back: every second one waits for as long as `Retry-After` says (with jitter, item 217), the others ask
- * again at once. Shedding has to stay cheap and the deployment has to recover in spite of the second kind.
+ * again at once. When the top is over, the deployment has to serve as before in spite of the second kind. `ratePerS`: the
+ * baseline.
  */
-export const retryStorm = overloadStory(
-  "retry-storm",
-  "a spike of streams whose clients retry, half of them without waiting",
-  0.5,
-  16,
-  (reader) => ({ retry: { times: 3, honours: reader % 2 === 0 } }),
-  (ratePerS, durationS) => spike(ratePerS, 4, durationS),
-);
+export const retryStorm: Story = {
+  ...STORM,
+  profile: (view, wish = {}) => {
+    const { maxPerS = Number.POSITIVE_INFINITY } = wish;
+    const base = STORM.profile(view, wish);
+    if (base === null) return null;
+    const ratePerS = profilePeakPerS(base);
+    const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, STORM_OF_PERMIT * maxPerS) / STORM_ATTEMPTS;
+    return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
+  },
+  reaches: (view, wish) => overloadReach(view, retryStorm.profile(view, wish)),
+};
 
 const CURVE_S = 300;
 /** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
