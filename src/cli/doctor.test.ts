@@ -108,6 +108,27 @@ describe("from an address to a checked target file", () => {
     }
   });
 
+  test("--find-limits refuses what it could not do, before anything is sent", async () => {
+    const target = { schema: "floodgate/target@1", base_url: stub.url, credentials: { server: { key: SERVER_KEY } } };
+    const write = (name: string, more: object) =>
+      writeFileSync(join(folder, name), JSON.stringify({ ...target, ...more }));
+    write("t.json", {});
+    write("p.json", { permits: { load_max_rps: 100 } });
+    write("p.limits.json", {});
+    const before = stub.asked.length;
+    const args: [string[], RegExp][] = [
+      [["--target", "t.json"], /add "permits": \{ "load_max_rps": 500 \}/],
+      [["--target", "p.json"], /p\.limits\.json is there already and is not overwritten/],
+      [["--target", "p.json", "--out", "t.json"], /t\.json is there already/],
+      [[], /name its file with --target/],
+    ];
+    for (const [more, words] of args) {
+      const { code, err } = await run(["doctor", "--find-limits", ...more]);
+      expect([code, err]).toEqual([2, expect.stringMatching(words)]);
+    }
+    expect(stub.asked.length).toBe(before);
+  });
+
   test("without a target it looks at the machine; a tool that is not there is exit code 3", async () => {
     const whole = await run(["doctor"]);
     expect([whole.code, whole.out]).toEqual([0, expect.stringContaining("Nothing is missing.")]);

@@ -1,33 +1,71 @@
-/** `floodgate doctor`: which tools are there, what this machine can measure, and what a target file is worth. */
+/**
+ * `floodgate doctor`: which tools are there, what this machine can measure, what a target file is worth, and, where it is
+ * asked for, which limits the deployment has.
+ */
 
 import { Command } from "commander";
 import { ObjectiveError } from "../history/objectives.ts";
 import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, worstExit } from "../run/exit-codes.ts";
+import { findLimits } from "../run/find-limits.ts";
+import {
+  AT_MOST,
+  checkCopy,
+  checkPermitted,
+  copyFinding,
+  copyOf,
+  decideLimits,
+  writeCopy,
+} from "../run/limits-into-file.ts";
 import { checkObjectives } from "../stages/objectives.ts";
-import { misspeltRequired } from "../stages/prepare-target.ts";
+import { misspeltRequired, prepareTarget } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
+import { lockTarget } from "../target/lock.ts";
 import type { Target } from "../target/target.ts";
-
+import { readTargetFile } from "../target/target-file.ts";
 import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-target.ts";
-import { type Finding, finding, worstOf } from "../verify/doctor/finding.ts";
+import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
 import { calibrationSection, machineHere } from "../verify/doctor/machine.ts";
 import { toolsHere } from "../verify/doctor/tools-here.ts";
 import { checkPrecise, excluding, I_OWN, once } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";
-import { printShown } from "./printing/output.ts";
+import { printNote, printShown } from "./printing/output.ts";
 
-type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean; precise?: boolean };
+type DoctorOptions = {
+  target?: string;
+  iOwn?: string[];
+  json?: boolean;
+  calibrate?: boolean;
+  precise?: boolean;
+  findLimits?: boolean;
+  out?: string;
+};
 
 /** One fixed schedule, so that two calibrations can be compared. */
 const SEED = 1;
 
+/** Below this the search could not begin. */
+const REQUESTS_LEAST = 200;
+
 const EXIT_OF = { wrong: EXIT.usage, silent: EXIT.unreachable, missing: EXIT.unreachable } as const;
 
-const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnosis: TargetDiagnosis | null): string => {
+type Limits = { section: Section; document: object; calls: number; next: string | null; exitCode: number };
+
+const closing = (
+  exitCode: number,
+  { target, iOwn = [] }: DoctorOptions,
+  diagnosis: TargetDiagnosis | null,
+  limits: Limits | null,
+): string => {
   const own = iOwn.length === 0 ? "" : ` --i-own ${iOwn.join(" ")}`;
-  const spent = diagnosis && `Spent: ${diagnosis.spent.requests} calls, ${diagnosis.spent.map_loads} map loads.\n`;
+  const spent =
+    diagnosis &&
+    `Spent: ${diagnosis.spent.requests + (limits?.calls ?? 0)} calls, ${diagnosis.spent.map_loads} map loads.\n`;
+  if (typeof limits?.next === "string") {
+    return `${spent ?? ""}Next: npx floodgate load chat-past-capacity --target ${limits.next}${own}`;
+  }
   const verdicts: Readonly<Record<number, string>> = {
     [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}${own}`,
     [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
@@ -50,9 +88,50 @@ const judgedFields = (target: Target): Finding[] => {
   }
 };
 
+/** Looks for the deployment's limits and writes those that are found into a copy of its target file. */
+const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]): Promise<Limits> => {
+  const prepared = await prepareTarget(file, iOwn, { load: true, faults: false, requests: REQUESTS_LEAST });
+  const { target } = prepared;
+  const lock = lockTarget(target.base_url);
+  const stop = listenForStop((_, times) => {
+    // Nothing of ours is left behind but the lock.
+    lock.release();
+    if (times > 1) process.exit(EXIT_OF_SIGNAL.SIGINT);
+  });
+  try {
+    const found = await findLimits({
+      ...prepared,
+      signal: stop.signal,
+      onProgress: (text) => printNote(`limits: ${text}`),
+    });
+    const decided = decideLimits(found, target);
+    const signal = stop.stoppedBy();
+    const isWritten = signal === null && Object.keys(decided.limits).length > 0;
+    if (isWritten) await writeCopy(file, copy, decided, target.exclusive === true);
+    const written = isWritten
+      ? copyFinding(copy, decided, target)
+      : finding("skipped", "copy", `${copy} is not written`);
+    return {
+      section: { title: "Limits", findings: [...decided.findings, written] },
+      document: { ...decided.limits, calls: found.calls, copy: isWritten ? copy : null },
+      calls: found.calls,
+      next: isWritten && decided.isFixed && target.exclusive === true ? copy : null,
+      exitCode: signal === null ? EXIT.pass : (EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive),
+    };
+  } finally {
+    stop.release();
+    lock.release();
+  }
+};
+
 const doctor = async (options: DoctorOptions): Promise<void> => {
-  const { target, iOwn = [], calibrate, precise = false } = options;
+  const { target, iOwn = [], calibrate, precise = false, findLimits: wantsLimits = false } = options;
   if (precise) checkPrecise("open-loop");
+  const copy = target === undefined || !wantsLimits ? null : copyOf(target, options.out);
+  if (copy !== null) {
+    checkPermitted((await readTargetFile(target as string)).target);
+    await checkCopy(copy);
+  }
   const diagnosis = target === undefined ? null : await diagnoseTarget(target, iOwn, judgedFields);
   const calibrated =
     calibrate === true ? await calibrateMachine({ seed: SEED, precise, signal: new AbortController().signal }) : null;
@@ -64,29 +143,39 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   ];
   const refused = diagnosis?.refusedByGuard ?? [];
   const worst = worstOf(sections);
+  const isSound = worst === null && refused.length === 0;
+  const limits = copy === null || !isSound ? null : await lookForLimits(target as string, copy, iOwn);
+  if (limits !== null) sections.push(limits.section);
   const isMeasured = calibrated?.checks.every(({ verdict }) => verdict === "pass") ?? true;
   const ofFindings = worst !== null ? EXIT_OF[worst] : isMeasured ? EXIT.pass : EXIT.inconclusive;
-  const exitCode = refused.length > 0 ? EXIT.guarded : ofFindings;
+  const exitCode = refused.length > 0 ? EXIT.guarded : worstExit(ofFindings, limits?.exitCode ?? EXIT.pass);
   const document = {
     schema: "floodgate/doctor@1",
     sections,
     refused_by_guard: refused,
     calibration: calibrated === null ? undefined : [...calibrated.checks, ...calibrated.ceilings],
+    limits: limits?.document,
     spent: diagnosis?.spent,
     exit_code: exitCode,
   };
   const guard = refused.flatMap((reason) => wrapped(reason, "  refused  ", 11));
-  const parts = [findingsText(sections), guard.join("\n"), closing(exitCode, options, diagnosis)];
+  const parts = [findingsText(sections), guard.join("\n"), closing(exitCode, options, diagnosis, limits)];
   printShown(options.json, { document, lines: [parts.filter((part) => part !== "").join("\n\n")] });
   process.exitCode = exitCode;
 };
 
 export const doctorCommand = (): Command =>
-  excluding(new Command("doctor"), [["precise", "!calibrate", "--precise is a way to --calibrate; give both"]])
+  excluding(new Command("doctor"), [
+    ["precise", "!calibrate", "--precise is a way to --calibrate; give both"],
+    ["find-limits", "!target", "--find-limits looks at a deployment; name its file with --target"],
+    ["out", "!find-limits", "--out names the copy that --find-limits writes; give both"],
+  ])
     .description("look at tools, this machine and, with --target, a target file")
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)", once)
     .option(...I_OWN)
     .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
     .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
+    .option("--find-limits", `find caps, slots, rate and burst by calls (${AT_MOST}), into a copy of the file`)
+    .option("--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once)
     .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

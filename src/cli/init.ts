@@ -68,6 +68,7 @@ const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Has
     ...unset.map((role) => `  export ${KEY_VARIABLES[role]}=...      # a ${role} key`),
     ...hints.flatMap((hint) => wrapped(hint, "  ", 2)),
     `  npx floodgate doctor ${target}`,
+    `  npx floodgate doctor ${target} --find-limits   # caps`,
     `  npx floodgate verify ${target}`,
     `  npx floodgate run nightly ${target} --dry-run`,
   ];

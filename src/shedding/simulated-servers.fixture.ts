@@ -97,3 +97,101 @@ export const playRamp = (server: Server, ramp: Profile, seed: number, startUs = 
       clock_error_us: 0,
     };
   });
+
+export type CappedServer = {
+  /** In order of time; a read holds its place for a millisecond. */
+  send(atUs: number, kind: "stream" | "read"): CallLine;
+};
+
+type Replica = { cap: number; slots?: number };
+
+/** Replicas of fixed caps behind a balancer, with streams of `stayMs` each, as a caller of one organization sees them. */
+export const capped = (options: {
+  replicas: readonly Replica[];
+  /** The replica of the n-th call; in turn where absent. */
+  route?: (n: number, loads: readonly number[]) => number;
+  stayMs: (n: number) => number;
+  outcome?: string;
+  /** Places that others hold at a moment, of each replica. */
+  others?: (atUs: number) => number;
+  /** A limit that moves, in place of the caps. */
+  capAt?: (atUs: number) => number;
+  /** An edge holds each answer back until it is whole. */
+  buffers?: boolean;
+  wayUs?: number;
+}): CappedServer => {
+  const { replicas, stayMs, outcome = "429 b2b_overloaded", others = () => 0, capAt, wayUs = 800 } = options;
+  const route = options.route ?? ((n: number) => n % replicas.length);
+  const ends = replicas.map((): number[] => []);
+  let n = 0;
+  return {
+    send: (atUs, kind) => {
+      const hereUs = atUs + wayUs / 2;
+      for (const [k, held] of ends.entries()) ends[k] = held.filter((end) => end > hereUs);
+      const at = route(
+        n,
+        ends.map(({ length }) => length),
+      );
+      const held = ends[at] as number[];
+      const { cap, slots = Number.POSITIVE_INFINITY } = replicas[at] as Replica;
+      const line = (came: string, firstUs: number, eventUs: number, doneUs: number): CallLine => ({
+        type: "call",
+        id: `f-${n}`,
+        stage: "find-limits",
+        driver: "simulated",
+        org: "org_a",
+        route: kind === "stream" ? "chat.control" : "design.styles",
+        intended_us: atUs,
+        started_us: atUs,
+        connect_us: 0,
+        sent_us: atUs,
+        first_us: (options.buffers === true ? doneUs : firstUs) + wayUs / 2,
+        ...(kind === "stream" && came === "200" ? { first_event_us: eventUs + wayUs / 2 } : {}),
+        done_us: doneUs + wayUs / 2,
+        outcome: came,
+        attempt: 0,
+        clock_error_us: 0,
+      });
+      n += 1;
+      if (held.length + others(hereUs) >= (capAt?.(hereUs) ?? cap)) return line(outcome, hereUs, hereUs, hereUs);
+      const stayUs = kind === "read" ? 1_000 : stayMs(n) * 1000;
+      const beginsUs = held.length < slots ? hereUs : (held.toSorted((a, b) => a - b).at(-slots) as number);
+      held.push(beginsUs + stayUs);
+      return line("200", hereUs, beginsUs + Math.min(stayUs / 20, 10_000), beginsUs + stayUs);
+    },
+  };
+};
+
+/** Climbs as `doctor --find-limits` does: most of the streams at once, then one by one until some are shed. */
+export const playClimbs = (
+  server: CappedServer,
+  { base, rounds = 8, sheds = 6, ofReads = 0 }: { base: number; rounds?: number; sheds?: number; ofReads?: number },
+): CallLine[] => {
+  const lines: CallLine[] = [];
+  let nowUs = 1_000_000;
+  const send = (kind: "stream" | "read"): CallLine => {
+    const sent = server.send(nowUs, kind);
+    lines.push(sent);
+    return sent;
+  };
+  for (let round = 0; round < rounds; round += 1) {
+    const reads = ofReads === 0 ? 0 : round % (ofReads + 1);
+    for (let k = 0; k < base; k += 1) {
+      send("stream");
+      nowUs += 1_000;
+      for (let r = 0; r < reads; r += 1) send("read");
+    }
+    nowUs += 10_000;
+    let shed = 0;
+    for (let step = 0; step < 80 && shed < sheds; step += 1) {
+      if (send("stream").outcome !== "200") shed += 1;
+      nowUs += 2_500;
+      for (let r = 0; r < reads; r += 1) {
+        send("read");
+        nowUs += 2_500;
+      }
+    }
+    nowUs = Math.max(...lines.map(({ done_us }) => done_us)) + 500_000;
+  }
+  return lines;
+};

@@ -64,9 +64,12 @@ export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => 
     ...(streamEnds === undefined ? {} : { stream_end: streamEnds }),
     "// shedding": "fixed when the deployment sheds at caps that you state in limits; adaptive; else unknown.",
     shedding: "unknown",
+    "// exclusive":
+      "Take away the slashes where nobody else calls it during a run: then sheds are judged call by call, and doctor --find-limits writes what it finds.",
+    "//exclusive": true,
     "//limits": { slots: 64, service_ms: 200, global_in_flight: 64, org_in_flight: 32, rate_per_s: 50, burst: 100 },
     "// permits":
-      "What a run may do: make and remove keys, use up allowances, inject faults, calls per second at the most.",
+      "What a run may do: make and remove keys, use up allowances, inject faults, calls per second at the most. To find or pass a cap, load_max_rps has to fill it: calls in flight are calls per second times their length in seconds.",
     permits: { writes: false, quota_burn: false, chaos: false, load_max_rps: 50 },
     "// budget":
       "How much one run may use up. verify makes up to 1200 calls, run nightly at 50 calls per second about 42000; --dry-run says it.",

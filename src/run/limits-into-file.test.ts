@@ -1,0 +1,150 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Target } from "../target/target.ts";
+import type { Climbed, LimitsFound } from "./find-limits.ts";
+import { checkCopy, checkPermitted, copyOf, decideLimits, withLimits, writeCopy } from "./limits-into-file.ts";
+
+const TARGET: Target = {
+  schema: "floodgate/target@1",
+  base_url: "http://127.0.0.1:1/v1",
+  permits: { load_max_rps: 500 },
+};
+
+const climbed = (met: Climbed["met"], least: number, most: number | null): Climbed => ({
+  met,
+  bounds: { least, most },
+  inFlight: least,
+});
+
+const found = (more: Partial<LimitsFound> = {}): LimitsFound => ({
+  service: { value: 200.04, low: 199, high: 201 },
+  bucket: { found: true, burst: { least: 100, most: 100 }, ratePerS: { value: 50, low: 49.9, high: 50.1 } },
+  pressedPerS: 200,
+  alone: climbed("organization", 32, 32),
+  together: climbed("global", 80, 80),
+  organizations: 3,
+  slots: { least: 64, most: 64 },
+  calls: 900,
+  cutOff: null,
+  ...more,
+});
+
+const said = (of: LimitsFound, target = TARGET): string =>
+  decideLimits(of, target)
+    .findings.map(({ state, name, text, todo = "" }) => `${state} ${name}: ${text} ${todo}`)
+    .join("\n");
+
+describe("what is written", () => {
+  test("every limit that calls leave one number for", () => {
+    expect(decideLimits(found(), TARGET)).toMatchObject({
+      isFixed: true,
+      limits: {
+        replicas: 1,
+        slots: 64,
+        service_ms: 200,
+        global_in_flight: 80,
+        org_in_flight: 32,
+        rate_per_s: 50,
+        burst: 100,
+      },
+    });
+  });
+
+  test("slots that nobody waits for are as many as the cap, and not known below it", () => {
+    expect(decideLimits(found({ slots: { least: 80, most: null } }), TARGET).limits.slots).toBe(80);
+    expect(decideLimits(found({ slots: { least: 40, most: null } }), TARGET).limits.slots).toBeUndefined();
+  });
+
+  test("no number that is not known, each with its reason", () => {
+    const none = { slots: null, bucket: { found: false, code: "never-refused" } } as const;
+    const cases: [Partial<LimitsFound>, RegExp][] = [
+      [{ alone: climbed("organization", 30, 33), together: null }, /org_in_flight: not found exactly: 30 to 33/],
+      [{ alone: climbed("organization", 40, 33), together: null }, /no one cap\..* state limits\.replicas/],
+      [{ alone: climbed("nothing", 9, null), together: null }, /9 in flight at once.*higher permits\.load_max_rps/],
+      [{ alone: climbed("key", 9, null), together: null }, /key's rate was met.*name tenants/],
+      [
+        { alone: { ...climbed("edge", 9, null), outcome: "edge 503" }, together: null },
+        /something in between.*edge 503/,
+      ],
+      [{ together: climbed("organization", 60, null) }, /own caps of 3 organizations.*more than 3 organizations/],
+    ];
+    for (const [more, words] of cases) {
+      const decided = decideLimits(found({ ...none, ...more }), TARGET);
+      expect(decided.limits.global_in_flight, String(words)).toBeUndefined();
+      expect(said(found({ ...none, ...more }))).toMatch(words);
+    }
+  });
+
+  test("replicas that the file states stay; a limit that adapts has no caps", () => {
+    const two = { ...TARGET, limits: { replicas: 2 } };
+    expect(decideLimits(found(), two).limits).not.toHaveProperty("replicas");
+    expect(decideLimits(found(), two).limits).not.toHaveProperty("slots");
+    const adaptive = decideLimits(found(), { ...TARGET, shedding: "adaptive" });
+    expect([adaptive.isFixed, Object.keys(adaptive.limits)]).toEqual([false, ["service_ms", "rate_per_s", "burst"]]);
+  });
+
+  test("what the file states otherwise is said", () => {
+    expect(said(found(), { ...TARGET, limits: { org_in_flight: 40 } })).toMatch(/states 40, and 32 was found/);
+  });
+});
+
+describe("the copy", () => {
+  const FILE = {
+    "//": "a comment",
+    schema: "floodgate/target@1",
+    base_url: "https://maps.example/v1",
+    credentials: { server: { key: "env:KEY" } },
+    shedding: "unknown",
+    "//limits": { slots: 1 },
+    permits: { load_max_rps: 50 },
+  };
+  const decided = decideLimits(found({ together: null }), TARGET);
+
+  test("has the file's members in their order, limits behind their example", () => {
+    const copy = withLimits(FILE, decided, true);
+    expect(Object.keys(copy)).toEqual([...Object.keys(FILE).slice(0, 6), "limits", "permits"]);
+    expect(copy).toMatchObject({ shedding: "fixed", credentials: { server: { key: "env:KEY" } } });
+    expect(Object.keys(copy.limits as object)[0]).toBe("replicas");
+  });
+
+  test("keeps limits that were not found, in place", () => {
+    const copy = withLimits({ limits: { revocation_budget_ms: 5, burst: 1 }, name: "x" }, decided, true);
+    expect(copy.limits).toMatchObject({ revocation_budget_ms: 5, burst: 100, org_in_flight: 32 });
+    expect(Object.keys(copy)).toEqual(["limits", "name", "shedding"]);
+  });
+
+  test("comments where others may have called", () => {
+    const copy = withLimits(FILE, decided, false);
+    expect(copy.shedding).toBe("unknown");
+    const names = Object.keys(copy.limits as object);
+    expect(names.length).toBeGreaterThan(4);
+    expect(names.every((name) => name.startsWith("//"))).toBe(true);
+  });
+
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "floodgate-limits-"));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test("is the owner's alone and never replaces a file", async () => {
+    const file = join(folder, "staging.json");
+    writeFileSync(file, JSON.stringify(FILE));
+    const copy = copyOf(file, undefined);
+    expect(copy).toBe(join(folder, "staging.limits.json"));
+    await checkCopy(copy);
+    await writeCopy(file, copy, decided, true);
+    expect(JSON.parse(readFileSync(copy, "utf8"))).toMatchObject({ limits: { org_in_flight: 32 } });
+    expect(statSync(copy).mode & 0o777).toBe(0o600);
+    await expect(checkCopy(copy)).rejects.toThrow("is not overwritten");
+    await expect(writeCopy(file, copy, decided, true)).rejects.toThrow("is not overwritten");
+    await expect(checkCopy(join(folder, "none", "x.json"))).rejects.toThrow("a folder that is there");
+  });
+
+  test("nothing is sent without a permitted rate, and the sentence says what to add", () => {
+    expect(() => checkPermitted({ ...TARGET, permits: {} })).toThrow(/add "permits": \{ "load_max_rps": 500 \}/);
+    expect(() => checkPermitted(TARGET)).not.toThrow();
+  });
+});

@@ -1,0 +1,223 @@
+/**
+ * What was found of a deployment's limits, in sentences and as members of a copy of its target file. A number is written where
+ * the calls leave one alone; where it rests on what the file does not state, it is written as a comment.
+ */
+import { stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { type Figure, isContradiction, isExact, type WholeBounds, writtenRate } from "../shedding/caps-found.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
+import { readUserJson } from "../supervision/user-file.ts";
+import type { Target } from "../target/target.ts";
+import { type Finding, finding } from "../verify/doctor/finding.ts";
+import { UsageError } from "./exit-codes.ts";
+import { CALLS_MOST, type Climbed, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
+
+const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
+type LimitName = (typeof NAMES)[number];
+type Limits = Partial<Record<LimitName, number>>;
+
+export type Decided = {
+  readonly findings: readonly Finding[];
+  /** To be written into `limits`. */
+  readonly limits: Limits;
+  /** A cap is among them: sheds can be judged call by call. */
+  readonly isFixed: boolean;
+};
+
+const range = ({ least, most }: WholeBounds): string => (most === null ? `at least ${least}` : `${least} to ${most}`);
+const figure = ({ value, low, high }: Figure, digits: number): string =>
+  `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
+const rounded = (value: number, digits: number): number => Number(value.toFixed(digits));
+
+const NO_ONE_CAP =
+  "calls were admitted with more in flight than others were shed at: several replicas, a limit that adapts, or other people's calls";
+
+/** Why a cap was not reached, and what would reach it. */
+const notMet = (what: string, { met, outcome, inFlight }: Climbed, found: LimitsFound, maxPerS: number): Finding => {
+  const text = `not found: ${inFlight} in flight at once were admitted`;
+  const { organizations: k, bucket } = found;
+  if (met === "key") {
+    const more = `name tenants: ${k} key${k === 1 ? "" : "s"} did not do, ${2 * k} or more may`;
+    return finding("skipped", what, `${text}, then the key's rate was met (429 rate_limited)`, more);
+  }
+  if (met === "edge") return finding("skipped", what, `not found: something in between answered first (${outcome})`);
+  const burst = bucket?.found === true ? bucket.burst.least * (what === "global_in_flight" ? k : 1) : null;
+  if (burst !== null && inFlight >= burst - 2) {
+    return finding("skipped", what, `${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
+  }
+  const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would hold more at once, streams being this short`;
+  return finding("skipped", what, `${text}, and none was shed`, raise);
+};
+
+const capFinding = (name: LimitName, bounds: WholeBounds, of: string): Finding => {
+  if (isContradiction(bounds))
+    return finding("warn", name, `not found: no one cap. ${NO_ONE_CAP}`, "state limits.replicas");
+  if (isExact(bounds)) return finding("ok", name, `${bounds.least}${of}`);
+  return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
+};
+
+const bucketFindings = ({ bucket, pressedPerS }: LimitsFound, maxPerS: number): Finding[] => {
+  if (bucket === null)
+    return [finding("skipped", "rate_per_s", "not found: no read was admitted to press the key with")];
+  if (bucket.found) {
+    const { burst, ratePerS } = bucket;
+    const written = writtenRate(ratePerS);
+    const upper =
+      written > ratePerS.high || written < ratePerS.low || !Number.isInteger(written) ? ", its upper end" : "";
+    return [
+      finding("ok", "rate_per_s", `${written}${upper} (${ratePerS.low.toFixed(2)} to ${ratePerS.high.toFixed(2)})`),
+      finding("ok", "burst", `${burst.most} (${range(burst)})`),
+    ];
+  }
+  const why = {
+    "never-refused": `the key was not refused at ${pressedPerS?.toFixed(0)} calls/s`,
+    "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
+    "too-fast": "its tokens come faster than calls can be told apart",
+    "no-bucket":
+      "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
+  }[bucket.code];
+  const todo = bucket.code === "never-refused" ? `a permits.load_max_rps above ${maxPerS} may reach it` : undefined;
+  return [finding("skipped", "rate_per_s", `not found: ${why}`, todo)];
+};
+
+/** Decides what is known, and says what is not and why. */
+export const decideLimits = (found: LimitsFound, target: Target): Decided => {
+  const { service, alone, together, slots } = found;
+  const maxPerS = target.permits?.load_max_rps ?? 0;
+  const stated = target.limits ?? {};
+  const limits: Limits = {};
+  const findings: Finding[] = [];
+  if (found.cutOff !== null) {
+    findings.push(finding("warn", "search", `it ended early: ${found.cutOff}`));
+  }
+  if (service !== null) {
+    limits.service_ms = rounded(service.value, 1);
+    findings.push(finding("ok", "service_ms", `${figure(service, 1)}, of streams alone`));
+  }
+  if (found.bucket !== null || service !== null) findings.push(...bucketFindings(found, maxPerS));
+  if (found.bucket?.found === true) {
+    limits.rate_per_s = writtenRate(found.bucket.ratePerS);
+    limits.burst = found.bucket.burst.most;
+  }
+  const isAdaptive = target.shedding === "adaptive";
+  const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): void => {
+    const replicas = stated.replicas ?? 1;
+    findings.push(capFinding(name, climbed.bounds, replicas > 1 ? ", of each replica" : ""));
+    if (!isExact(climbed.bounds)) return;
+    limits[name] = climbed.bounds.least;
+    if (stated.replicas === undefined) limits.replicas = 1;
+  };
+  const global = together ?? alone;
+  if (isAdaptive) findings.push(finding("skipped", "caps", "not looked for: the file says that shedding adapts"));
+  else if (alone !== null && global !== null) {
+    if (alone.met === "organization") cap("org_in_flight", alone);
+    else if (alone.met === "global") {
+      findings.push(
+        finding("skipped", "org_in_flight", "not found: the cap of the whole is met first, so it is no lower"),
+      );
+    } else findings.push(notMet("org_in_flight", alone, found, maxPerS));
+    if (global.met === "global") cap("global_in_flight", global);
+    else if (global.met === "organization") {
+      const k = found.organizations;
+      const text = `not found: ${k === 1 ? "the organization's own cap is" : `the own caps of ${k} organizations are`} met first, with ${global.inFlight} in flight`;
+      findings.push(
+        finding("skipped", "global_in_flight", text, `name keys of more than ${k} organizations as tenants`),
+      );
+    } else if (global !== alone) findings.push(notMet("global_in_flight", global, found, maxPerS));
+  }
+  if (slots !== null && !isAdaptive && (stated.replicas ?? 1) === 1) {
+    const { global_in_flight: whole } = limits;
+    if (isExact(slots)) limits.slots = slots.least;
+    else if (slots.most === null && whole !== undefined && slots.least >= whole) limits.slots = whole;
+    const text =
+      limits.slots === undefined
+        ? `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`
+        : `${limits.slots}${limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end"}`;
+    findings.push(finding(limits.slots === undefined ? "skipped" : "ok", "slots", text));
+  }
+  for (const name of NAMES) {
+    const [before, value] = [stated[name], limits[name]];
+    if (
+      before === undefined ||
+      value === undefined ||
+      name === "service_ms" ||
+      Math.abs(before - value) <= 0.02 * value
+    )
+      continue;
+    findings.push(finding("warn", name, `the file states ${before}, and ${value} was found`));
+  }
+  const isFixed = limits.global_in_flight !== undefined || limits.org_in_flight !== undefined;
+  return { findings, limits, isFixed };
+};
+
+type Members = Record<string, unknown>;
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Comes behind the commented example of `init`, or what it belongs to; at the end where neither is there. */
+const BEFORE_LIMITS = ["//limits", "exclusive", "shedding"];
+const UNSURE =
+  'Found by calls, and true if nobody else called meanwhile. State "exclusive": true and find them again, or take away the slashes.';
+
+/** The file's members in their order, with what was found; as comments where `exclusive` is not stated. */
+export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclusive: boolean): Members => {
+  const members = isMembers(file) ? file : {};
+  const before = isMembers(members.limits) ? members.limits : {};
+  const name = (limit: string): string => (isExclusive ? limit : `//${limit}`);
+  const found = Object.fromEntries(
+    NAMES.flatMap((limit) => (limits[limit] === undefined ? [] : [[name(limit), limits[limit]]])),
+  );
+  const entries = Object.entries(members).filter(([key]) => key !== "limits");
+  const at = members.limits === undefined ? -1 : Object.keys(members).indexOf("limits");
+  const anchors = entries.map(([key]) => key);
+  const behind = BEFORE_LIMITS.map((key) => anchors.indexOf(key)).find((index) => index >= 0) ?? anchors.length - 1;
+  const value = { ...(isExclusive ? {} : { "// found": UNSURE }), ...before, ...found };
+  entries.splice(at >= 0 ? at : behind + 1, 0, ["limits", value]);
+  const all = Object.fromEntries(entries);
+  return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;
+};
+
+export const copyOf = (file: string, out: string | undefined): string =>
+  out ?? `${file.replace(/\.json$/i, "")}.limits.json`;
+
+const neverOver = (path: string): UsageError =>
+  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
+
+/** Refuses, before anything is sent, what could not be written afterwards. */
+export const checkCopy = async (path: string): Promise<void> => {
+  if ((await stat(path).catch(() => null)) !== null) throw neverOver(path);
+  const folder = await stat(dirname(resolve(path))).catch(() => null);
+  if (folder?.isDirectory() !== true) throw new UsageError(`--out ${path}: expected a folder that is there`);
+};
+
+/** Readable by its owner only, since the file may hold keys. */
+export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> => {
+  const content = withLimits(readUserJson(resolve(file)), decided, isExclusive);
+  await writePrivateFile(path, `${JSON.stringify(content, null, 2)}\n`, { mayReplace: false }).catch(
+    ({ code }: NodeJS.ErrnoException) => {
+      throw code === "EEXIST"
+        ? neverOver(path)
+        : new UsageError(`${path}: expected a file that can be written (${code})`);
+    },
+  );
+};
+
+/** What was written and how it is to be taken. */
+export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Target): Finding => {
+  const names = Object.keys(limits).join(", ");
+  if (exclusive === true) return finding("ok", "copy", `${path} is written, with ${names}`);
+  const text = `${path} is written, with ${names} as comments: others may have called meanwhile`;
+  return finding("warn", "copy", text, 'state "exclusive": true if nobody else calls, and run this again');
+};
+
+/** What the search may use up, for whoever reads `--help` and refusals. */
+export const AT_MOST = `at most ${CALLS_MOST} calls and ${SECONDS_MOST} s`;
+
+/** Throws what to add to the file where nothing may be sent for this. */
+export const checkPermitted = ({ permits }: Target): void => {
+  if (permits?.load_max_rps !== undefined && permits.load_max_rps > 0) return;
+  throw new UsageError(
+    `--find-limits presses the deployment to its caps (${AT_MOST}) and needs permits.load_max_rps in the target file: add "permits": { "load_max_rps": 500 }, or what it may bear`,
+  );
+};

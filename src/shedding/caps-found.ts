@@ -1,0 +1,232 @@
+/**
+ * Caps, slots, service time, rate and burst of a deployment, read from a few hundred calls that were sent to find them.
+ *
+ * Every call bounds what was in flight while it was decided: `least` streams certainly, `most` possibly. With one cap C
+ * an admission shows C > least and a shed C <= most, so C lies in [least + 1, most]. With R replicas the calls in flight
+ * are spread in a way that nobody outside knows: an admission shows only that one replica had room, C > least / R.
+ * A key's bucket is bounded in the same way: an admission shows that a token was there, a refusal that none was.
+ */
+import { routeOf } from "../contract/routes.ts";
+import { type CallLine, classOf } from "../history/line.ts";
+import { studentT } from "../history/statistics/distributions.ts";
+import { mean, median } from "../history/statistics/statistics.ts";
+
+export const GLOBAL_SHED = "429 b2b_overloaded";
+export const ORGANIZATION_SHED = "429 org_overloaded";
+export const KEY_REFUSED = "429 rate_limited";
+
+/** Reads hold a place for a moment, and on some deployments none: they show nothing of a cap by being admitted. */
+const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
+const isAdmitted = ({ outcome }: CallLine): boolean => classOf(outcome) === "answered";
+const decidedUs = ({ first_us: first, done_us: done }: CallLine): number => first ?? done;
+
+/** Whole numbers from `least` on; `most` is `null` where nothing bounds it. `least` above `most`: no one number explains all calls. */
+export type WholeBounds = { readonly least: number; readonly most: number | null };
+
+export const isExact = ({ least, most }: WholeBounds): boolean => least === most;
+export const isContradiction = ({ least, most }: WholeBounds): boolean => most !== null && least > most;
+
+/**
+ * One call may be read out of order by a client that stood still for a moment, so a bound counts when a second call shows
+ * it too.
+ */
+const SUPPORT = 2;
+
+/** The calls in flight beside one call; `ahead`: those of `most` that were sent before it. */
+type Beside = { readonly call: CallLine; readonly least: number; readonly most: number; readonly ahead: number };
+
+/**
+ * `marginUs`: by how much the ends of two calls may be read in another order than they happened. Calls that a cap refused
+ * hold no place once they are answered. `least` are held from before the call was sent to `untilUs`.
+ */
+const besideEach = (lines: readonly CallLine[], marginUs: number, untilUs = decidedUs): Beside[] => {
+  const calls = lines.toSorted((a, b) => a.sent_us - b.sent_us);
+  return calls.map((call) => {
+    let least = 0;
+    let most = 0;
+    let ahead = 0;
+    for (const other of calls) {
+      if (other.sent_us > call.done_us) break;
+      if (other === call) continue;
+      const admitted = isAdmitted(other);
+      if (other.done_us + (admitted ? marginUs : 0) >= call.sent_us) {
+        most += 1;
+        if (other.sent_us <= Math.min(decidedUs(call), call.sent_us + marginUs)) ahead += 1;
+      }
+      if (admitted && isStream(other) && decidedUs(other) < call.sent_us && other.done_us >= untilUs(call) + marginUs)
+        least += 1;
+    }
+    return { call, least, most, ahead };
+  });
+};
+
+/** Bounds of the largest number at which `holds` is still true of a call, from those for which it is and those for which it is not. */
+const boundsOf = (yes: readonly number[], no: readonly number[]): WholeBounds => ({
+  least: (yes.toSorted((a, b) => b - a)[SUPPORT - 1] ?? -1) + 1,
+  most: no.toSorted((a, b) => a - b)[SUPPORT - 1] ?? null,
+});
+
+/**
+ * The cap that `outcome` names, of each of `replicas`. `lines`: all calls that were under way; for an organization's cap those
+ * of one organization.
+ */
+export const capBounds = (
+  lines: readonly CallLine[],
+  outcome: typeof GLOBAL_SHED | typeof ORGANIZATION_SHED,
+  { replicas = 1, marginUs }: { replicas?: number | undefined; marginUs: number },
+): WholeBounds => {
+  const beside = besideEach(lines, marginUs);
+  const admitted = beside.filter(({ call }) => isAdmitted(call) && isStream(call));
+  const admissions = admitted.map(({ least }) => Math.floor(least / replicas));
+  const sheds = beside.filter(({ call }) => call.outcome === outcome).map(({ most }) => most);
+  return boundsOf(admissions, sheds);
+};
+
+/** How long streams of a calm deployment take until their first event. */
+const firstEventUs = ({ first_event_us: first, sent_us: sent }: CallLine): number | null =>
+  first === undefined ? null : first - sent;
+
+const servedUs = (call: CallLine): number => call.first_event_us ?? decidedUs(call);
+
+/** A wait is longer than every calm stream's, this many times and by this much, so that a busy machine makes none. */
+const WAIT_TIMES = 2;
+const WAIT_LEAST_US = 20_000;
+
+/**
+ * Streams that are served at once, where more are admitted: the first events of the others come late, and only once
+ * another stream has ended. `calm`: streams that were alone.
+ */
+export const slotBounds = (
+  calm: readonly CallLine[],
+  lines: readonly CallLine[],
+  { marginUs }: { marginUs: number },
+): WholeBounds => {
+  const alone = calm.flatMap((call) => firstEventUs(call) ?? []);
+  if (alone.length === 0) return { least: 0, most: null };
+  const calmUs = Math.max(...alone);
+  const served: number[] = [];
+  const waited: number[] = [];
+  for (const { call, least, ahead } of besideEach(lines, marginUs, servedUs)) {
+    const tookUs = firstEventUs(call);
+    if (tookUs === null || !isAdmitted(call)) continue;
+    if (tookUs <= calmUs + WAIT_LEAST_US / 2) served.push(least);
+    else if (tookUs > WAIT_TIMES * calmUs + WAIT_LEAST_US) {
+      const firstUs = call.sent_us + tookUs;
+      const isBehind = lines.some(
+        ({ sent_us: sent, done_us: done }) => sent < call.sent_us && done > call.sent_us && done <= firstUs + marginUs,
+      );
+      if (isBehind) waited.push(ahead);
+    }
+  }
+  return boundsOf(served, waited);
+};
+
+export type Figure = { readonly value: number; readonly low: number; readonly high: number };
+
+/** Streams from which a mean has an interval. */
+const STREAMS_MIN = 3;
+
+/** Mean stay of streams that were alone; what a read takes is the way there and back, which no slot is held for. */
+export const serviceTimeMs = (calm: readonly CallLine[], reads: readonly CallLine[]): Figure | null => {
+  const staysMs = calm.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
+  const m = mean(staysMs);
+  if (m === null || staysMs.length < STREAMS_MIN) return null;
+  const wayMs = median(reads.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000)) ?? 0;
+  const variance = staysMs.reduce((sum, stay) => sum + (stay - m) ** 2, 0) / (staysMs.length - 1);
+  const half = studentT(staysMs.length - 1) * Math.sqrt(variance / staysMs.length);
+  return { value: Math.max(0, m - wayMs), low: Math.max(0, m - wayMs - half), high: m + half };
+};
+
+export type BucketFound =
+  | { readonly found: true; readonly burst: WholeBounds & { most: number }; readonly ratePerS: Figure }
+  /**
+   * `never-refused`: the calls were too few or too slow. `too-short`: hardly any was admitted after the burst. `too-fast`: tokens
+   * come faster than calls can be told apart. `no-bucket`: no burst and rate explain what was admitted.
+   */
+  | { readonly found: false; readonly code: "never-refused" | "too-short" | "too-fast" | "no-bucket" };
+
+/** Calls admitted after the first refusal from which a rate is known. */
+const PRESSED_MIN = 8;
+/** By how much a limiter's clock may be coarse. */
+const CLOCK_US = 2_000;
+
+const REFUSALS_MOST = 250;
+const evenly = <T>(all: readonly T[]): readonly T[] => {
+  const step = Math.ceil(all.length / REFUSALS_MOST);
+  return all.filter((_, k) => k % step === 0);
+};
+
+/**
+ * Burst B and rate R of a bucket that was full before the first of these calls. An admission at t, the n-th, shows
+ * B + R t >= n. A refusal shows that since some moment s at which the bucket was full, n calls were admitted with
+ * B + R (t - s) < n + 1: the first moment, or a later one where calls came more slowly than tokens.
+ */
+export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
+  const calls = lines
+    .filter((call) => isAdmitted(call) || call.outcome === KEY_REFUSED)
+    .toSorted((a, b) => a.sent_us - b.sent_us);
+  const [first] = calls;
+  const refused = calls.find(({ outcome }) => outcome === KEY_REFUSED);
+  if (first === undefined || refused === undefined) return { found: false, code: "never-refused" };
+  const admitted = calls.filter(isAdmitted);
+  if (admitted.filter(({ sent_us: sent }) => sent > refused.done_us).length < PRESSED_MIN) {
+    return { found: false, code: "too-short" };
+  }
+  const decided = admitted.map(decidedUs).toSorted((a, b) => a - b);
+  const sent = admitted.map(({ sent_us: us }) => us);
+  /** How many of these moments in order are not after `us`. */
+  const until = (moments: readonly number[], us: number): number => {
+    let [low, high] = [0, moments.length];
+    while (low < high) {
+      const at = (low + high) >> 1;
+      if ((moments[at] as number) <= us) low = at + 1;
+      else high = at;
+    }
+    return low;
+  };
+  const owed = admitted.map((call) => ({
+    s: (decidedUs(call) - first.sent_us + CLOCK_US) / 1e6,
+    n: until(decided, call.sent_us) + 1,
+  }));
+  const denied = evenly(calls.filter(({ outcome }) => outcome === KEY_REFUSED)).map((call) => ({
+    sentUs: call.sent_us - CLOCK_US,
+    n: until(sent, decidedUs(call)) + 1,
+  }));
+  /** The highest rate at which a bucket that was full before some admission is empty at a refusal; below 0 where none is. */
+  const highest = (burst: number, { sentUs, n }: (typeof denied)[number]): number => {
+    let rate = -1;
+    for (let k = 0; n - k > burst; k += 1) {
+      const s = (sentUs - decidedUs(admitted[k] as CallLine)) / 1e6;
+      rate = Math.max(rate, s > 0 ? (n - k - burst) / s : Number.POSITIVE_INFINITY);
+    }
+    return rate;
+  };
+  const rates = (burst: number): { low: number; high: number } => ({
+    low: owed.reduce((most, { s, n }) => Math.max(most, (n - burst) / s), 0),
+    high: denied.reduce((least, one) => Math.min(least, highest(burst, one)), Number.POSITIVE_INFINITY),
+  });
+  const fitting = admitted.map((_, at) => ({ burst: at + 1, ...rates(at + 1) })).filter(({ low, high }) => low <= high);
+  if (fitting.length === 0) return { found: false, code: "no-bucket" };
+  const least = (of: "burst" | "low"): number => Math.min(...fitting.map((one) => one[of]));
+  const most = (of: "burst" | "high"): number => Math.max(...fitting.map((one) => one[of]));
+  const [low, high] = [least("low"), most("high")];
+  if (high === Number.POSITIVE_INFINITY) return { found: false, code: "too-fast" };
+  return {
+    found: true,
+    burst: { least: least("burst"), most: most("burst") },
+    ratePerS: { low, high, value: (low + high) / 2 },
+  };
+};
+
+/** An interval narrower than this holds one whole number that people would set, at most. */
+const NARROW = 0.01;
+
+/**
+ * What may be written into a target file: the whole number in a narrow interval, because limits are set by people; else the
+ * upper end, which accuses nobody.
+ */
+export const writtenRate = ({ low, high }: Figure): number => {
+  const whole = Math.round((low + high) / 2);
+  const upper = Math.ceil(high * 100) / 100;
+  return high - low <= NARROW * high && whole > 0 && whole >= low && whole <= high ? whole : upper;
+};
