@@ -2,14 +2,13 @@
 import { readCredential } from "../client/credential-book.ts";
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
-import type { Budget, Spending } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import { ADMIN_ROLES, type KeyCredential, type KeyRole, type Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Effects } from "./effects.ts";
-import { type Permission, type Role, shortageOf } from "./planning/needs.ts";
+import { type Budget, type Permission, type Role, type Spending, shortageOf } from "./planning/needs.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { Sender, SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";

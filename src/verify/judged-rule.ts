@@ -1,10 +1,9 @@
 /** Runs one rule and makes a claim of its verdict. */
 import type { Claim } from "../history/run-document.ts";
-import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
 import type { Context } from "./context.ts";
 import { lackOf, OPTION_OF, type Permits } from "./planning/lacks.ts";
-import { shortageOf } from "./planning/needs.ts";
+import { BudgetSpentError, shortageOf } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
 import { CannotJudge, type Failure, type Open, type Verdict } from "./verdict.ts";
 

@@ -1,5 +1,7 @@
 /** Finds out whether the API answers at `base_url`, so that a wrong address is reported as one and not as fifty broken rules. */
 import { foreignError } from "../contract/foreign-text.ts";
+import { outcomeOf } from "../contract/refusals.ts";
+import type { KeyRole } from "../target/target.ts";
 import type { Context } from "./context.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { asNobody, mint, role } from "./sending/test-call.ts";
@@ -73,4 +75,18 @@ export const reach = async (context: Context): Promise<void> => {
   throw new TargetUnreachableError(
     `${context.target.base_url} does not answer (${foreignError(last?.received.error ?? last?.received.ended ?? "")}): is it running, and is the address right?`,
   );
+};
+
+const MISMATCH = outcomeOf("session_origin_mismatch");
+const ADDRESS = outcomeOf("ip_not_allowed");
+
+/** A mistake in the target file may explain a refusal, which stays a failure, because the deployment may be wrong as well. Returns a question to the user; `null` if the target file cannot be the cause. `of`: the role whose key was sent. */
+export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
+  if (status === 401) return `does the deployment know the key of the role ${of}?`;
+  if (outcome === ADDRESS) return `may the key of the role ${of} be used from this machine's address?`;
+  if (outcome !== MISMATCH) return null;
+  const origin = context.keyRole(of)?.origin;
+  if (origin === undefined)
+    return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;
+  return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;
 };

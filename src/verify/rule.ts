@@ -5,11 +5,10 @@
  */
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
-import { BudgetSpentError } from "../target/budget.ts";
 import type { Target } from "../target/target.ts";
 import { type Accepts, type ANY_SUCCESS, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
-import type { Needs, Role } from "./planning/needs.ts";
+import { BudgetSpentError, type Needs, type Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
 import { CannotJudge, type Verdict } from "./verdict.ts";
 

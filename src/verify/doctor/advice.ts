@@ -2,8 +2,8 @@
 import { CredentialMissingError } from "../../client/credential-book.ts";
 import { networkAdvice } from "../../client/network-errors.ts";
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
-import { BudgetSpentError } from "../../target/budget.ts";
 import { SecretError } from "../../target/secrets.ts";
+import { BudgetSpentError } from "../planning/needs.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, CallsSpentError } from "./single-calls.ts";
 

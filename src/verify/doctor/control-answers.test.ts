@@ -3,9 +3,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
-import { createBudget } from "../../target/budget.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { createBudget } from "../planning/needs.ts";
 import { lookAtOthers } from "./control-answers.ts";
 import { openSingleCalls } from "./single-calls.ts";
 

@@ -4,12 +4,12 @@
  */
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
-import { type Budget, createBudget, type Spending } from "../../target/budget.ts";
 import { lockTarget } from "../../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
+import { type Budget, createBudget, type Spending } from "../planning/needs.ts";
 import { tryAdmins } from "./admin-trials.ts";
 import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
 import { lookAtOthers } from "./control-answers.ts";

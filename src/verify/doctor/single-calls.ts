@@ -4,12 +4,12 @@
  */
 import { type ApiClient, openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
-import { type Budget, createBudget } from "../../target/budget.ts";
 import { createSecrets, type Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
+import { type Budget, createBudget } from "../planning/needs.ts";
 
 /** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
 export const CALLS_MAX = 60;

@@ -1,11 +1,11 @@
 /** The plan of a run (`--dry-run`): rules to judge and to skip, calls, and spending. Sends nothing. */
 import type { Level } from "../../history/run-document.ts";
-import { createBudget, type Spending } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import { withAnswers } from "../catalogue.ts";
 import type { Cost, Phase, Rule } from "../rule.ts";
 import type { Open } from "../verdict.ts";
 import { type Asked, lackOf, permitsOf } from "./lacks.ts";
+import { createBudget, type Spending } from "./needs.ts";
 
 type PlannedRule = {
   id: string;

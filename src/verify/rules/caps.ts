@@ -13,11 +13,10 @@ import {
   forWantOfConnections,
   loads,
   overload,
-  REST_MS,
   rateAllowed,
+  restedWave,
   shedIn,
   twoKeys,
-  wave,
   wavesCost,
 } from "./load-burst.ts";
 
@@ -66,11 +65,9 @@ const isShedBelow = async (
     if (one === undefined || served === 0) return null;
     counts.push(shed.length);
     if (counts.length === TIMES) return { one, size, counts };
-    await wait(REST_MS, context.signal);
-    const calm = await wave(context, Math.ceil(served / 2), callers);
+    const calm = await restedWave(context, Math.ceil(served / 2), callers);
     if (shedIn(calm).length > 0 || servedIn(calm) === 0) return null;
-    await wait(REST_MS, context.signal);
-    answers = await wave(context, size, callers);
+    answers = await restedWave(context, size, callers);
   }
 };
 
@@ -81,8 +78,7 @@ const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow | 
   const met = [...bySize].find(([wide, answers]) => wide <= size && shedIn(answers).length > 0);
   if (met !== undefined) return isShedBelow(context, met[0], [caller], met[1]);
   if (size < 1 || size > rateAllowed(context) || forWantOfConnections(context, size) !== "") return null;
-  await wait(REST_MS, context.signal);
-  return isShedBelow(context, size, [caller], await wave(context, size, [caller]));
+  return isShedBelow(context, size, [caller], await restedWave(context, size, [caller]));
 };
 
 /** At most `BURSTS` bursts; `CONVINCED` of them that show a mistaken name are enough. */
@@ -159,10 +155,8 @@ const bursts = (context: Context): Promise<Bursts | string> =>
     if (typeof plan === "string") return plan;
     const found: Bursts = { plan, calm: [], above: [] };
     for (let i = 0; i < BURSTS; i++) {
-      await wait(REST_MS, context.signal);
-      found.calm.push(await wave(context, plan.below, plan.callers));
-      await wait(REST_MS, context.signal);
-      const answers = await wave(context, plan.above, plan.callers);
+      found.calm.push(await restedWave(context, plan.below, plan.callers));
+      const answers = await restedWave(context, plan.above, plan.callers);
       found.above.push(answers);
       const isConvincing = MISTAKEN.some(
         ({ looks }) => found.above.filter((burst) => looks(burst, plan)).length >= CONVINCED,
@@ -273,8 +267,7 @@ export const CAP_RULES: readonly Rule[] = [
       await context.mint("publishable", "chat");
       let answers: Answer[] = [];
       for (let k = 0; k < 2; k++) {
-        await wait(REST_MS, context.signal);
-        answers = await wave(context, size, twoKeys);
+        answers = await restedWave(context, size, twoKeys);
         if (surelyTogether(answers) > mayRun(cap)) continue;
         if (shedIn(answers).length > 0) checks.fine();
         return `hardly more than ${cap} of ${size} streams ran side by side`;
@@ -302,8 +295,7 @@ export const CAP_RULES: readonly Rule[] = [
       const endMs = performance.now() + RECOVER_WITHIN_MS;
       let served = 0;
       for (;;) {
-        await wait(REST_MS, context.signal);
-        const answers = await wave(context, size, callers);
+        const answers = await restedWave(context, size, callers);
         served = Math.max(served, servedIn(answers));
         const shed = shedIn(answers);
         const last = shed.at(-1);

@@ -9,7 +9,15 @@ import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
-import { forgeries, segment, UNKNOWN_CREDENTIALS, type UnknownCredential } from "./forged-credentials.ts";
+import {
+  CLAIMS,
+  forgeries,
+  HEAD,
+  SIGNATURE,
+  segment,
+  UNKNOWN_CREDENTIALS,
+  type UnknownCredential,
+} from "./forged-credentials.ts";
 
 const { must, should } = rulesOf("lattice");
 
@@ -47,9 +55,6 @@ const earlier = (kind: UnknownCredential["kind"], route: RouteName, origin: stri
 };
 
 const LIVE = "svc_sess_live_";
-const HEAD = segment('{"alg":"HS256","typ":"JWT"}');
-const CLAIMS = segment('{"sub":"nobody","exp":4102444800}');
-const SIGNATURE = segment("signature-of-nobody");
 const NO_UTF8 = Buffer.from('{"sub":"\xff"}', "latin1").toString("base64url");
 
 /** Texts that no JWT library can parse. */

@@ -4,8 +4,9 @@ import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 export const segment = (text: string): string => Buffer.from(text).toString("base64url");
 const jsonSegment = (value: unknown): string => segment(JSON.stringify(value));
 
-const CLAIMS = jsonSegment({ sub: "nobody", exp: 4_102_444_800 });
-const SESSION = [jsonSegment({ alg: "HS256", typ: "JWT" }), CLAIMS, "c2lnbmF0dXJlLW9mLW5vYm9keQ"].join(".");
+export const HEAD = jsonSegment({ alg: "HS256", typ: "JWT" });
+export const CLAIMS = jsonSegment({ sub: "nobody", exp: 4_102_444_800 });
+export const SIGNATURE = segment("signature-of-nobody");
 
 export type UnknownCredential = {
   what: string;
@@ -27,7 +28,12 @@ export const UNKNOWN_CREDENTIALS: readonly UnknownCredential[] = [
   unknown("garbage", "a text that is no key", GARBAGE_KEY, "$GARBAGE"),
   unknown("server", "a server key that nobody issued", UNKNOWN_KEYS.server, "$UNKNOWN_SERVER"),
   unknown("publishable", "a publishable key that nobody issued", UNKNOWN_KEYS.publishable, "$UNKNOWN_PUBLISHABLE"),
-  unknown("session", "a session token that nobody issued", `svc_sess_live_${SESSION}`, "$UNKNOWN_SESSION"),
+  unknown(
+    "session",
+    "a session token that nobody issued",
+    `svc_sess_live_${HEAD}.${CLAIMS}.${SIGNATURE}`,
+    "$UNKNOWN_SESSION",
+  ),
 ];
 
 /** `once`: one of several for the same weakness, tried on one route only. */

@@ -165,6 +165,12 @@ export const wave = (context: Context, size: number, callers: readonly Caller[],
     }),
   );
 
+/** A wave after a rest, in which slots come back. */
+export const restedWave = async (context: Context, size: number, callers: readonly Caller[]): Promise<Answer[]> => {
+  await wait(REST_MS, context.signal);
+  return wave(context, size, callers);
+};
+
 /** `size`: of the widest wave. `capacity`: streams served at once in the wave that reached the cap. */
 type Overload = { reached: boolean; capacity: number; size: number } & {
   answers: Answer[];

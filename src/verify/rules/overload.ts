@@ -16,9 +16,9 @@ import {
   NEEDS_LOAD,
   overload,
   pressRate,
-  REST_MS,
   rateAllowed,
   requireLimits,
+  restedWave,
   shedIn,
   wave,
   wavesAroundAnEdgeCost,
@@ -49,12 +49,10 @@ const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
   for (const calmly of [1, Math.floor(served / 2)]) {
-    await wait(REST_MS, context.signal);
-    const calm = await wave(context, calmly, [caller]);
+    const calm = await restedWave(context, calmly, [caller]);
     if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
   }
-  await wait(REST_MS, context.signal);
-  const second = await wave(context, size, [caller]);
+  const second = await restedWave(context, size, [caller]);
   return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
 };
 
@@ -71,8 +69,7 @@ const moreBetween = async (context: Context, shed: readonly Answer[], size: numb
   const all = [...shed];
   for (let at = 0; at < MORE_WAVES; at += 1) {
     if (caller === null || all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
-    await wait(REST_MS, context.signal);
-    all.push(...shedIn(await wave(context, size, [caller])));
+    all.push(...shedIn(await restedWave(context, size, [caller])));
   }
   return all;
 };

@@ -2,10 +2,10 @@
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import { callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { hintOf } from "../reach.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { inSession, mint } from "../sending/test-call.ts";
-import { hintOf } from "../target-hints.ts";
 import { analyses, summariesOfEitherType } from "./optional-members.ts";
 
 const { must } = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });

@@ -6,12 +6,12 @@ import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import { type Checks, callInWords } from "../checks.ts";
 import type { Context } from "../context.ts";
+import { hintOf } from "../reach.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import { until } from "../sending/settling.ts";
 import { inSession, mint } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
-import { hintOf } from "../target-hints.ts";
 import { isSpent } from "./allowance-burn.ts";
 
 const { must } = rulesOf("lattice", { needs: { roles: ["publishable"] } });

@@ -2,9 +2,9 @@
 import type { RunClock } from "../../client/clock.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
-import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
+import type { Budget } from "../planning/needs.ts";
 import { CannotJudge, inconclusive } from "../verdict.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import { asNobody, type TestCall } from "./test-call.ts";
