@@ -154,52 +154,17 @@ declare module "k6/x/floodgate" {
 
   export const open: typeof openStream;
 
-  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Budget` of src/workload/budget.ts. */
-  export interface Budget {
-    requests?: number;
-    map_loads?: number;
-    analyses?: number;
-    /** Seconds that streams may be open, added up over all of them. */
-    stream_seconds?: number;
-    /** Calls per second: a call waits for its turn before it leaves. */
-    maxPerS?: number;
-    /** Share of errors (no answer, 5xx, an answer of nobody's contract) among the newest calls that ends all sending. */
-    stopErrorRate?: number;
-    /** Beginnings of outcomes that are no errors, such as "503". */
-    tolerated?: readonly string[];
-    /** The whole that the target file states, where this is a share of it: named when it is spent. */
-    stated?: Omit<Budget, "stated">;
-  }
-
-  export interface SpentSoFar {
-    /** Requests that left: one that found no connection is not counted. */
-    requests: number;
-    map_loads: number;
-    analyses: number;
-    stream_seconds: number;
-    /** Calls that the budget did not let leave. */
-    unsent: number;
-    /** Calls that left and that no script has settled. */
-    in_flight: number;
-    /** The most that were at once. */
-    most_in_flight: number;
-    /** Answers by the version of HTTP that they came by. */
-    http1: number;
-    http2: number;
-    /** Why nothing leaves any more, as a sentence. */
-    stopped: string | null;
-    /** The same for programs. */
-    stopped_by: "spent" | "errors" | "asked" | "failed" | null;
-  }
+  type Budget = import("../src/workload/budget.ts").Budget;
+  type Spent = Omit<import("../src/workload/handover.ts").PrintedSpent, "type">;
 
   /**
    * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same budget;
    * another one is an exception. SIGUSR1 ends the sending as a spent budget does.
    */
-  export function budget(terms: Budget): void;
+  export function budget(terms: Budget & { stated?: Budget }): void;
 
-  /** What was spent; also without a budget, and in handleSummary. */
-  export function spent(): SpentSoFar;
+  /** What was spent so far; also without a budget, and in handleSummary. */
+  export function spent(): Spent;
 
   /** Says that what came of the VU's last call is written down; the next `open`, `begin`, `turn` or `waitUntil` says the same. */
   export function settled(): void;
@@ -267,7 +232,7 @@ declare module "k6/x/floodgate" {
 
   /**
    * Waits until all calls of `begin` are over, at most for `limitMs` and, once all sending has ended, for `drainMs`; breaks off the rest,
-   * which have no line and stay in `in_flight`. To be called in teardown, for k6 ends when its VUs have nothing more to do.
+   * which have no line and are counted as `cut`. To be called in teardown, for k6 ends when its VUs have nothing more to do.
    */
   export function finish(limitMs: number, drainMs: number): void;
 

@@ -5,7 +5,7 @@ import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { performIteration } from "./calls.ts";
 import { createCounting, type Expectations } from "./expectations.ts";
-import { endInOrder, floodgate, spentSoFar, turnsOf } from "./extension.ts";
+import { endInOrder, floodgate, turnsOf } from "./extension.ts";
 import { type Plan, planAlone } from "./plan.ts";
 import { printingTo } from "./printing.ts";
 import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
@@ -70,9 +70,8 @@ export const scenarioAlone = (story: Story, expectations: Expectations) => {
     },
     teardown: () => undefined,
     handleSummary: (data: unknown) => {
-      const spent = spentSoFar();
-      part?.spent(spent);
-      return { stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spent) };
+      part?.spent();
+      return { stdout: summaryText({ story, target, notes, handed }, data as SummaryData, floodgate.spent()) };
     },
   };
 };

@@ -114,7 +114,7 @@ export const isOfStream = ({ route }: Pick<Step, "route">): boolean =>
   route !== "-" && routeOf(route).stream !== undefined;
 
 /** Why nothing may leave any more. */
-const whyEnded = (): string => floodgate.spent().stopped ?? "the load was ended";
+const whyEnded = (): string => floodgate.spent().stopped?.reason ?? "the load was ended";
 
 /** One arrival of the schedule, at its moment. */
 export const performIteration = (story: Story, calling: Calling): void => {

@@ -3,7 +3,7 @@ import { sleep } from "k6";
 import exec from "k6/execution";
 import type { SseKind, SseParams, SseResponse } from "k6/x/sse";
 import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
-import type { HandOver, PrintedSpent } from "../../src/workload/handover.ts";
+import type { HandOver } from "../../src/workload/handover.ts";
 import { LEAD_MS } from "../../src/workload/k6-executor.ts";
 
 type Extension = typeof import("k6/x/floodgate");
@@ -29,20 +29,6 @@ export const endInOrder = (reason: string): void => {
   if (floodgate.drain(DRAIN_MS)) exec.test.abort(reason);
   // The next iteration could not do anything either, until the end of the test cuts this short.
   else sleep((2 * DRAIN_MS) / 1000);
-};
-
-export const spentSoFar = (): PrintedSpent => {
-  const { unsent, in_flight, most_in_flight, http1, http2, stopped, stopped_by, ...spent } = floodgate.spent();
-  return {
-    type: "spent",
-    spent,
-    unsent,
-    cut: in_flight,
-    most: most_in_flight,
-    http1,
-    http2,
-    stopped: stopped === null ? null : { by: stopped_by ?? "failed", reason: stopped },
-  };
 };
 
 /** `n`: number of the arrival, from 0; `dueUs`: microseconds since 1970. */

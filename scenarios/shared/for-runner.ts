@@ -5,7 +5,7 @@ import type { HandOver } from "../../src/workload/handover.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { callsEndMs } from "../../src/workload/timeouts.ts";
 import { performIteration } from "./calls.ts";
-import { DRAIN_MS, endInOrder, floodgate, spentSoFar, turnsOf } from "./extension.ts";
+import { DRAIN_MS, endInOrder, floodgate, turnsOf } from "./extension.ts";
 import { printingTo } from "./printing.ts";
 import { sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
@@ -62,7 +62,7 @@ export const scenarioForRunner = (story: Story, handed: HandOver) => {
     // What is still under way has its time-out; k6 ends when its VUs have nothing more to do.
     teardown: () => floodgate.finish(callsEndMs(handed.timeouts) + FINISH_MS, DRAIN_MS),
     handleSummary: (data: unknown) => {
-      printing.spent(spentSoFar());
+      printing.spent();
       return { [summaryPath]: JSON.stringify(data) };
     },
   };

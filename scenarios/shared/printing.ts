@@ -25,8 +25,8 @@ export const printingTo = (path: string) => {
     mint: ({ id, of, product }: SessionWanted & { id: string }): void => floodgate.printMint(id, of, product),
     fault: (fault: Omit<PrintedFault, "type">): void => print({ type: "fault", ...fault }),
     /** The last line. */
-    spent: (spent: PrintedSpent): void => {
-      print(spent);
+    spent: (): void => {
+      print({ type: "spent", ...floodgate.spent() });
       floodgate.printed();
     },
   };

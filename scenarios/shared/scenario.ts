@@ -14,7 +14,7 @@ type Scenario = {
 };
 
 export const scenarioOf = (story: Story, expectations: Expectations): Scenario => {
-  // Where the runner has k6 play one script of all (src/native/bundle), the other half is left out of it.
+  // Where the runner has k6 play one script of all (src/native/k6/main.go), the other half is left out of it.
   return __ENV.FLOODGATE_HANDOVER
     ? scenarioForRunner(story, handedIn(__ENV.FLOODGATE_HANDOVER))
     : scenarioAlone(story, expectations);

@@ -17,7 +17,7 @@ const ms = (value: number | undefined): string => (value === undefined ? "-" : `
 export const summaryText = (
   { story, target, notes, handed }: Ran,
   { metrics, state }: SummaryData,
-  { spent, stopped, unsent }: PrintedSpent,
+  { spent, stopped, unsent }: Pick<PrintedSpent, "spent" | "stopped" | "unsent">,
 ): string => {
   const { requests, map_loads, analyses, stream_seconds } = spent;
   const count = (name: string): number => metrics[name]?.values.count ?? 0;

@@ -3,7 +3,7 @@ import { closeSync } from "node:fs";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
-import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
+import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { replayedLogText } from "../report/replayed-log-text.ts";
 import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";

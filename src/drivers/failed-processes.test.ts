@@ -15,7 +15,7 @@ import { viewOf } from "../workload/callers/view-of-target.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive } from "./driver.ts";
 import { driveK6 } from "./k6/k6.ts";
-import { runK6Script } from "./k6/own-script.ts";
+import { runK6Script } from "./k6/user-script.ts";
 import { driveOpenLoop, openLoopBy } from "./open-loop/driver.ts";
 
 const KEY = "svc_sk_live_0123456789abcdef";
@@ -171,9 +171,10 @@ const K6 = (first: string, second: string): string =>
   program(
     "k6.cjs",
     `
-    const { appendFileSync } = require("node:fs");
+    const { appendFileSync, readFileSync } = require("node:fs");
     const argument = (name) => process.argv.find((one) => one.startsWith(name))?.slice(name.length + 1) ?? "";
-    const printed = argument("--console-output");
+    const handed = process.env.FLOODGATE_HANDOVER;
+    const printed = handed && JSON.parse(readFileSync(handed, "utf8")).printPath;
     process.on("SIGUSR1", () => { if (!globalThis.deaf) process.exit(0); });
     setInterval(() => undefined, 1000);
     if (argument("--execution-segment").startsWith("1/")) { ${second} } else { ${first} }

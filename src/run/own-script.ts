@@ -10,15 +10,18 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
-import { type K6Summary, measurementsOf, readSummary, runK6Script } from "../drivers/k6/own-script.ts";
 import {
   callsOf,
   crossedIn,
   doubtsOf,
   inWords,
+  type K6Summary,
+  measurementsOf,
   readAccount,
+  readSummary,
+  runK6Script,
   type ScriptAccount,
-} from "../drivers/k6/script-account.ts";
+} from "../drivers/k6/user-script.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
-import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
+import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { playQuietly } from "../run/play-quietly.fixture.ts";
 import { scenarioStage } from "../run/suites/load-stages.ts";

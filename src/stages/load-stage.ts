@@ -8,7 +8,7 @@ import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
-import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
+import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
 import { capabilitiesOf } from "../faults/capabilities.ts";
 import { faultRecords } from "../faults/disturb.ts";

@@ -11,8 +11,7 @@ import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import { driveAutocannon } from "./autocannon.ts";
-import { notPlain } from "./plain-story.ts";
+import { driveAutocannon, notPlain } from "./autocannon.ts";
 
 let stub: StubApi;
 beforeEach(async () => {

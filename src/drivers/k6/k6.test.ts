@@ -33,9 +33,9 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
   });
 
   test("the same calls arrive as from our own driver, and each has a line in the history's form", async () => {
-    const { lines, problems, iterations } = await run("catalog-reads", constant(100, 1));
+    const { lines, problems } = await run("catalog-reads", constant(100, 1));
     expect(problems).toEqual([]);
-    expect(lines).toHaveLength(iterations!);
+    expect(lines).toHaveLength(100);
     expect(new Set(stub.asked.map(({ id }) => id))).toEqual(new Set(lines.map(({ id }) => id)));
     const target = stub.target();
     for (const line of lines) {
@@ -172,9 +172,8 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
       setTimeout(() => res.end("{}"), 250);
       return true;
     };
-    const { lines, problems, late, dropped } = await run("catalog-reads", constant(40, 1), { vus: 5 });
+    const { lines, problems, late } = await run("catalog-reads", constant(40, 1), { vus: 5 });
     expect(lines).toHaveLength(40);
-    expect(dropped).toBe(0);
     const lags = lines.map(({ started_us, intended_us }) => started_us - intended_us);
     // Five VUs make 20 calls a second of the 40.
     expect(Math.max(...lags)).toBeGreaterThan(500_000);
@@ -216,9 +215,8 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
   ] as const)(
     "segments make every call once between them, at the moments of the whole schedule: %s, case %#",
     async (arrivals, profile) => {
-      const { lines, problems, iterations } = await run("catalog-reads", profile, { segments: 3, arrivals });
+      const { lines, problems } = await run("catalog-reads", profile, { segments: 3, arrivals });
       expect(problems).toEqual([]);
-      expect(lines).toHaveLength(iterations!);
       const wantedUs = arrivalTimesUs(profile, arrivals, 1);
       const gotUs = lines
         .map(({ id, intended_us }) => [Number(id.split("-").at(-1)), intended_us] as const)

@@ -4,9 +4,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { runK6Script } from "./own-script.ts";
 import { k6OrSkip } from "./run-k6.fixture.ts";
-import { callsOf, doubtsOf, inWords, readAccount, type ScriptAccount } from "./script-account.ts";
+import { callsOf, doubtsOf, inWords, readAccount, runK6Script, type ScriptAccount } from "./user-script.ts";
 
 const scenario = (more: Partial<ScriptAccount["scenarios"][number]> = {}): ScriptAccount["scenarios"][number] => ({
   name: "default",

@@ -14,8 +14,8 @@ import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Problem } from "../driver.ts";
 import { lagDoubt, watchHost } from "../host-notes.ts";
-import type { OpenLoopEnd } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
+import type { OpenLoopEnd } from "./process-pipe.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
 import { warmUp } from "./warm-up.ts";
 

@@ -14,8 +14,8 @@ import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import { lagFigures } from "../host-notes.ts";
-import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
+import type { OpenLoopEnd, OpenLoopJob } from "./process-pipe.ts";
 
 type Performance = {
   stage: string;

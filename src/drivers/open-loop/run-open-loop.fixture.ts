@@ -1,4 +1,4 @@
-import { type OpenLoopResult, startOpenLoop } from "./open-loop.ts";
+import { type OpenLoopResult, startOpenLoop } from "./driver.ts";
 
 /** Starts, waits until it is ready, runs the whole schedule; where it never is ready, its result says why. */
 export const runOpenLoop = async (options: Parameters<typeof startOpenLoop>[0]): Promise<OpenLoopResult> => {

@@ -11,8 +11,8 @@ import type { Target } from "../../target/target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { startNullServer } from "./bare-server.ts";
-import type { OpenLoopJob } from "./job.ts";
 import { perform } from "./play-schedule.ts";
+import type { OpenLoopJob } from "./process-pipe.ts";
 
 /** Below this rate a cold call has time enough before the next. */
 const FROM_PER_S = 1_000;

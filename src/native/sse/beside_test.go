@@ -62,7 +62,7 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	if !eventually(t, func() bool { return open.Load() == 5 }) {
 		t.Fatalf("expected five streams at once, there are %d", open.Load())
 	}
-	expect(t, "in flight", v.account()["in_flight"].(int), 5)
+	expect(t, "in flight", v.account()["cut"].(int), 5)
 	letGo()
 	v.run(`sse.finish(10000, 1000); sse.printed()`)
 	seen := map[any]bool{}
@@ -73,8 +73,8 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 		seen[line["i"]] = true
 	}
 	expect(t, "calls with a line", len(seen), 5)
-	expect(t, "in flight afterwards", v.account()["in_flight"].(int), 0)
-	expect(t, "most in flight", v.account()["most_in_flight"].(int), 5)
+	expect(t, "in flight afterwards", v.account()["cut"].(int), 0)
+	expect(t, "most in flight", v.account()["most"].(int), 5)
 	streams := 0
 	for _, container := range v.containers() {
 		for _, sample := range container.GetSamples() {
@@ -144,7 +144,7 @@ func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
 	eventually(t, func() bool { return open.Load() == 1 })
 	v.run(`sse.finish(20, 10000); sse.printed()`)
 	expect(t, "lines", len(printedIn(t, path)), 1)
-	expect(t, "in flight", v.account()["in_flight"].(int), 1)
+	expect(t, "in flight", v.account()["cut"].(int), 1)
 }
 
 func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
@@ -170,7 +170,7 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("expected the call to be broken off after the drain")
 	}
-	expect(t, "in flight", v.account()["in_flight"].(int), 1)
+	expect(t, "in flight", v.account()["cut"].(int), 1)
 }
 
 func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
@@ -281,7 +281,7 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	// Answered earlier, one of them could lend its connection to another.
 	eventually(t, func() bool { return arrived.Load() == 3 })
 	close(gate)
-	eventually(t, func() bool { return v.account()["in_flight"].(int) == 0 })
+	eventually(t, func() bool { return v.account()["cut"].(int) == 0 })
 	eventually(t, func() bool { v.run(`sse.printed()`); return len(printedIn(t, path)) == 3 })
 	begin(3, 4)
 	v.run(`sse.finish(10000, 1000); sse.printed()`)

@@ -342,18 +342,20 @@ func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
 	return isFirst
 }
 
-// account is the budget as a script reads it.
+// account is what was spent: PrintedSpent of src/workload/handover.ts, without its type.
 func (b *budget) account() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var stopped, by any
+	var stopped any
 	if why := b.stopped(); why != "" {
-		stopped, by = why, b.by
+		stopped = map[string]any{"by": b.by, "reason": why}
 	}
 	return map[string]any{
-		"requests": b.spent[""], "map_loads": b.spent[chargeMapLoads], "analyses": b.spent[chargeAnalyses],
-		"stream_seconds": b.streamSeconds(time.Now()), "unsent": b.unsent.Load(), "in_flight": b.inFlight, "most_in_flight": b.most,
-		"http1": b.http1.Load(), "http2": b.http2.Load(), "stopped": stopped, "stopped_by": by,
+		"unsent": b.unsent.Load(), "cut": b.inFlight, "most": b.most, "http1": b.http1.Load(), "http2": b.http2.Load(),
+		"stopped": stopped, "spent": map[string]any{
+			"requests": b.spent[""], "map_loads": b.spent[chargeMapLoads], "analyses": b.spent[chargeAnalyses],
+			"stream_seconds": b.streamSeconds(time.Now()),
+		},
 	}
 }
 

@@ -116,7 +116,7 @@ func (c *budgetCase) play(t *testing.T) {
 			}
 		}
 	}
-	account := b.account()
+	account := flat(b.account())
 	for unit, want := range c.Spent {
 		expect(t, unit, fmt.Sprint(account[unit]), fmt.Sprint(want))
 	}

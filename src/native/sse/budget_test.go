@@ -2,6 +2,7 @@ package sse
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -11,14 +12,23 @@ import (
 	"time"
 )
 
-// account reads the ledger by way of the script.
+// account is what was spent, by way of the script.
 func (v *vu) account() map[string]any {
 	v.t.Helper()
 	value, err := v.VU.Runtime().RunString(`sse.spent()`)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return value.Export().(map[string]any)
+	return flat(value.Export().(map[string]any))
+}
+
+// flat is an account with what was spent and why it stopped beside its other members.
+func flat(account map[string]any) map[string]any {
+	maps.Copy(account, account["spent"].(map[string]any))
+	if stopped, is := account["stopped"].(map[string]any); is {
+		account["stopped"], account["stopped_by"] = stopped["reason"], stopped["by"]
+	}
+	return account
 }
 
 func (v *vu) run(script string) {
@@ -165,7 +175,7 @@ func TestAReservationHoldsBackNoOtherCall(t *testing.T) {
 		defer together.Done()
 		first.silent(slow, `{ charges: "map_loads" }`)
 	}()
-	for root.budget.account()["in_flight"].(int) == 0 {
+	for flat(root.budget.account())["cut"].(int) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ended := make(chan string, 1)
@@ -187,7 +197,7 @@ func TestACallThatWaitsWhenTheTestEndsWasNotSent(t *testing.T) {
 	first, second := newVUOf(t, root), newVUOf(t, root)
 	first.run(`sse.budget({ map_loads: 1 })`)
 	go first.silent(slow, `{ charges: "map_loads" }`)
-	for root.budget.account()["in_flight"].(int) == 0 {
+	for flat(root.budget.account())["cut"].(int) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	go func() {
@@ -197,7 +207,7 @@ func TestACallThatWaitsWhenTheTestEndsWasNotSent(t *testing.T) {
 	r := second.silent(slow, `{ charges: "map_loads" }`)
 	expect(t, "ended", r.Ended, "not_sent")
 	expect(t, "status", r.Status, 0)
-	expect(t, "requests", root.budget.account()["requests"].(int64), 1)
+	expect(t, "requests", flat(root.budget.account())["requests"].(int64), 1)
 }
 
 func TestOneVUSeesToWhatAllShare(t *testing.T) {

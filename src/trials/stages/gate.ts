@@ -3,7 +3,7 @@
  * driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
-import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
+import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/driver.ts";
 import { SIDES, type Side } from "../../gate/block-plan.ts";
 import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";

@@ -1,4 +1,4 @@
-package bundle
+package main
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func bundled(t *testing.T, files map[string]string, known map[string]string) str
 		}
 	}
 	out := filepath.Join(folder, "out.js")
-	if err := Script(filepath.Join(folder, "main.ts"), out, known); err != nil {
+	if err := bundle(filepath.Join(folder, "main.ts"), out, known); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out)
@@ -65,7 +65,7 @@ func TestAScriptThatCannotBeReadIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(folder, "out.js")
-	if err := Script(path, out, nil); err == nil {
+	if err := bundle(path, out, nil); err == nil {
 		t.Error("expected an error")
 	}
 	if _, err := os.Stat(out); err == nil {

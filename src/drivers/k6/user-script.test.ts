@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { runK6Script } from "./own-script.ts";
 import { k6OrSkip } from "./run-k6.fixture.ts";
+import { runK6Script } from "./user-script.ts";
 
 const binary = k6OrSkip();
 
