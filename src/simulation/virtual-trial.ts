@@ -24,21 +24,22 @@ import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Trial } from "./search-schedules.ts";
-import { createVirtualNetwork, type VirtualLink, type VirtualNetwork } from "./virtual-network.ts";
+import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 
-type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, VirtualLink> };
+type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, ProxyControl> };
 
 /** To be called, and waited for, inside `time.until`. */
 const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: number): Promise<VirtualPlatform> => {
   const network = createVirtualNetwork(time);
-  const links: Partial<Record<ExploredLink, VirtualLink>> = {};
+  const links: Partial<Record<ExploredLink, ProxyControl>> = {};
   const deployment = await startInProcess({
     name: "virtual",
     parts,
@@ -53,19 +54,17 @@ const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: numbe
       stopDeadlineMs: 1_000,
       logLevel: "info",
     },
-    links: (services) => {
-      const ways = {
-        keys: network.through("keys", services.keys),
-        limiter: network.through("limiter", services.limiter),
-      };
-      Object.assign(links, { keys: ways.keys.link, limiter: ways.limiter.link });
-      return { keys: ways.keys.url, limiter: ways.limiter.url };
+    links: async (services) => {
+      const keys = await network.through("keys", services.keys);
+      const limiter = await network.through("limiter", services.limiter);
+      Object.assign(links, { keys: keys.link, limiter: limiter.link });
+      return { keys: keys.url, limiter: limiter.url };
     },
     tenants: loadTenants(),
     target: { exclusive: true },
     nowMs: () => time.nowMs(),
   });
-  return { ...deployment, network, links: links as Record<ExploredLink, VirtualLink> };
+  return { ...deployment, network, links: links as Record<ExploredLink, ProxyControl> };
 };
 
 const STAGE = "explore";

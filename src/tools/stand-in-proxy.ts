@@ -1,170 +1,30 @@
 /**
  * A TCP proxy in place of toxiproxy where neither Go nor a built toxiproxy is there: the part of its API that Floodgate
- * uses, and the toxics of its faults. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
+ * uses. Run as `node stand-in-proxy.ts -host HOST -port PORT -config FILE`.
  */
 import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage } from "node:http";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { whyForeign } from "../contract/private-door.ts";
-
-type Toxic = {
-  name: string;
-  type: string;
-  stream: "upstream" | "downstream";
-  toxicity: number;
-  attributes: Record<string, number>;
-};
-
-/** One direction of a connection, as a toxic acts on it; `seen`: bytes that this toxic has met there. */
-type Meeting = { seen: number; pass(data: Buffer): void; close(): void; reset(): void };
-
-const WORKS: Readonly<Record<string, (data: Buffer, attributes: Toxic["attributes"], meeting: Meeting) => unknown>> = {
-  latency: async (data, { latency = 0 }, { pass }) => {
-    await pause(latency);
-    pass(data);
-  },
-  timeout: async (_data, { timeout = 0 }, { close }) => {
-    if (timeout === 0) return;
-    await pause(timeout);
-    close();
-  },
-  reset_peer: async (_data, { timeout = 0 }, { reset }) => {
-    await pause(timeout);
-    reset();
-  },
-  limit_data: (data, { bytes = 0 }, { seen, pass, close }) => {
-    const left = Math.max(0, bytes - seen);
-    if (left > 0) pass(data.subarray(0, left));
-    if (data.length >= left) close();
-  },
-  slicer: async (data, { average_size: size = 1, delay = 0 }, { pass }) => {
-    for (let at = 0; at < data.length; at += size) {
-      if (at > 0) await pause(delay / 1000);
-      pass(data.subarray(at, at + size));
-    }
-  },
-};
-
-const splitAddress = (address: string): { host: string; port: number } => {
-  const [host = "", port] = address.split(":");
-  return { host, port: Number(port) };
-};
-
-type Stated = { name: string; listen: string; upstream: string; enabled?: boolean };
-
-class StandInLink {
-  toxics: Toxic[] = [];
-  readonly #stated: Stated;
-  #server: Server | null = null;
-  readonly #open = new Set<Socket>();
-
-  constructor(stated: Stated) {
-    this.#stated = { ...stated };
-  }
-
-  state(): object {
-    return { ...this.#stated, enabled: this.#server !== null, toxics: this.toxics };
-  }
-
-  async setEnabled(enabled: boolean): Promise<void> {
-    if (enabled === (this.#server !== null)) return;
-    if (!enabled) {
-      const closed = new Promise((resolve) => this.#server?.close(resolve));
-      this.#server = null;
-      this.cut();
-      await closed;
-      return;
-    }
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#accept(client));
-    const { host, port } = splitAddress(this.#stated.listen);
-    await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, host, resolve));
-    const bound = server.address() as AddressInfo;
-    this.#stated.listen = `${bound.address}:${bound.port}`;
-    this.#server = server;
-  }
-
-  cut(): void {
-    for (const socket of this.#open) socket.destroy();
-  }
-
-  #accept(client: Socket): void {
-    const service = connect({ ...splitAddress(this.#stated.upstream), allowHalfOpen: true, noDelay: true });
-    const end = (): void => {
-      client.destroy();
-      service.destroy();
-    };
-    const reset = (): void => {
-      client.resetAndDestroy();
-      service.destroy();
-    };
-    for (const socket of [client, service]) {
-      this.#open.add(socket);
-      socket.on("error", end).on("close", () => {
-        this.#open.delete(socket);
-        end();
-      });
-    }
-    this.#pump(client, service, "upstream", end, reset);
-    this.#pump(service, client, "downstream", end, reset);
-  }
-
-  /** Data goes through the toxics of its direction one piece after the other, so that a slow one holds up what follows. */
-  #pump(from: Socket, to: Socket, stream: Toxic["stream"], close: () => void, reset: () => void): void {
-    const seen = new WeakMap<Toxic, number>();
-    const through = async (data: Buffer, [toxic, ...further]: readonly Toxic[]): Promise<void> => {
-      if (toxic === undefined) {
-        if (!to.destroyed && !to.write(data))
-          await new Promise((resolve) => to.once("drain", resolve).once("close", resolve));
-        return;
-      }
-      const before = seen.get(toxic) ?? 0;
-      seen.set(toxic, before + data.length);
-      const passed: Promise<void>[] = [];
-      await WORKS[toxic.type]?.(data, toxic.attributes, {
-        seen: before,
-        pass: (piece) => void passed.push(through(piece, further)),
-        close: () => void Promise.all(passed).then(close),
-        reset,
-      });
-      await Promise.all(passed);
-    };
-    let queue = Promise.resolve();
-    from.on("data", (data: Buffer) => {
-      from.pause();
-      queue = queue
-        .then(() =>
-          through(
-            data,
-            this.toxics.filter((toxic) => toxic.stream === stream),
-          ),
-        )
-        .then(() => void from.resume());
-    });
-    from.on("end", () => void queue.then(() => to.end()));
-  }
-}
+import { type LinkToxic, StandInLink, type StatedLink, TOXICS } from "./stand-in-link.ts";
 
 type Answer = { status: number; body?: unknown };
 
 const refused = (status: number, error: string): Answer => ({ status, body: { error } });
 const MISSING = refused(404, "proxy not found");
 
-const onToxic = (proxy: StandInLink, method: string, name: string | undefined, body: Partial<Toxic>): Answer => {
+const onToxic = (proxy: StandInLink, method: string, name: string | undefined, body: Partial<LinkToxic>): Answer => {
   const toxic = proxy.toxics.find((one) => one.name === (name ?? body.name));
   if (name === undefined) {
-    const added = { toxicity: 1, stream: "downstream", attributes: {}, ...body } as Toxic;
-    if (!Object.hasOwn(WORKS, added.type)) return refused(400, `the stand-in has no toxic "${added.type}"`);
+    const added = { toxicity: 1, stream: "downstream", attributes: {}, ...body } as LinkToxic;
+    if (!Object.hasOwn(TOXICS, added.type)) return refused(400, `the stand-in has no toxic "${added.type}"`);
     if (toxic !== undefined) return refused(409, "toxic already exists");
     proxy.toxics.push(added);
     return { status: 200, body: added };
   }
   if (toxic === undefined) return refused(404, "toxic not found");
   if (method === "DELETE") {
-    proxy.toxics = proxy.toxics.filter((one) => one !== toxic);
-    // As toxiproxy does: what it has swallowed will never be answered.
-    if (toxic.type === "timeout") proxy.cut();
+    proxy.removeToxic(toxic);
     return { status: 204 };
   }
   Object.assign(toxic.attributes, body.attributes);
@@ -173,7 +33,7 @@ const onToxic = (proxy: StandInLink, method: string, name: string | undefined, b
 
 const proxies = new Map<string, StandInLink>();
 
-const add = async (stated: Stated): Promise<StandInLink> => {
+const add = async (stated: StatedLink): Promise<StandInLink> => {
   const proxy = new StandInLink(stated);
   await proxy.setEnabled(stated.enabled !== false);
   proxies.set(stated.name, proxy);
@@ -194,7 +54,7 @@ const call = async (method: string, path: string, body: object): Promise<Answer>
   if (name === undefined) {
     if (method === "GET")
       return { status: 200, body: Object.fromEntries([...proxies].map(([key, one]) => [key, one.state()])) };
-    const stated = body as Stated;
+    const stated = body as StatedLink;
     if (proxies.has(stated.name)) return refused(409, "proxy already exists");
     return { status: 201, body: (await add(stated)).state() };
   }
@@ -206,7 +66,7 @@ const call = async (method: string, path: string, body: object): Promise<Answer>
     proxies.delete(name);
     return { status: 204 };
   }
-  const { enabled } = body as Partial<Stated>;
+  const { enabled } = body as Partial<StatedLink>;
   if (method !== "GET" && enabled !== undefined) await proxy.setEnabled(enabled);
   return { status: 200, body: proxy.state() };
 };
@@ -226,7 +86,8 @@ const main = async (): Promise<void> => {
     options: { host: { type: "string", default: "127.0.0.1" }, port: { type: "string" }, config: { type: "string" } },
   });
   const { host, port, config } = values;
-  for (const one of config === undefined ? [] : (JSON.parse(readFileSync(config, "utf8")) as Stated[])) await add(one);
+  for (const one of config === undefined ? [] : (JSON.parse(readFileSync(config, "utf8")) as StatedLink[]))
+    await add(one);
   createHttpServer((request, response) => {
     void answerTo(request, host)
       .catch((error: Error) => refused(500, error.message))
