@@ -49,6 +49,18 @@ const ROWS: Row[] = [
   ["healthy", healthy, SHARED, ["pass", "pass", "pass"]],
   ["healthy, short", healthy, SHARED, ["pass", "pass", "pass"], SHORT],
   ["with a queue", (seed) => healthy(seed, 48), SHARED, ["pass", "pass", "pass"]],
+  [
+    "with a queue, whose first events wait",
+    (seed) => {
+      const inner = healthy(seed, 48);
+      return (us, i) => {
+        const { doneUs, outcome } = inner(us, i);
+        return { doneUs, outcome, firstEventUs: Math.max(us + 5_000, doneUs - 200_000) };
+      };
+    },
+    SHARED,
+    ["pass", "pass", "pass"],
+  ],
   ["refuses for five seconds longer", refusing(secondUs(80), secondUs(85)), SHARED, ["pass", "pass", "pass"]],
   ["an adaptive limit that takes two seconds", lateFrom(secondUs(20), secondUs(22)), SHARED, ["pass", "pass", "pass"]],
   ["a limit that takes eight seconds", lateFrom(secondUs(20), secondUs(28)), SHARED, ["pass", "fail", "pass"]],

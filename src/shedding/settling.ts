@@ -248,7 +248,6 @@ export class SettlingFold {
   readonly #phases: { phase: Phase; fromUs: number; toUs: number; windows: Counts[] }[];
   readonly #byFault: boolean;
   readonly #stay = new Histogram();
-  readonly #firstEvent = new Histogram();
   #limits: Limits | null = null;
   #retriesMost = 0;
   #lacking: string | null = null;
@@ -304,10 +303,7 @@ export class SettlingFold {
     window.whole += 1;
     const [stayUs, firstUs] = [doneUs - dueUs, (call.first_event_us ?? doneUs) - dueUs];
     const isCalm = phase.phase === "calm";
-    if (isCalm) {
-      this.#stay.record(stayUs);
-      this.#firstEvent.record(firstUs);
-    }
+    if (isCalm) this.#stay.record(stayUs);
     // In time order, every calm call has come before the first of another phase.
     const limits = isCalm ? this.#stated : this.#calmLimits();
     if (stayUs <= limits.stayUs && firstUs <= limits.firstEventUs) {
@@ -323,7 +319,7 @@ export class SettlingFold {
     const { stayUs, firstEventUs } = this.#stated;
     this.#limits ??= {
       stayUs: stayUs === NEVER ? own(this.#stay) : stayUs,
-      firstEventUs: firstEventUs === NEVER ? own(this.#firstEvent) : firstEventUs,
+      firstEventUs,
       slowUs: SLOW_TIMES * (this.#stay.quantile(SLOW_QUANTILE) ?? Number.POSITIVE_INFINITY),
     };
     return this.#limits;

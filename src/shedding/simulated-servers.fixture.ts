@@ -5,7 +5,7 @@ import type { Profile } from "../workload/load-profiles.ts";
 import { exponential } from "../workload/random.ts";
 
 /** Given arrivals in order: when the answer is there, or the refusal. */
-export type Server = (atUs: number, i: number) => { doneUs: number; outcome: string };
+export type Server = (atUs: number, i: number) => { doneUs: number; outcome: string; firstEventUs?: number };
 
 const REFUSAL_US = 800;
 const refusal = (atUs: number, outcome: string) => ({ doneUs: atUs + REFUSAL_US, outcome });

@@ -24,12 +24,13 @@ export const playStorm = (server: Server, profile: Profile, seed: number, stage 
   const lines: CallLine[] = [];
   for (let next = due.pop(); next !== undefined; next = due.pop()) {
     const { atUs, i, attempt } = next;
-    const { doneUs, outcome } = server(atUs, i * (RETRIES + 1) + attempt);
+    const { doneUs, outcome, firstEventUs } = server(atUs, i * (RETRIES + 1) + attempt);
     const done_us = Math.round(doneUs);
     lines.push({
       ...{ type: "call", id: `s-${i}-${attempt}`, stage, driver: "simulated", org: "org_a", route: "chat.control" },
       ...{ intended_us: atUs, started_us: atUs, connect_us: 0, sent_us: atUs, first_us: done_us, done_us },
       ...{ outcome, attempt, clock_error_us: 0 },
+      ...(firstEventUs === undefined ? {} : { first_event_us: firstEventUs }),
     });
     if (outcome !== SHED || attempt === RETRIES) continue;
     const waitUs = i % 2 === 0 ? 1e6 * (1 + 0.5 * uniform(seed, i, attempt)) : 0;

@@ -62,7 +62,7 @@ const measured = (
 ) => {
   const { profile, arrivals, seed } = job;
   if (driven.scheduledMs === 0) return measure.end({ durationMs });
-  const isWhole = plan.disturbance === undefined;
+  const isWhole = plan.disturbance === undefined && plan.leavesOut !== true;
   const offered = countArrivals(profile, arrivals, seed);
   const wholeMs = profileDurationS(profile) * 1000;
   // The last arrival may come long before the end of the schedule, and a driver may be done with it then.

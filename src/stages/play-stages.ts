@@ -11,6 +11,7 @@ import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
+import { createIsolation, type Isolation } from "../shedding/isolation.ts";
 import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
@@ -129,19 +130,21 @@ export const playStages = async (
   }
 };
 
-type Beside = { pooled: PooledRefusals; watch: GrowthWatch | null };
+type Beside = { pooled: PooledRefusals; isolation: Isolation; watch: GrowthWatch | null };
 
 const playWatched = async (
   context: RunContext,
   deployment: Deployment,
   plan: StagePlan,
-  { pooled, watch }: Beside,
+  { pooled, isolation, watch }: Beside,
 ): Promise<StageOutcome> => {
   if (isWatched(plan)) watch?.look();
   const isDisturbed = plan.kind === "load" && plan.disturbance !== undefined;
-  const recording = isDisturbed ? await context.record(plan.name) : null;
+  const part = plan.kind === "load" ? plan.isolation : undefined;
+  const recording = isDisturbed || part !== undefined ? await context.record(plan.name) : null;
   const outcome = await playStage(context, deployment, plan);
-  if (recording !== null) pooled.see(await recording.lines(), outcome.facts.host);
+  if (recording !== null && isDisturbed) pooled.see(await recording.lines(), outcome.facts.host);
+  if (recording !== null && part !== undefined) isolation.see(part, await recording.lines(), outcome.facts);
   await watch?.rest();
   return outcome;
 };
@@ -154,12 +157,13 @@ const playAll = async (
   watch: GrowthWatch | null,
 ): Promise<void> => {
   const pooled = createPooledRefusals();
+  const isolation = createIsolation();
   const toPlayAgain: LoadStage[] = [];
   let isLeftBroken = false;
   const isOver = (): boolean => context.signal.aborted || stoppedBy(context) !== null;
   const playOne = async (plan: StagePlan, which: string): Promise<StageOutcome> => {
     context.events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
-    const outcome = await playWatched(context, deployment, plan, { pooled, watch });
+    const outcome = await playWatched(context, deployment, plan, { pooled, isolation, watch });
     await context.addStage(outcome);
     return outcome;
   };
@@ -190,4 +194,7 @@ const playAll = async (
     if (outcome.isLeftBroken || isEnough(outcome, toPlayAgain.slice(at + 1))) break;
   }
   context.addClaims(pooled.claims(deployment.target.limits, context.replay));
+  const kept = isolation.judged(context.replay);
+  context.addClaims(kept.claims);
+  context.addMeasurements(kept.measurements);
 };

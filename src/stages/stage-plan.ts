@@ -3,6 +3,7 @@
 import { consequencesOf, type Disturbance } from "../faults/disturbance.ts";
 import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
+import type { IsolationPart } from "../shedding/isolation.ts";
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import type { Profile } from "../workload/load-profiles.ts";
@@ -50,6 +51,10 @@ export type LoadStage = {
   curve?: true;
   /** How fast its second piece of load, or the fault that takes capacity away, is answered, and whether it is got over. */
   step?: "load" | "capacity";
+  /** Played twice, beside a noisy organization and without it, to compare what the quiet ones got. */
+  isolation?: IsolationPart;
+  /** Some arrivals make no call, so fewer calls than were offered are no fault of the generator. */
+  leavesOut?: true;
   /** Whether growth is judged, over all such stages of a run. */
   growth?: true;
 };

@@ -16,7 +16,7 @@ import {
   soak,
   spikeAndRecover,
 } from "./stories/mixes-and-streams.ts";
-import { chatBesideNoisy, noisyNeighbour } from "./stories/noisy.ts";
+import { chatBesideNoisy, noisyNeighbour, noisyNeighbourAlone } from "./stories/noisy.ts";
 import { catalogReads, rateLimitEdge, sessionStorm } from "./stories/reads.ts";
 import { smoke } from "./stories/smoke.ts";
 import { steadyMix } from "./stories/steady-mix.ts";
@@ -30,6 +30,7 @@ const ALL: readonly Story[] = [
   chatPastCapacity,
   chatBesideNoisy,
   noisyNeighbour,
+  noisyNeighbourAlone,
   tileQuotaStampede,
   rateLimitEdge,
   sessionStorm,

@@ -46,7 +46,9 @@ describe("every story", () => {
     for (let i = 0; i < 400; i++) {
       const steps = story.plan(5, i, view);
       expect(steps).toEqual(story.plan(5, i, copy));
-      expect(steps.length).toBeGreaterThan(0);
+      // Alone, the calls of the noisy organization are left out.
+      const isLeftOut = name === "noisy-neighbour-alone" && burstOf(view, i);
+      expect(steps.length > 0).toBe(!isLeftOut);
       for (const step of steps) {
         expect(step.path).toMatch(/^\/[^{}]*$/);
         if (step.route !== "-") expect(step.method).toBe(routeOf(step.route).method);
@@ -126,6 +128,14 @@ describe("who calls", () => {
     expect(mints.size).toBe(8);
     for (const [, count] of mints) expect(count).toBeGreaterThan(40);
     expect(mints.has(story.noisy(view)[0]!)).toBe(false);
+  });
+
+  test("noisy-neighbour-alone makes the quiet calls of noisy-neighbour, and no other", () => {
+    for (let i = 0; i < 400; i++) {
+      expect(plan("noisy-neighbour-alone", i)).toEqual(burstOf(view, i) ? [] : plan("noisy-neighbour", i));
+    }
+    const profileOf = (name: string) => STORIES.get(name)!.profile(view);
+    expect(profileOf("noisy-neighbour-alone")).toEqual(profileOf("noisy-neighbour"));
   });
 
   test("noisy-neighbour's bursts belong to one organization, whose cap a burst exceeds", () => {

@@ -81,7 +81,7 @@ export type Story = {
   reaches(view: TargetView, wish?: ProfileWish): Reach;
   /** The most that so many calls are expected to spend. */
   costs(view: TargetView, calls: number): Costs;
-  /** The steps of call `i`, in order. */
+  /** The steps of call `i`, in order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
   /** Sessions of its steps, minted before the first call. */
   sessions(view: TargetView): SessionWanted[];

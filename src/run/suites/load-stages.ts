@@ -73,8 +73,16 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   "noisy-neighbour": {
     driver: "k6",
+    isolation: "beside",
     judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "sheds-only-over-the-cap"],
     reaches: ["200", "429 org_overloaded"],
+  },
+  /** The same calls without those of the noisy one. */
+  "noisy-neighbour-alone": {
+    isolation: "alone",
+    leavesOut: true,
+    judges: EVERYWHERE,
+    reaches: ["200"],
   },
   "shedding-curve": {
     durationS: 240,

@@ -111,6 +111,7 @@ const nightly: Suite = {
     stageOf("shedding-curve"),
     stageOf("retry-storm", { durationS: 140 }),
     stageOf("noisy-neighbour", { durationS: 60 }),
+    stageOf("noisy-neighbour-alone", { durationS: 20 }),
     stageOf("spike-and-recover", { durationS: 60 }),
     stageOf("tile-quota-stampede"),
     // Half of those with a fault by k6: a disturbance is beside any driver.

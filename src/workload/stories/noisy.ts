@@ -19,7 +19,7 @@ import { inFlightCaps } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { turnsOf } from "../callers/tenants.ts";
 import { constant, profilePeakPerS } from "../load-profiles.ts";
-import { type Reach, storyOf } from "../story.ts";
+import { type Reach, type Story, storyOf } from "../story.ts";
 
 type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
 
@@ -108,6 +108,15 @@ export const noisyNeighbour = storyOf({
     return noisy === undefined ? [] : [noisy.org];
   },
 });
+
+/** Call by call what noisy-neighbour makes on the same seed, without the bursts: what the quiet ones get alone. */
+export const noisyNeighbourAlone: Story = {
+  ...noisyNeighbour,
+  name: "noisy-neighbour-alone",
+  purpose: "the calls of the quiet organizations of noisy-neighbour, at the same moments, without the noisy one",
+  reaches: () => ({ all: ["200"], oneOf: [], beyond: [] }),
+  plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
+};
 
 /** One noisy, and enough quiet ones that none of them comes near its own cap. */
 const CALLERS_WITH_NOISE = 4;

@@ -1,0 +1,10 @@
+/** The quiet organizations of noisy-neighbour alone, by k6. */
+import { noisyNeighbourAlone } from "../src/workload/stories/noisy.ts";
+import { scenarioOf } from "./shared/scenario.ts";
+
+const scenario = scenarioOf(noisyNeighbourAlone, {
+  allowed: ["200", "200 error", "429 rate_limited"],
+});
+
+export const { options, setup, teardown, handleSummary } = scenario;
+export default scenario.run;

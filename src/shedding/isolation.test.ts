@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import type { CallLine } from "../history/line.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { createIsolation } from "./isolation.ts";
+
+const CALLS = 2_000;
+const NOISY = "org_n";
+/** Of every 64 calls 16 in a row are the noisy one's. */
+const isBurst = (i: number): boolean => i % 64 < 16;
+
+const call = (stage: string, i: number, outcome: string): CallLine => ({
+  ...{ type: "call", id: `run.${stage}.c-${i}`, stage, driver: "simulated", org: isBurst(i) ? NOISY : `org_${i % 5}` },
+  ...{ route: "design.styles", intended_us: i * 10_000, started_us: i * 10_000, connect_us: 0, sent_us: i * 10_000 },
+  ...{ first_us: i * 10_000 + 5, done_us: i * 10_000 + 9, outcome, attempt: 0, clock_error_us: 0 },
+});
+
+const facts = (stage: string, more: Partial<StageFacts> = {}): StageFacts => ({
+  ...bareFacts(stage),
+  ...{ exclusive: true, limits: { org_in_flight: 8, global_in_flight: 24 } },
+  tenants: { [NOISY]: { tier: "Pro", noisy: true } },
+  ...more,
+});
+
+type Answers = (i: number) => string;
+const OWN: Answers = (i) => (isBurst(i) && i % 3 === 0 ? "429 org_overloaded" : "200");
+const ALL: Answers = () => "200";
+
+const judge = (beside: Answers, alone: Answers = ALL, more: Partial<StageFacts> = {}) => {
+  const isolation = createIsolation();
+  const numbers = Array.from({ length: CALLS }, (_, i) => i);
+  const lines = numbers.map((i) => call("noisy-neighbour", i, beside(i)));
+  isolation.see("beside", lines, facts("noisy-neighbour", more));
+  // The second is shorter, and the noisy calls are left out.
+  const quiet = numbers.slice(0, CALLS / 2).filter((i) => !isBurst(i));
+  const without = quiet.map((i) => call("noisy-neighbour-alone", i, alone(i)));
+  isolation.see("alone", without, facts("noisy-neighbour-alone", more));
+  const { claims, measurements } = isolation.judged("again");
+  expect(claims).toHaveLength(1);
+  return { ...(claims[0] as (typeof claims)[0]), measurements };
+};
+
+/** Refuses one quiet call of so many as well. */
+const starving =
+  (every: number, outcome = "429 b2b_overloaded"): Answers =>
+  (i) =>
+    !isBurst(i) && i % every === 1 ? outcome : OWN(i);
+
+describe("isolation", () => {
+  test("holds where only the noisy one is refused, and is measured over the calls that were played both ways", () => {
+    const { id, verdict, measurements } = judge(OWN);
+    expect([id, verdict]).toEqual(["curve/isolation", "pass"]);
+    expect(measurements).toMatchObject([{ name: "isolation", stage: "noisy-neighbour", value: 1, high: 1, n: 744 }]);
+    expect(measurements[0]?.low).toBeGreaterThan(0.99);
+  });
+
+  test("fails where quiet calls are refused that are served without the noisy one", () => {
+    for (const outcome of ["429 b2b_overloaded", "429 org_overloaded"]) {
+      const { verdict, evidence, measurements } = judge(starving(20, outcome));
+      expect(verdict).toBe("fail");
+      expect(evidence.length).toBeGreaterThan(3);
+      expect(measurements[0]?.value).toBeLessThan(0.97);
+    }
+  });
+
+  test("is open where a few calls are, or where they are refused without the noisy one as well", () => {
+    expect(judge(starving(300)).verdict).toBe("inconclusive");
+    expect(judge(starving(20), starving(20)).verdict).toBe("inconclusive");
+    expect(judge(starving(20), (i) => (i % 21 === 0 ? "429 b2b_overloaded" : "200")).verdict).toBe("inconclusive");
+  });
+
+  test("accuses nobody whose calls got no answer, or another refusal than a shed", () => {
+    expect(judge(starving(20, "indeterminate")).verdict).toBe("pass");
+    expect(judge(starving(20, "edge 502")).verdict).toBe("pass");
+    expect(judge(starving(20, "429 rate_limited")).verdict).toBe("pass");
+  });
+
+  test("is skipped where others call, where no share is stated and none shows, and where nobody is noisy enough", () => {
+    expect(judge(starving(20), ALL, { exclusive: false }).verdict).toBe("skipped");
+    const unknown: Answers = (i) => (isBurst(i) || i % 20 === 1 ? "429 b2b_overloaded" : "200");
+    expect(judge(unknown, ALL, { limits: {} }).verdict).toBe("skipped");
+    expect(judge(unknown, ALL, { limits: { org_in_flight: 24, global_in_flight: 24 } }).verdict).toBe("skipped");
+    expect(judge(ALL).verdict).toBe("skipped");
+    // It refuses an organization for itself, so there are shares.
+    expect(judge(starving(20), ALL, { limits: {} }).verdict).toBe("fail");
+  });
+
+  test("says nothing where one of the two was not played", () => {
+    const isolation = createIsolation();
+    isolation.see("beside", [call("noisy-neighbour", 1, "200")], facts("noisy-neighbour"));
+    expect(isolation.judged("again")).toEqual({ claims: [], measurements: [] });
+  });
+});

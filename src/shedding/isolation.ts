@@ -1,0 +1,122 @@
+/**
+ * What quiet organizations lose because of a noisy one: the same calls of the same schedule once beside it and once without
+ * it, paired by their numbers (McNemar, "Note on the Sampling Error of the Difference Between Correlated Proportions or
+ * Percentages", Psychometrika 12, 1947; exact). What chance or the calls themselves bring about happens in both.
+ */
+import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { claimOf } from "../history/claim.ts";
+import { classOf, type Line } from "../history/line.ts";
+import type { Claim, ClaimVerdict, Measurement } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { shareBelow } from "../history/statistics/distributions.ts";
+import { exactInterval } from "../history/statistics/statistics.ts";
+
+/** Which of the two a stage plays. */
+export type IsolationPart = "beside" | "alone";
+
+type Played = { readonly facts: StageFacts; readonly ids: Map<number, string>; readonly served: Map<number, boolean> };
+
+/** Of one organization, for its own calls. */
+const ITS_OWN = "429 org_overloaded";
+const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
+const CALLS_MOST = 200_000;
+const PAIRS_MIN = 100;
+/** By chance a fair share looks unfair in one run of a thousand. */
+const CHANCE = 0.001;
+/** Netflix kept 99.4 % beside twelve times the load; slots that are held for each organization keep every call. */
+const KEPT = 0.999;
+/** A quiet organization that loses more than this by itself is not inside its share. */
+const LOST_ALONE = 0.01;
+const EVIDENCE_MOST = 10;
+
+const percent = (share: number): string => `${Number((100 * share).toFixed(2))} %`;
+
+type Found = { verdict: ClaimVerdict; reason: string; got?: string; evidence?: string[] };
+
+export type Isolation = {
+  /** Lines of one stage, in any order. */
+  see(part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void;
+  /** Nothing where the pair was not played. */
+  judged(replay: string): { claims: Claim[]; measurements: Measurement[] };
+};
+
+export const createIsolation = (): Isolation => {
+  const played = new Map<IsolationPart, Played>();
+  let isNoiseShed = false;
+
+  const see: Isolation["see"] = (part, lines, facts) => {
+    const [ids, served] = [new Map<number, string>(), new Map<number, boolean>()];
+    const noisy = new Set(Object.keys(facts.tenants).filter((org) => facts.tenants[org]?.noisy === true));
+    for (const line of lines) {
+      if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;
+      if (part === "beside" && noisy.has(line.org)) isNoiseShed ||= line.outcome === ITS_OWN;
+      const number = Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN);
+      if (noisy.has(line.org) || Number.isNaN(number) || served.size >= CALLS_MOST) continue;
+      const isShed = SHED_OUTCOMES.has(line.outcome);
+      // What was refused for another reason, or by nobody, is no loss to a neighbour.
+      if (!isShed && classOf(line.outcome) !== "answered") continue;
+      served.set(number, !isShed);
+      if (isShed && ids.size < EVIDENCE_MOST) ids.set(number, line.id);
+    }
+    played.set(part, { facts, ids, served });
+  };
+
+  const judged: Isolation["judged"] = (replay) => {
+    const [beside, alone] = [played.get("beside"), played.get("alone")];
+    if (beside === undefined || alone === undefined) return { claims: [], measurements: [] };
+    const { facts } = beside;
+    const pairs = [...beside.served].flatMap(([number, now]) => {
+      const without = alone.served.get(number);
+      return without === undefined ? [] : [{ now, without }];
+    });
+    const count = (wanted: (pair: (typeof pairs)[number]) => boolean): number => pairs.filter(wanted).length;
+    const n = pairs.length;
+    const kept = count(({ now }) => now);
+    const lostAlone = count(({ without }) => !without);
+    const [lost, won] = [count(({ now, without }) => without && !now), count(({ now, without }) => now && !without)];
+    const interval = exactInterval(kept, n);
+    const chance = lost === 0 ? 1 : 1 - shareBelow(lost + won, 0.5, lost - 1);
+    const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
+    const found = (): Found => {
+      const skipped = (what: string): Found => ({ verdict: "skipped", reason: `skipped: ${what}` });
+      const { limits, exclusive } = facts;
+      const { org_in_flight: ofOrg, global_in_flight: ofAll } = limits;
+      if (!exclusive) return skipped("`exclusive`: what another caller takes is not told from what a neighbour takes");
+      if (ofOrg === undefined ? !isNoiseShed : ofOrg >= (ofAll ?? Number.POSITIVE_INFINITY)) {
+        return skipped("a share of each organization (`limits.org_in_flight`); none was shed for itself");
+      }
+      if (!isNoiseShed) return skipped("a noisy organization that runs into its own cap");
+      if (n < PAIRS_MIN)
+        return { verdict: "inconclusive", reason: `${n} calls were played both ways; it takes ${PAIRS_MIN}` };
+      if (lostAlone > LOST_ALONE * n) {
+        return {
+          verdict: "inconclusive",
+          reason: `without the noisy one ${lostAlone} of ${n} calls were shed as well`,
+          got,
+        };
+      }
+      if (chance < CHANCE && (interval?.high ?? 1) < KEPT) {
+        const reason = `quiet organizations were refused because of another: ${lost} calls that are served without it`;
+        return { verdict: "fail", reason, got, evidence: [...beside.ids.values()] };
+      }
+      if (kept >= KEPT * n) return { verdict: "pass", reason: got };
+      return { verdict: "inconclusive", reason: `too few calls to be certain: ${got}`, got };
+    };
+    const claim = claimOf({
+      ...{ id: "curve/isolation", stage: facts.stage, replay },
+      expected: "an organization inside its share is not refused because of another",
+      ...found(),
+    });
+    const value = {
+      value: n === 0 ? 0 : kept / n,
+      unit: "ratio",
+      low: interval?.low ?? null,
+      high: interval?.high ?? null,
+    };
+    return {
+      claims: [claim],
+      measurements: n === 0 ? [] : [{ name: "isolation", stage: facts.stage, ...value, n }],
+    };
+  };
+  return { see, judged };
+};
