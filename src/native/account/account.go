@@ -1,6 +1,5 @@
-// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to. k6's exit code and summary do
-// not tell: it ends with code 0 when every iteration threw, when iterations were dropped or cut off, when a scenario never began, and when
-// a threshold had no sample.
+// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to. k6 itself ends with code 0 when
+// every iteration threw, iterations were dropped or cut off, a scenario never began, or a threshold had no sample.
 package account
 
 import (
@@ -20,25 +19,23 @@ import (
 	"go.k6.io/k6/v2/output"
 )
 
-// Name is what the output is called on k6's command line.
-const Name = "floodgate-account"
+const name = "floodgate-account"
 
 func init() {
-	output.RegisterExtension(Name, New)
+	output.RegisterExtension(name, newOutput)
 }
 
-// Account is what is written to the file as JSON when the test is over.
-type Account struct {
-	Scenarios  []*Scenario  `json:"scenarios"`
-	Calls      Calls        `json:"calls"`
-	Checks     Checks       `json:"checks"`
-	Thresholds []*Threshold `json:"thresholds"`
-	// Troubles are errors that k6 logs without letting them change its exit code: the first few, beside those of iterations.
-	Troubles []string `json:"troubles"`
+// account is written to the file as JSON when the test is over: ScriptAccount of src/drivers/k6/user-script.ts.
+type account struct {
+	Scenarios  []*scenario  `json:"scenarios"`
+	Calls      calls        `json:"calls"` // of all scenarios, setup and teardown
+	Checks     checks       `json:"checks"`
+	Thresholds []*threshold `json:"thresholds"`
+	Troubles   []string     `json:"troubles"` // the first errors that k6 logged, beside those of iterations: its exit code does not tell
 }
 
-// Scenario counts the iterations of one scenario.
-type Scenario struct {
+// scenario counts iterations.
+type scenario struct {
 	Name         string `json:"name"`
 	Executor     string `json:"executor"`
 	GracefulStop bool   `json:"graceful_stop"` // iterations get time to end, so one that is cut off took longer than that
@@ -49,22 +46,20 @@ type Scenario struct {
 	Dropped      int64  `json:"dropped"`
 }
 
-// Calls counts the calls of all scenarios, setup and teardown.
-type Calls struct {
+type calls struct {
 	ByStatus map[string]int64 `json:"by_status"` // of HTTP; "0" stands for no answer
 	Failed   int64            `json:"failed"`    // by k6's own measure (http_req_failed), or a stream that was refused or did not come to its end
 	Streams  int64            `json:"streams"`   // that were opened
 	Events   int64            `json:"events"`
 }
 
-// Checks counts the script's own checks.
-type Checks struct {
+type checks struct {
 	Made   int64 `json:"made"`
 	Failed int64 `json:"failed"`
 }
 
-// Threshold is one expression on one metric.
-type Threshold struct {
+// threshold is one expression on one metric.
+type threshold struct {
 	Metric  string `json:"metric"`
 	Source  string `json:"source"`
 	Samples int64  `json:"samples"` // of the metric, with its tags where the threshold names some
@@ -77,39 +72,38 @@ const (
 	exceptionLength = 500
 )
 
-// Output collects the account. Use New.
-type Output struct {
+// collector is the output. Its methods beside those of k6's interfaces are its own.
+type collector struct {
 	path        string
 	thresholds  map[string]metrics.Thresholds
 	noThreshold bool
 
 	mu        sync.Mutex // the log and the samples come from different goroutines
-	account   Account
-	scenarios map[string]*Scenario // "" stands for all where the script took the tag `scenario` off its metrics
+	account   account
+	scenarios map[string]*scenario // "" stands for all where the script took the tag `scenario` off its metrics
 	behind    map[*metrics.Metric]int64
 	keys      map[*metrics.Metric]bool
 	seen      map[string]*metrics.Metric
 	begun     map[string]int64 // iterations by scenario
 }
 
-var _ output.WithThresholds = &Output{}
+var _ output.WithThresholds = &collector{}
 
-// New makes the output; the argument is the file to write.
-func New(params output.Params) (output.Output, error) {
+func newOutput(params output.Params) (output.Output, error) {
 	if params.ConfigArgument == "" {
-		return nil, fmt.Errorf("%s needs the file to write: %s=FILE", Name, Name)
+		return nil, fmt.Errorf("%s needs the file to write: %s=FILE", name, name)
 	}
 	logger, ok := params.Logger.(*logrus.Logger)
 	if !ok {
 		return nil, errors.New("k6's log cannot be listened to, so exceptions of iterations would go unseen")
 	}
-	o := &Output{
+	o := &collector{
 		path:        params.ConfigArgument,
 		noThreshold: params.RuntimeOptions.NoThresholds.Bool,
-		account: Account{
-			Scenarios: []*Scenario{}, Thresholds: []*Threshold{}, Troubles: []string{}, Calls: Calls{ByStatus: map[string]int64{}},
+		account: account{
+			Scenarios: []*scenario{}, Thresholds: []*threshold{}, Troubles: []string{}, Calls: calls{ByStatus: map[string]int64{}},
 		},
-		scenarios: map[string]*Scenario{},
+		scenarios: map[string]*scenario{},
 		behind:    map[*metrics.Metric]int64{},
 		keys:      map[*metrics.Metric]bool{},
 		seen:      map[string]*metrics.Metric{},
@@ -119,12 +113,12 @@ func New(params output.Params) (output.Output, error) {
 	isOff := tags != nil && !tags.Has(metrics.TagScenario)
 	for name, config := range params.ScriptOptions.Scenarios {
 		if isOff {
-			o.scenarios[""] = &Scenario{Name: "all", Executor: config.GetType()}
+			o.scenarios[""] = &scenario{Name: "all", Executor: config.GetType()}
 			continue
 		}
 		ramping, isRamping := config.(executor.RampingVUsConfig)
 		cuts := config.GetGracefulStop() == 0 || isRamping && ramping.GracefulRampDown.TimeDuration() == 0
-		o.scenarios[name] = &Scenario{Name: name, Executor: config.GetType(), GracefulStop: !cuts}
+		o.scenarios[name] = &scenario{Name: name, Executor: config.GetType(), GracefulStop: !cuts}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.scenarios)) {
 		o.account.Scenarios = append(o.account.Scenarios, o.scenarios[name])
@@ -133,29 +127,28 @@ func New(params output.Params) (output.Output, error) {
 	return o, nil
 }
 
-// Description is shown by k6 among its outputs.
-func (o *Output) Description() string { return "floodgate's account of the script" }
+func (o *collector) Description() string { return "floodgate's account of the script" }
 
-// Start has nothing to do.
-func (o *Output) Start() error { return nil }
+func (o *collector) Start() error { return nil }
 
-// SetThresholds is given the values that k6 evaluates, so what became of them can be read at the end.
-func (o *Output) SetThresholds(thresholds map[string]metrics.Thresholds) { o.thresholds = thresholds }
+// SetThresholds takes the values that k6 evaluates, so that they can be read at the end.
+func (o *collector) SetThresholds(thresholds map[string]metrics.Thresholds) {
+	o.thresholds = thresholds
+}
 
-// Levels is for the hook in k6's log.
-func (o *Output) Levels() []logrus.Level {
+func (o *collector) Levels() []logrus.Level {
 	return []logrus.Level{logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel}
 }
 
-// Fire is called for every error that k6 logs. Only there are exceptions of iterations told, by the logger of the scenario's executor.
-func (o *Output) Fire(entry *logrus.Entry) error {
+// Fire takes every error that k6 logs. Exceptions of iterations are told only there, by the logger of the scenario's executor.
+func (o *collector) Fire(entry *logrus.Entry) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	name, _ := entry.Data["scenario"].(string)
 	_, isOfExecutor := entry.Data["executor"]
-	if scenario := cmp.Or(o.scenarios[name], o.scenarios[""]); isOfExecutor && name != "" && scenario != nil {
-		scenario.Threw++
-		scenario.Exception = cmp.Or(scenario.Exception, bounded(entry.Message))
+	if of := cmp.Or(o.scenarios[name], o.scenarios[""]); isOfExecutor && name != "" && of != nil {
+		of.Threw++
+		of.Exception = cmp.Or(of.Exception, bounded(entry.Message))
 		return nil
 	}
 	if source := entry.Data["source"]; source == "console" || len(o.account.Troubles) >= troublesKept {
@@ -178,8 +171,8 @@ func bounded(text string) string {
 	return text
 }
 
-// AddMetricSamples counts what k6 measured. k6 calls it about twenty times a second.
-func (o *Output) AddMetricSamples(containers []metrics.SampleContainer) {
+// AddMetricSamples counts what k6 measured; k6 calls it about twenty times a second.
+func (o *collector) AddMetricSamples(containers []metrics.SampleContainer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, container := range containers {
@@ -189,12 +182,12 @@ func (o *Output) AddMetricSamples(containers []metrics.SampleContainer) {
 	}
 }
 
-// scenario is one that nobody reads where there is none of the name.
-func (o *Output) scenario(name string) *Scenario {
-	return cmp.Or(o.scenarios[name], o.scenarios[""], &Scenario{})
+// of gives the scenario of a name; where there is none, one that nobody reads.
+func (o *collector) of(name string) *scenario {
+	return cmp.Or(o.scenarios[name], o.scenarios[""], &scenario{})
 }
 
-func (o *Output) see(sample metrics.Sample) {
+func (o *collector) see(sample metrics.Sample) {
 	metric := sample.Metric
 	if o.behind[metric] == 0 {
 		o.seen[metric.Name] = metric
@@ -214,9 +207,9 @@ func (o *Output) see(sample metrics.Sample) {
 	}
 	switch metric.Name {
 	case metrics.IterationsName:
-		o.scenario(tag("scenario")).Ended += int64(sample.Value)
+		o.of(tag("scenario")).Ended += int64(sample.Value)
 	case metrics.DroppedIterationsName:
-		o.scenario(tag("scenario")).Dropped += int64(sample.Value)
+		o.of(tag("scenario")).Dropped += int64(sample.Value)
 	case metrics.DataSentName: // k6 takes one whenever an iteration is over, however it ended
 		o.begun[tag("scenario")]++
 	case metrics.ChecksName:
@@ -244,7 +237,7 @@ func (o *Output) see(sample metrics.Sample) {
 	}
 }
 
-// statusOf names the status of a call. A gRPC status is none of HTTP's; the tag may be switched off in the script.
+// statusOf names the HTTP status of a call, which gRPC does not have; the script may have switched the tag off.
 func statusOf(metric, tag string) string {
 	if tag == "" || metric == metrics.GRPCReqDurationName {
 		return "unknown"
@@ -261,8 +254,8 @@ func hasKeys(tags, wanted *metrics.TagSet) bool {
 	return true
 }
 
-// Stop writes the account. k6 calls it when the thresholds have been evaluated for the last time.
-func (o *Output) Stop() error {
+// Stop writes the account, after the last evaluation of the thresholds.
+func (o *collector) Stop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, scenario := range o.scenarios {
@@ -280,22 +273,22 @@ func (o *Output) Stop() error {
 	return os.WriteFile(o.path, text, 0o600)
 }
 
-func (o *Output) judged() []*Threshold {
-	all := []*Threshold{}
+func (o *collector) judged() []*threshold {
+	all := []*threshold{}
 	for name, thresholds := range o.thresholds {
 		metric := o.metricOf(name)
-		for _, threshold := range thresholds.Thresholds {
-			all = append(all, &Threshold{
-				Metric: name, Source: threshold.Source, Failed: threshold.LastFailed, Samples: o.behind[metric], Keys: o.keys[metric],
+		for _, one := range thresholds.Thresholds {
+			all = append(all, &threshold{
+				Metric: name, Source: one.Source, Failed: one.LastFailed, Samples: o.behind[metric], Keys: o.keys[metric],
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b *Threshold) int { return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source) })
+	slices.SortFunc(all, func(a, b *threshold) int { return strings.Compare(a.Metric+" "+a.Source, b.Metric+" "+b.Source) })
 	return all
 }
 
-// metricOf finds the metric or the submetric that a threshold is on; nil where no sample of it came at all.
-func (o *Output) metricOf(name string) *metrics.Metric {
+// metricOf is the metric or submetric that a threshold is on; nil where no sample of it came.
+func (o *collector) metricOf(name string) *metrics.Metric {
 	base, suffix, isSub := strings.Cut(name, "{")
 	metric := o.seen[base]
 	if metric == nil || !isSub {

@@ -16,7 +16,7 @@ import (
 
 type rig struct {
 	t        *testing.T
-	out      *Output
+	out      *collector
 	path     string
 	logger   *logrus.Logger
 	registry *metrics.Registry
@@ -31,7 +31,7 @@ func newRig(t *testing.T, tags *metrics.SystemTagSet) *rig {
 	path := filepath.Join(t.TempDir(), "account.json")
 	ramping := executor.NewRampingVUsConfig("ramp")
 	ramping.GracefulRampDown.Duration = 0
-	out, err := New(output.Params{
+	out, err := newOutput(output.Params{
 		ConfigArgument: path, Logger: logger,
 		ScriptOptions: lib.Options{
 			SystemTags: tags,
@@ -41,7 +41,7 @@ func newRig(t *testing.T, tags *metrics.SystemTagSet) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t, out.(*Output), path, logger, registry, metrics.RegisterBuiltinMetrics(registry)}
+	return &rig{t, out.(*collector), path, logger, registry, metrics.RegisterBuiltinMetrics(registry)}
 }
 
 func (r *rig) push(metric *metrics.Metric, value float64, tags ...string) {
@@ -53,7 +53,7 @@ func (r *rig) push(metric *metrics.Metric, value float64, tags ...string) {
 	r.out.AddMetricSamples([]metrics.SampleContainer{metrics.Sample{TimeSeries: series, Time: time.Now(), Value: value}})
 }
 
-func (r *rig) account() Account {
+func (r *rig) account() account {
 	r.t.Helper()
 	if err := r.out.Stop(); err != nil {
 		r.t.Fatal(err)
@@ -62,7 +62,7 @@ func (r *rig) account() Account {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	var account Account
+	var account account
 	if err := json.Unmarshal(text, &account); err != nil {
 		r.t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestIterationsAreCountedByHowTheyEnded(t *testing.T) {
 	r.logger.WithField("source", "console").Error("the script's own words")
 	account := r.account()
 	ramp, steady := account.Scenarios[0], account.Scenarios[1]
-	want := Scenario{
+	want := scenario{
 		Name: "steady", Executor: "constant-vus", GracefulStop: true, Ended: 3, Threw: 1, Exception: "Error: no", Cut: 2, Dropped: 7,
 	}
 	if *steady != want {
@@ -161,7 +161,7 @@ func TestCallsAreCountedByStatus(t *testing.T) {
 	if calls := account.Calls; calls.ByStatus["200"] != 3 || calls.ByStatus["0"] != 1 || calls.Failed != 2 || calls.Streams != 2 || calls.Events != 12 {
 		t.Errorf("calls: %+v", calls)
 	}
-	if account.Checks != (Checks{Made: 2, Failed: 1}) {
+	if account.Checks != (checks{Made: 2, Failed: 1}) {
 		t.Errorf("checks: %+v", account.Checks)
 	}
 }

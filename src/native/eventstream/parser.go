@@ -1,7 +1,5 @@
-// Package eventstream reads the text/event-stream format of the HTML standard (section 9.2.6, "Interpreting an event stream").
-//
-// It stands apart from the k6 extension so that the grammar can be tested alone, and compared with another implementation, without
-// building k6. It is a push parser: chunks come in as the network cuts them, events go out at the byte that completes them.
+// Package eventstream is a push parser of the text/event-stream format (HTML standard, section 9.2.6): chunks come in as the network cuts
+// them, events go out at the byte that completes them. It knows nothing of k6, so that it can be compared with another implementation alone.
 package eventstream
 
 import (
@@ -18,28 +16,19 @@ var ErrEventTooLarge = errors.New("event too large")
 
 // Event is one dispatched event. The slices are the parser's own memory and change after the callback returns; take copies with Text.
 type Event struct {
-	// ID is the last event id of the stream: it stays until another id line comes, as the standard has it.
-	ID []byte
-	// OwnID says whether an id line stood in this very event.
-	OwnID bool
-	// Name is what the event line said, empty when there was none (the standard's "message").
-	Name []byte
-	// Data is the lines of data joined by LF; nil when Parser.KeepData is false.
-	Data []byte
-	// Comment is the last comment since the previous event; nil when Parser.KeepData is false.
-	Comment []byte
+	ID      []byte // the last event id of the stream: it stays until another id line comes
+	OwnID   bool   // an id line stood in this very event
+	Name    []byte // empty without an event line (the standard's "message")
+	Data    []byte // the lines of data joined by LF; nil when Parser.KeepData is false, as is Comment
+	Comment []byte // the last one since the previous event
 }
 
 // Parser holds what has to be remembered between chunks. The zero value counts events without keeping their data and has no bound.
 type Parser struct {
-	// KeepData asks for the data and comments of events. Without it an event costs no copy of its data.
-	KeepData bool
-	// MaxBytes bounds the data of one event and the length of one line; 0 is no bound.
-	MaxBytes int
-	// OnRetry is called with the digits of each valid retry line.
-	OnRetry func(digits []byte)
-	// OnComment is called with each comment, whatever KeepData says.
-	OnComment func(comment []byte)
+	KeepData  bool                 // keep the data and comments of events, which costs a copy
+	MaxBytes  int                  // of the data of one event, and of one line; 0 is no bound
+	OnRetry   func(digits []byte)  // called with each valid retry line
+	OnComment func(comment []byte) // called with each comment, whatever KeepData says
 
 	line    []byte // the beginning of a line whose end has not come yet
 	skipLF  bool   // the last byte was a CR: a LF right after it belongs to the same line end
@@ -54,11 +43,11 @@ type Parser struct {
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// Feed reads the next chunk and calls dispatch for each event it completes. When dispatch returns false the rest of the chunk is left
-// unread and Feed returns nil. The end of the stream needs no call: an event that no blank line has ended is discarded by the standard.
+// Feed reads the next chunk and calls dispatch for each event it completes; where that returns false, the rest is left unread. The end of the
+// stream needs no call: an event that no blank line has ended is discarded.
 func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
 	chunk = p.skipByteOrderMark(chunk)
-	// Where the next CR and the next LF are is remembered, so that a chunk with only one kind of line end is searched once for the other.
+	// Remembered, so that a chunk with one kind of line end is searched once for the other.
 	nextCR, nextLF := -1, -1
 	for at := 0; at < len(chunk); {
 		if p.skipLF {
@@ -187,8 +176,8 @@ func onlyDigits(value []byte) bool {
 	return len(value) > 0
 }
 
-// Text decodes bytes as the "UTF-8 decode" of the encoding standard does: every maximal part of an ill-formed sequence becomes one U+FFFD.
-// Go's own conversion gives one for each byte, and a judge would see a difference that the server did not make.
+// Text decodes as the "UTF-8 decode" of the encoding standard: each maximal part of an ill-formed sequence becomes one U+FFFD. Go's own
+// conversion gives one for each byte.
 func Text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

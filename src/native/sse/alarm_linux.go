@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes calls at their moments. A timer of Go sleeps in epoll_wait, whose time-out is in whole milliseconds, so that it comes half a
-// millisecond late in the mean; a timerfd is on time to some tens of microseconds, and the runtime waits for it as for a socket. The zero
-// value is ready.
+// alarm wakes calls at their moments. A timer of Go is half a millisecond late on average, because epoll_wait counts whole milliseconds; a timerfd
+// is on time to some tens of microseconds, and the runtime waits for it as for a socket. The zero value is ready.
 type alarm struct {
 	mu      sync.Mutex
 	fd      int // of timer, whose own method would make it a file that blocks
@@ -25,8 +24,7 @@ type moment struct {
 	come chan error
 }
 
-// at returns what receives nil when a moment, in microseconds since 1970, has come, or why it does not. One that nobody waits for any more
-// costs its place until then.
+// at returns a channel that receives nil at a moment, in microseconds since 1970, or why it does not come.
 func (a *alarm) at(us int64) <-chan error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,12 +16,10 @@ import (
 	"go.k6.io/k6/v2/lib"
 )
 
-// errTestOver is why a call that the end of the test met was broken off.
 var errTestOver = errors.New("the test is over")
 
-// beside is what makes calls beside the VUs. A VU that waits for an answer costs a quarter of a megabyte and milliseconds to make, and a
-// stream lasts for seconds; where a script does nothing with an answer but have it printed, its VU goes on at once, and the call costs a
-// goroutine and its connection.
+// beside makes calls that no VU waits for, because the script has their answers printed and does nothing else with them. A waiting VU costs a
+// quarter of a megabyte and milliseconds to make, such a call a goroutine and its connection.
 type beside struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -33,9 +31,9 @@ type beside struct {
 	ballast []byte              // never touched, so no memory; Go takes it for memory in use, and lets as much garbage lie
 }
 
-// While garbage is collected, what reads the streams waits, for a tenth of a second and more on two cores. A call leaves some 35 kB of it:
-// left alone, Go would collect several times while the calls of a burst are open. The system has to clear what lies instead, which cost a
-// tenth of a core at 750 calls/s on a virtual machine; so some of it is asked for before the first call.
+// While Go collects garbage, readers of streams wait, a tenth of a second and more on two cores. A call leaves some 35 kB, so Go would collect
+// several times during a burst: the ballast puts that off. The system has to clear the memory that garbage lies in, which cost a tenth of a
+// core at 750 calls/s on a virtual machine; so some of it is cleared before the first call.
 const (
 	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
 	ballastLeast  = 192 << 20
@@ -75,9 +73,8 @@ func (b *beside) allow(calls int) error {
 	return nil
 }
 
-// transportFor lends a call a transport of its own, with the settings that k6 gives its VUs: the one that was given back last, which has a
-// connection, or a new one. In a transport that many share, a call that waits for its connection is given another's that became free, and
-// nobody can say any more what connecting took.
+// transportFor lends a call a transport of its own with the settings of a VU's: the one given back last, which has a connection, or a new one.
+// In a shared one, a call that waits for its connection may get another's that became free, so that nobody knows what connecting took.
 func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,9 +123,8 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 	return k, nil
 }
 
-// begin makes an exchange beside the VU, at the moment for which it is intended or at once where that is past, and prints what came of it,
-// as printCall does. It returns when the call has a place among those that may be under way, for which it may have to wait; false where the
-// iteration or all sending ended before.
+// begin makes an exchange at the moment for which it is intended, or at once where that is past, and prints what came of it. It returns when the
+// call has a place among those that may be under way; false where the iteration or all sending ended before.
 func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if state == nil {
@@ -185,8 +181,8 @@ func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, atte
 	return true, nil
 }
 
-// finish waits until all calls beside the VUs are over, at most for limit, once sending has ended at most for drain, and breaks off the
-// rest. To be called in teardown: after it k6 takes no samples any more.
+// finish waits until all calls of begin are over, at most for the limit, once sending has ended at most for drain, and breaks off the rest. To
+// be called in teardown, after which k6 takes no samples.
 func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 	over := make(chan struct{})
 	go func() {

@@ -65,8 +65,8 @@ func (b *bounds) tolerates(outcome string) bool {
 	return slices.ContainsFunc(b.Tolerated, func(begins string) bool { return strings.HasPrefix(outcome, begins) })
 }
 
-// budget counts what all VUs of the process spend together. Every call asks it before it leaves, so that a bound, a rate or a stop condition
-// holds however many VUs there are. src/workload/budget.ts has the same rules, and budget-cases.json beside it tests both.
+// budget counts what all VUs of the process spend together; every call asks it before it leaves. src/workload/budget.ts has the same rules, and
+// budget-cases.json beside it tests both.
 type budget struct {
 	turn    chan struct{} // held by the one call that waits for the rate; the others wait behind it in order
 	ended   chan struct{} // closed when nothing leaves any more
@@ -108,7 +108,6 @@ func newBudget() *budget {
 	}
 }
 
-// errUnsent says that a call did not leave, and why.
 var errUnsent = errors.New("not sent")
 
 // set sets the bounds. Each VU runs the init context of the script, so the same come many times.
@@ -129,8 +128,8 @@ func (b *budget) set(wanted bounds) error {
 	return nil
 }
 
-// stopOnSignal lets the one who started k6 end the load in order: after SIGUSR1 no call leaves, those in flight end by themselves. After a
-// signal that k6 itself knows nothing leaves either, and calls beside the VUs are waited for no longer than a drain.
+// stopOnSignal lets the runner end the load by SIGUSR1: no call leaves, those in flight end by themselves. After a signal that k6 itself knows
+// nothing leaves either, and calls of begin are waited for no longer than a drain.
 func (b *budget) stopOnSignal() {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
@@ -140,8 +139,8 @@ func (b *budget) stopOnSignal() {
 	}()
 }
 
-// take lets a call leave or returns why it may not. It waits where there is a rate, and where calls in flight have reserved all that is left
-// of a charge: others may go meanwhile.
+// take lets a call leave or returns why it may not. It waits for the rate, and, where calls in flight have reserved all that is left of a charge,
+// for them: others may go meanwhile.
 func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
 	hasTurn := false
 	defer func() {
@@ -227,7 +226,7 @@ func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, flo
 	return "", 0
 }
 
-// mayHold says whether a call may have waited here for a permitted rate or for what others have reserved: else what passes is our own time.
+// mayHold says whether the budget may have made a call wait; otherwise what passed is our own time.
 func (b *budget) mayHold(kind charge) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,8 +276,8 @@ func (b *budget) streamSeconds(now time.Time) float64 {
 	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor) - b.beganSum).Seconds()
 }
 
-// came notes what became of a call that was let go. What never reached the target was not spent, and a charge is given back where the
-// target refused; a call without an answer may have been charged.
+// came notes what became of a call. What never reached the target was not spent, and a refusal gives the charge back; a call without an answer
+// may have been charged.
 func (b *budget) came(now time.Time, kind charge, came outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -359,15 +358,14 @@ func (b *budget) account() map[string]any {
 	}
 }
 
-// Calls leave at a little less than the permitted rate, because a network bunches them on their way, with a burst of a twentieth of a
-// second's calls (at least one).
+// Calls leave at a little less than the permitted rate, because a network bunches them, with a burst of a twentieth of a second's (at least one).
 const (
 	rateShare  = 0.95
 	burstShare = 0.05
 )
 
-// pace spaces calls by the generic cell rate algorithm (ITU-T I.371): due is when the next call is owed its turn, and a call may come before
-// that by as much as the burst takes. The zero value lets everything go.
+// pace is the generic cell rate algorithm (ITU-T I.371): a call may come before the next is due by as much as the burst takes. The zero value
+// lets everything go.
 type pace struct {
 	every time.Duration
 	early time.Duration

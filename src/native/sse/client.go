@@ -8,8 +8,7 @@ import (
 	"floodgate/native/eventstream"
 )
 
-// client is what the setup function is given: where handlers are registered and the stream is closed. Handlers run on the VU's
-// goroutine, between two reads; a slow one delays reading, so time is taken before it is called.
+// client is what the setup function is given. Handlers run on the VU's goroutine, between two reads, so time is taken before they are called.
 type client struct {
 	rt       *sobek.Runtime
 	handlers map[string][]sobek.Callable

@@ -43,14 +43,13 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("timeout: %s within %s", e.what, e.limit)
 }
 
-// errGraceOver ends the wait for events after the terminal one. It is no error of anybody.
+// errGraceOver ends the wait for events after the terminal one.
 var errGraceOver = errors.New("grace over")
 
 // errNoLastEvent is why a body that ended in order was no whole stream. src/contract/streams.ts has the same word.
 var errNoLastEvent = errors.New("no_last_event")
 
-// classify says what a failed round trip or read means. The context comes first: when we cut the connection, what the read says is only
-// the echo. What is neither a time-out nor an early end is a broken connection; the text says which way.
+// classify says what a failed round trip or read means. The context comes first: where we cut the connection, the read only echoes that.
 func classify(ctx context.Context, err error) (end, error) {
 	cause := context.Cause(ctx)
 	timeout, isTimeout := as[*timeoutError](cause)
@@ -68,7 +67,6 @@ func classify(ctx context.Context, err error) (end, error) {
 	return endReset, err
 }
 
-// as finds an error of a type among those that an error wraps.
 func as[T error](err error) (T, bool) {
 	var found T
 	is := errors.As(err, &found)
@@ -147,8 +145,8 @@ type outcome struct {
 	ours    bool   // we broke it off before an answer: that says nothing about the target
 }
 
-// isError: no answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer. A stream without one event
-// is no answer: "200 empty" is said where it ended in order, and where it was cut before, its outcome is that of no answer here.
+// isError: no answer, which a stream without one event is as well, an answer outside the contract, or a server error. A refusal of overload is a
+// normal answer.
 func (o outcome) isError() bool {
 	return strings.HasSuffix(o.name, " empty") || o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
 }
@@ -168,7 +166,7 @@ func (x *exchange) outcome() outcome {
 	return came
 }
 
-// admitted names a success. A stream without one event is none: its name is that of no answer where it was cut before.
+// admitted names a success; a stream that was cut before its first event is named as no answer.
 func (x *exchange) admitted() string {
 	status := fmt.Sprint(x.status)
 	switch isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout; {

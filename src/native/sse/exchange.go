@@ -27,7 +27,7 @@ const (
 	gapsKept        = 10_000 // bounds what a stream without end takes of memory, and of the history
 )
 
-// maxStreamBytes bounds a whole stream: one that goes on beyond it is left, which is no end that the server made.
+// maxStreamBytes bounds a whole stream: one that goes on beyond it is left.
 var maxStreamBytes = 64 << 20
 
 var errStreamTooLarge = errors.New("answer-too-large")
@@ -35,8 +35,7 @@ var errStreamTooLarge = errors.New("answer-too-large")
 // readBuffers lends out what a stream is read into: thousands of VUs each keep one only while they read.
 var readBuffers = sync.Pool{New: func() any { buffer := make([]byte, 8<<10); return &buffer }}
 
-// exchange is one request and all that came of it. Times are durations since it was handed to the transport, on the monotonic clock, so
-// that a step of the wall clock cannot make an event come before its request.
+// exchange is one request and all that came of it. Times are durations since it was handed to the transport, on the monotonic clock.
 type exchange struct {
 	request   *request
 	client    *client
@@ -148,8 +147,8 @@ func (x *exchange) run(parent context.Context) {
 	}
 }
 
-// graceAfterTerminal is how long a stream is read on after its terminal event, for events that must not come any more.
-// Shorter than in src/client/send-request.ts: what waits holds a VU, or a place of those that may be under way at once.
+// graceAfterTerminal is how long a stream is read on after its terminal event, for events that must not come. Shorter than in
+// src/client/send-request.ts: what waits holds a VU, or a place of those that may be under way at once.
 const graceAfterTerminal = 250 * time.Millisecond
 
 // never is a time-out that no run lasts for.
@@ -290,8 +289,8 @@ func (x *exchange) called(name string) {
 	}
 }
 
-// failed ends the exchange for what a round trip or a read said. After a terminal event only a break that we did not make is worth
-// telling; the end stays what the terminal event said.
+// failed ends the exchange for what a round trip or a read said. After a terminal event the end stays, and only a break that we did not make is
+// told.
 func (x *exchange) failed(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, io.EOF) && x.status != 0 && x.end == "" && x.opened && x.request.Terminal.Required && x.events > 0:
@@ -316,8 +315,7 @@ func (x *exchange) over(at time.Time, ending end, err error) {
 	}
 }
 
-// readRefusal reads an answer that is no event stream. Only a refusal read whole (or up to the bound) is refused; one that was cut says
-// how it was cut, because a client cannot rely on half an answer.
+// readRefusal reads an answer that is no event stream. One that was cut is not refused: a client cannot rely on half an answer.
 func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	defer func() { x.over(x.wire.readAt(), endRefused, nil) }()
 	if answer.StatusCode == http.StatusSwitchingProtocols { // its "body" is the connection

@@ -239,8 +239,7 @@ func (m *ModuleInstance) printLast(l line, isSession bool) error {
 	return m.printer.write(x.line(l, isSession))
 }
 
-// board is what the VUs of a process share: k6 gives them nothing that one may write and another read. Scenarios keep session tokens here,
-// so that one VU mints a session anew and all others use it.
+// board is what one VU may write and another read: k6 has nothing for that. Scenarios keep session tokens here.
 type board struct {
 	mu      sync.Mutex
 	notes   map[string]string

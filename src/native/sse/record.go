@@ -136,7 +136,7 @@ func shortened(text string) string {
 // printEvery is how long a line may wait for others to be written with it: a write each would cost more than the call itself.
 const printEvery = 20 * time.Millisecond
 
-// printer writes lines to a file for the one who started k6. console.log would wrap each in a log line, which both sides then pay for.
+// printer writes lines to a file for the runner.
 type printer struct {
 	mu     sync.Mutex
 	path   string
@@ -144,7 +144,7 @@ type printer struct {
 	armed  bool // a flush is due
 }
 
-// open sets the file, which is appended to. It may be called in the init context, where every VU calls it with the same path.
+// open sets the file, which is appended to. Every VU calls it in the init context, with the same path.
 func (p *printer) open(path string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +199,7 @@ func (p *printer) flush() error {
 	return p.buffer.Flush()
 }
 
-// streamMetrics are what every exchange is counted in, by name. They carry the tags of the iteration and of params.tags, the system tags name,
-// method and status, and ended. There is no url tag: addresses with ids in them would make a time series each.
+// streamMetrics are what every exchange is counted in, by name. There is no url tag: addresses with ids in them would make a time series each.
 type streamMetrics map[string]*metrics.Metric
 
 func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
@@ -219,8 +218,7 @@ func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
 	return m, err
 }
 
-// push sends all samples of an exchange at once. It does not look whether the iteration was interrupted, as k6's own modules do: a stream
-// cut at the end of a test is one that was made, and k6 takes samples until the iteration function has returned.
+// push sends all samples of an exchange at once, also where the iteration was interrupted: a stream cut at the end of a test was made.
 func (m streamMetrics) push(state *lib.State, x *exchange) {
 	if x.startedAt.IsZero() || state.Samples == nil {
 		return

@@ -105,8 +105,8 @@ func decode(value sobek.Value, into any, without ...string) error {
 	return decoder.Decode(into)
 }
 
-// unresendable is an empty body. net/http sends a request again by itself when a kept connection breaks under it and its method is GET, HEAD,
-// OPTIONS or TRACE: the target would see one call twice, and nobody would know. It does not for a request that has a body of its own.
+// unresendable is an empty body. Where a kept connection breaks under a GET, HEAD, OPTIONS or TRACE, net/http sends the request again by itself,
+// unless it has a body of its own: the target would see one call twice.
 type unresendable struct{}
 
 func (unresendable) Read([]byte) (int, error) { return 0, io.EOF }
@@ -191,8 +191,7 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	return &r, r.add(rt, headers, body)
 }
 
-// add takes headers and a body that may be null. A header that net/http would refuse is an error of the script and no answer of the server.
-// The message never shows a value: it may be a credential.
+// add takes headers and a body that may be null. The message never shows a header's value: it may be a credential.
 func (r *request) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
 	if !common.IsNullish(headers) {
 		object := headers.ToObject(rt)

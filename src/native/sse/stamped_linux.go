@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamped is a TCP connection that knows when the system received what was read last, so that no time depends on when a goroutine gets to
-// read: on a busy machine that is milliseconds later. What is read together has the moment of its last byte.
+// stamped is a TCP connection that knows when the system received what was read last: on a busy machine a goroutine gets to read milliseconds
+// later. What is read together has the moment of its last byte.
 type stamped struct {
 	net.Conn
 	raw    syscall.RawConn
@@ -88,8 +88,8 @@ func (s *stamped) Read(p []byte) (int, error) {
 	return s.read, nil
 }
 
-// arrival is when the system received the last of what was just read, since anchor. The system says it by the wall clock, which may have been
-// set meanwhile: it is no later than now, and no earlier than the reading before.
+// arrival is when the system received the last of what was just read, since anchor. The system says it by the wall clock, which may have been set
+// meanwhile, so it is bounded by now and by the reading before.
 func (s *stamped) arrival() time.Duration {
 	now := time.Now()
 	since := now.Sub(anchor)

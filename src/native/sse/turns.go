@@ -10,18 +10,16 @@ import (
 )
 
 const (
-	// turnEarly is how long before its moment an arrival is given to a VU that rests, which works out the call meanwhile. A timer of Go may
-	// be a millisecond late.
+	// turnEarly is how long before its moment a resting VU is given an arrival, to work out the call. A timer of Go may be a millisecond late.
 	turnEarly = 3 * time.Millisecond
-	// turnAhead is the same for a VU that is awake and need not wait for its calls. Those of a whole span of time are worked out one right
-	// after the other, which costs a fraction of what each by itself does: between two that are 1.3 ms apart a busy core forgets the script.
+	// turnAhead is the same for a VU that is awake and need not wait for its calls: worked out one right after the other they cost a fraction,
+	// because between two that are 1.3 ms apart a busy core forgets the script.
 	turnAhead = 20 * time.Millisecond
 )
 
-// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, long before its moment, so that all VUs would
-// take strict turns: each of two thousand would be used now and then, with memory that no cache holds and a connection of its own. Here a VU
-// gives its number back and rests; when an arrival is due, the VU that came to rest last plays it. So no more VUs are used than calls are
-// under way, and the others are there for the moment in which the target stands still. The zero value is ready.
+// turns decides which VU plays which arrival. k6 numbers an iteration when a VU begins it, so that all VUs would take strict turns: each of two
+// thousand would be used now and then, with memory that no cache holds and a connection of its own. Here a VU gives its number back and rests,
+// and the one that came to rest last plays the arrival that is due: no more VUs are used than calls are under way. The zero value is ready.
 type turns struct {
 	mu      sync.Mutex
 	resting []chan arrival // the newest last
@@ -56,9 +54,8 @@ func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
 	return arrival{number, zeroUs + int64(t.afterUs[number])}, nil
 }
 
-// take returns the earliest arrival, where that is due within ahead, or rests until one is due (turnEarly before it is) and returns that,
-// with the number -1 where the iteration or all sending ended before. The arrival that the VU brings is given to whoever asks, or rests,
-// when it is the earliest.
+// take returns the earliest arrival where that is due within ahead, or rests until turnEarly before one is due; its number is -1 where the
+// iteration or all sending ended before. The arrival that the VU brings is given to whoever asks, or rests, when it is the earliest.
 func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ahead time.Duration) arrival {
 	me := make(chan arrival, 1)
 	t.mu.Lock()
