@@ -60,10 +60,7 @@ const loadFor = (story: Story, view: TargetView, maxPerS: number, notes: string[
   if (ratePerS !== undefined && ratePerS > maxPerS) {
     throw new Refusal(`-e RATE=${ratePerS}: permits.load_max_rps of the target file allows ${maxPerS}`);
   }
-  const wish: ProfileWish = {
-    ...(ratePerS === undefined ? {} : { ratePerS }),
-    ...(durationS === undefined ? {} : { durationS }),
-  };
+  const wish: ProfileWish = { ratePerS, durationS };
   const unbounded = story.profile(view, wish);
   const bounded: ProfileWish = Number.isFinite(maxPerS) ? { ...wish, maxPerS } : wish;
   const profile = story.profile(view, bounded);
@@ -138,35 +135,27 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       firstCall: 0,
       view,
       schedule: { profile, arrivals: spaced },
-      places: {
-        base_url,
-        ...(key_management_url === undefined ? {} : { key_management_url }),
-        ...(tile_url === undefined ? {} : { tile_url }),
-      },
+      places: { base_url, key_management_url, tile_url },
       credentials: Object.fromEntries(keys.map(({ ref, value, what }) => [credentialName(ref), read(value, what)])),
       origins: originsOf(keys),
       headers: Object.fromEntries(
         Object.entries(headers).map(([name, value]) => [name.toLowerCase(), read(value, `transport.headers.${name}`)]),
       ),
       timeouts: TIMEOUTS,
-      ...(streamEnd === undefined ? {} : { streamEnd }),
+      streamEnd,
       // Which of the parts it has is not known here: the smallest fits all.
       budget: budgetShare(budget, segments - 1, segments),
       options: {
         systemTags: ["status", "method", "name", "scenario", "check"],
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
         scenarios: {
-          [story.name.replaceAll("-", "_")]: executorFor({
-            profile,
-            arrivals,
-            gracefulStopMs: TIMEOUTS.callMs,
-            vus,
-          }),
+          [story.name.replaceAll("-", "_")]: executorFor({ profile, arrivals, gracefulStopMs: TIMEOUTS.callMs, vus }),
         },
         thresholds: thresholdsOf(expected),
-        ...(cert === undefined || key === undefined
-          ? {}
-          : { tlsAuth: [{ cert: read(cert, "transport.cert"), key: read(key, "transport.key") }] }),
+        tlsAuth:
+          cert === undefined || key === undefined
+            ? undefined
+            : [{ cert: read(cert, "transport.cert"), key: read(key, "transport.key") }],
       },
     },
   };

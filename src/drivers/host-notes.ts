@@ -24,14 +24,12 @@ export const lagDoubt = ({ p99, max }: LagMs): string | null =>
     ? null
     : `the generator was the bottleneck: one call in a hundred left more than ${Math.round(p99)} ms late (${Math.round(max)} ms at most)`;
 
-export const hostDoubts = (stage: string, host: HostNotes | null): string[] => {
+export const hostDoubts = (stage: string, host: HostFacts | null): string[] => {
   const rest = { target_cores: null, other_cores: null, rate_error: null };
   const silent = { calls: 0, lag_ms: [], generator: [], calibration: [] };
   const notes = hostNotesOf({ host, cores: cpus().length, ...rest, ...silent });
   return notes.map((note) => `${stage}: ${note}`);
 };
-
-export type HostNotes = HostFacts;
 
 /** Counters of `TcpExt` by name, from the two-line table of /proc/net/netstat. */
 export const parseNetstat = (text: string): Record<string, number> => {
@@ -117,7 +115,7 @@ const snapshot = () => ({
 });
 
 /** Starts watching; the result of the function says what changed since. `spunUs`: CPU time that our own waiting took. */
-export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs?: number) => HostNotes) => {
+export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs?: number) => HostFacts) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();

@@ -79,9 +79,8 @@ export type Printed = {
   names: string[];
   /** Microseconds between consecutive events. */
   gaps: number[];
+  /** A code of contract/transport-codes.ts, where there is one for it; "" where nothing broke. */
   error: string;
-  /** Its code of contract/transport-codes.ts, if there is one. */
-  code?: string;
   retryAfter?: string;
   /** `Content-Encoding`, where there is one. */
   coding?: string;

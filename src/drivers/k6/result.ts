@@ -6,7 +6,6 @@ import { readFile } from "node:fs/promises";
 import { lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
-import { transportCode } from "../../contract/transport-codes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
@@ -59,15 +58,9 @@ const receivedOf = (
             kept: [],
           }
         : null,
-    ...(printed.error === "" ? {} : { error: wordOf(printed) }),
+    error: printed.error === "" ? undefined : printed.error,
     aborted: printed.aborted,
   };
-};
-
-/** The extension names the error by its type; where it has no name for it, Go's sentence is left. */
-const wordOf = ({ error, code }: Pick<Printed, "error" | "code">): string => {
-  const after = "after the terminal event: ";
-  return code === undefined ? transportCode(error) : (error.startsWith(after) ? after : "") + transportCode(code);
 };
 
 const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): CallLine => {
@@ -92,7 +85,7 @@ const lineFrom = (printed: Printed, reading: Reading): CallLine | null => {
     driver: DRIVER,
     intendedUs: printed.intendedUs - reading.epochUs,
     attempt: printed.attempt,
-    ...(printed.step === 0 ? {} : { unscheduled: "step" as const }),
+    unscheduled: printed.step === 0 ? undefined : ("step" as const),
   };
   return lineOf(step, receivedOf(step, printed, reading.epochUs), context, CLOCK_ERROR_US);
 };
@@ -172,7 +165,7 @@ type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } 
 export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const problems: Problem[] = [];
   const say = (verdict: Problem["verdict"], reason: string, about?: "time"): void => {
-    problems.push({ verdict, reason, ...(about === undefined ? {} : { about }) });
+    problems.push({ verdict, reason, about });
   };
   const stopped = stoppedBy(seen);
   const isEnded = (seen.end?.stopped ?? null) !== null;

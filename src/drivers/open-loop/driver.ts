@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import type { HostFacts } from "../../history/stage-host.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
@@ -13,12 +14,11 @@ import { budgetShare, endsAll, NOTHING_SPENT, type Spent, type Stopped } from ".
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { Driven, Driver, Problem } from "../driver.ts";
-import type { HostNotes } from "../host-notes.ts";
 import type { FromProcess, OpenLoopEnd, OpenLoopJob, ToProcess } from "./process-pipe.ts";
 
 export type OpenLoopResult = {
   end: OpenLoopEnd | null;
-  host: HostNotes | null;
+  host: HostFacts | null;
   clockErrorUs: number;
   spent: Spent;
   /** Why it sent nothing any more before its schedule ended. */
@@ -199,7 +199,7 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
 };
 
 /** Of several generators: the worst of what each did; what the host did is the same for all. */
-const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
+const worstOf = (hosts: readonly HostFacts[]): HostFacts | null => {
   const [first, ...others] = hosts;
   if (first === undefined) return null;
   const worst = { ...first };

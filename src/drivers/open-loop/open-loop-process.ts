@@ -28,7 +28,7 @@ const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, 
   const { dropped, offered, queued, unmade, lagMs } = end;
   const problems: Problem[] = [];
   const say = (reason: string, about?: "time"): void => {
-    problems.push({ verdict: "inconclusive", reason, ...(about === undefined ? {} : { about }) });
+    problems.push({ verdict: "inconclusive", reason, about });
   };
   if (dropped > 0) say(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
   const late = lagDoubt(lagMs);

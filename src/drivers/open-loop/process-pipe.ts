@@ -6,11 +6,11 @@
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
+import type { HostFacts } from "../../history/stage-host.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Budget, Spent, Stopped } from "../../workload/budget.ts";
 import type { DriveJob, Problem } from "../driver.ts";
-import type { HostNotes } from "../host-notes.ts";
 
 export type OpenLoopJob = DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
@@ -59,7 +59,7 @@ export type FromProcess =
   | { type: "forget"; ref: string }
   | { type: "ready"; clockErrorUs: number }
   | { type: "progress"; atUs: number; offered: number; started: number; outstanding: number; done: number }
-  | ({ type: "host" } & HostNotes)
+  | ({ type: "host" } & HostFacts)
   | ({ type: "problem" } & Problem)
   /** What it spent so far, by its own count; the last one is exact. */
   | { type: "spent"; spent: Spent; stopped: Stopped | null }

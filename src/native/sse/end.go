@@ -43,6 +43,9 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("timeout: %s within %s", e.what, e.limit)
 }
 
+// afterTerminal begins what is said of a break that changed the end of nothing.
+const afterTerminal = "after the terminal event: "
+
 // errGraceOver ends the wait for events after the terminal one.
 var errGraceOver = errors.New("grace over")
 

@@ -301,7 +301,7 @@ func (x *exchange) failed(ctx context.Context, err error) {
 		ending, err := classify(ctx, err)
 		x.over(time.Now(), ending, err)
 	case context.Cause(ctx) == nil:
-		x.err = fmt.Errorf("after the terminal event: %w", err)
+		x.err = fmt.Errorf(afterTerminal+"%w", err)
 	}
 }
 

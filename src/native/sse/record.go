@@ -61,9 +61,8 @@ type line struct {
 	*made
 	*minted
 	record
-	Code       string `json:"code,omitempty"`
-	RetryAfter any    `json:"retryAfter,omitempty"`
-	Coding     any    `json:"coding,omitempty"`
+	RetryAfter any `json:"retryAfter,omitempty"`
+	Coding     any `json:"coding,omitempty"`
 }
 
 func (x *exchange) record() record {
@@ -113,8 +112,15 @@ func (x *exchange) onWire(nanoseconds int64) any {
 
 // line is l with the record, as it is printed: without secrets. isSession: a success has a token.
 func (x *exchange) line(l line, isSession bool) []byte {
-	l.record, l.Code = x.record(), transportCode(x.err)
+	l.record = x.record()
 	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
+	if code := transportCode(x.err); code != "" {
+		after := ""
+		if strings.HasPrefix(l.Error, afterTerminal) {
+			after = afterTerminal
+		}
+		l.Error = after + code
+	}
 	if values := x.header["Retry-After"]; len(values) > 0 {
 		l.RetryAfter = shortened(strings.Join(values, ", "))
 	}

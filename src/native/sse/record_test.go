@@ -67,7 +67,7 @@ func TestWhatDidNotHappenIsPrintedAsNull(t *testing.T) {
 		}
 	}
 	expect(t, "connectUs", call["connectUs"], 0.0)
-	expect(t, "code", call["code"], any("connection_refused"))
+	expect(t, "error", call["error"], any("connection_refused"))
 	if call["startedUs"] == nil || call["doneUs"] == nil {
 		t.Errorf("expected a start and an end, got %v", call)
 	}
