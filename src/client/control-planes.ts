@@ -33,7 +33,7 @@ const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
     .catch((error: Error) => Promise.reject(failed(error.message)));
   if (status === 401) {
     throw failed(
-      "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with; one that it made up can be read by its own user, on its own machine",
+      "status 401: set FLOODGATE_CONTROL_TOKEN to the token of its `serve`; a generated token can be read only by the same user on the same machine",
     );
   }
   if (status >= 300) throw failed(`status ${status} with ${shapeOfBody(text, parseJson(text))}`);

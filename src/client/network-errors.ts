@@ -1,29 +1,32 @@
 /** What a transport error means to the author of a target file, and what to do. Shared by all commands. */
 import { transportCode } from "../contract/transport-codes.ts";
 
-const UNREACHED = ["no connection came about", "is a firewall or a VPN between, or is the address wrong?"] as const;
+const UNREACHED = [
+  "no connection could be made",
+  "does a firewall or a VPN block it, or is the address wrong?",
+] as const;
 const OTHER_PROTOCOL = [
-  "what answers does not speak that protocol, or hangs up",
+  "the server speaks another protocol, or closes the connection",
   "is it https:// where the file says http://, or the other way round?",
 ] as const;
-const SILENT = ["it took the connection and said nothing in time", "is the deployment busy or stuck?"] as const;
+const SILENT = ["it accepted the connection and sent no answer in time", "is the deployment busy or stuck?"] as const;
 
 /** By the codes of contract/transport-codes.ts. `withoutFile`: advice if there is no target file yet. */
 const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, withoutFile?: string]>> = {
   connection_refused: [
-    "nobody listens at that address",
-    "start the deployment, or mend the port in base_url",
-    "start the deployment, or mend the port after --target",
+    "nothing listens at that address",
+    "start the deployment, or correct the port in base_url",
+    "start the deployment, or correct the port after --target",
   ],
-  dns_failed: ["the name of the host is not known", "mend the host in base_url", "mend the host after --target"],
+  dns_failed: ["the host name cannot be resolved", "correct the host in base_url", "correct the host after --target"],
   unreachable: UNREACHED,
   connect_timeout: UNREACHED,
   tls_refused_us: [
-    "it refuses our side of the handshake, as one does that asks for a certificate of its clients",
+    "it refuses our side of the TLS handshake: it probably requires a client certificate",
     'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
   ],
   tls_expected: [
-    "it speaks TLS, and the file says http://",
+    "it speaks TLS, but the file says http://",
     "write https:// in base_url",
     "write https:// after --target",
   ],
@@ -46,7 +49,7 @@ const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, wit
 
 export const networkAdvice = (code: string): { means: string; todo: string; withoutFile: string } => {
   const [means, todo, withoutFile = todo] = ADVICE[transportCode(code)] ?? [
-    "the exchange broke off",
+    "the connection broke off",
     "is it running, and is the address right?",
   ];
   return { means, todo, withoutFile };

@@ -62,10 +62,7 @@ export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: st
   }
 };
 
-/**
- * Beginnings of the outcomes that faults may cause: refusals; where the API itself or the way to it is broken also no answer,
- * or an answer by a gateway that does not reach it.
- */
+/** Prefixes of the outcomes that faults may cause: refusals, and if the API or the way to it is broken, also no answer or a gateway's. */
 export const outcomesOf = (faults: readonly Fault[]): readonly string[] => {
   const refusals = Object.values(REFUSAL_OF);
   const cutsCalls = faults.some(({ component }) => component === "api" || component === "edge");

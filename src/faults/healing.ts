@@ -142,7 +142,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   if (last?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${last.listen}`);
   if (last !== null && !whole && trouble.length === 0) {
     const left = [...ours(last).map((toxic) => toxic.name), ...(last.enabled ? [] : ["disabled"])];
-    trouble.push(`every step was answered, and it still is as it was: ${left.join(", ")}`);
+    trouble.push(`every step was confirmed, but this is still there: ${left.join(", ")}`);
   }
   if (disabledByOthers) trouble.push("somebody else disabled it, so it stays disabled");
   return { healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };

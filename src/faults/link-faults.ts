@@ -148,7 +148,7 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
       await proxy.setEnabled(false, options);
       await proxy.removeToxic(named.name, options);
       await proxy.setEnabled(true, options);
-      if (stopped !== null) throw new Error(`flapping had stopped by itself: ${stopped.message}`);
+      if (stopped !== null) throw new Error(`flapping stopped early: ${stopped.message}`);
     },
   };
 };

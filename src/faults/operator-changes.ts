@@ -72,7 +72,7 @@ export const changeDeployment = async (
     forget();
   } catch (error) {
     // Stays registered and open in the journal, so that the end of the run and the watchdog retry it.
-    doubts.push(`the change of the deployment could not be taken back: ${(error as Error).message}`);
+    doubts.push(`the change of the deployment could not be undone: ${(error as Error).message}`);
     isLeftBroken = true;
   }
   mark("operator-restored", "");

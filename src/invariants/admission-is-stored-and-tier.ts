@@ -1,6 +1,7 @@
 /**
- * A call needs a capability that its key stores and its organization's current tier admits (specification 2.3; items 46, 74, 75,
- * 156). Their union gives features away; yesterday's tier sells them on after a downgrade. Judges only calls whose facts decide.
+ * A call needs a capability that its key stores and that its organization's current tier admits (specification 2.3; items 46, 74,
+ * 75, 156). If either sufficed, features would be given away; a stale tier would keep granting them after a downgrade. Judges
+ * only calls whose facts decide.
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";

@@ -67,7 +67,7 @@ export const refusesInTime: Invariant = {
     }
     const windows = new FaultWindows();
     const stalls = new GeneratorStalls();
-    /** Until later calls show whether the generator stood still. */
+    /** Late calls, undecided until later calls show whether the generator stood still. */
     let undecided: Late[] = [];
     const proved = new Evidence();
     let judged = 0;

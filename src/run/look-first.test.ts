@@ -76,13 +76,13 @@ describe("one look before anything is started", () => {
     expect(await lookAt(`http://127.0.0.1:${port}/v1`)).toEqual({
       code: EXIT.unreachable,
       said: expect.stringMatching(
-        /does not answer \(ECONNREFUSED\): nobody listens at that address; start the deployment/,
+        /does not answer \(ECONNREFUSED\): nothing listens at that address; start the deployment/,
       ),
     });
     expect(await lookAt(`https://127.0.0.1:${port}/v1`)).toMatchObject({ code: EXIT.unreachable });
     expect(await lookAt("http://no-such-host.invalid/v1")).toEqual({
       code: EXIT.unreachable,
-      said: expect.stringMatching(/the name of the host is not known; mend the host in base_url/),
+      said: expect.stringMatching(/the host name cannot be resolved; correct the host in base_url/),
     });
     expect(await lookAt("http://127.0.0.1:1/v1", { proxy: `http://127.0.0.1:${port}` })).toEqual({
       code: EXIT.unreachable,
@@ -124,12 +124,12 @@ describe("one look before anything is started", () => {
     const tls = await https(made!.good);
     expect(await lookAt(`http://127.0.0.1:${tls}/v1`)).toEqual({
       code: EXIT.unreachable,
-      said: expect.stringMatching(/it speaks TLS, and the file says http:\/\/; write https:\/\//),
+      said: expect.stringMatching(/it speaks TLS, but the file says http:\/\/; write https:\/\//),
     });
     const plain = await listen(createHttp(answer));
     expect(await lookAt(`https://127.0.0.1:${plain}/v1`, CA)).toEqual({
       code: EXIT.unreachable,
-      said: expect.stringMatching(/does not speak that protocol.*is it https:\/\/ where the file says http:\/\//),
+      said: expect.stringMatching(/speaks another protocol.*is it https:\/\/ where the file says http:\/\//),
     });
   });
 
@@ -149,7 +149,7 @@ describe("one look before anything is started", () => {
       const without = await lookAt(`https://127.0.0.1:${port}/v1`, CA);
       expect(without).toEqual({
         code: EXIT.unreachable,
-        said: expect.stringMatching(/refuses our side of the handshake.*"transport": \{ "cert"/),
+        said: expect.stringMatching(/refuses our side of the TLS handshake.*"transport": \{ "cert"/),
       });
       const withOurs = { ...CA, cert: "file:good.pem", key: "file:good.key" };
       expect(await lookAt(`https://127.0.0.1:${port}/v1`, withOurs)).toEqual({ code: 0, said: "" });
@@ -198,7 +198,7 @@ describe.concurrent("every command", () => {
     gate: ["gate", "--scenario", "catalog-reads"],
   };
   const cases = Object.entries(COMMANDS).flatMap(([name, words]) => [
-    [name, words, "refused", {}, 3, /does not answer \(ECONNREFUSED\): nobody listens/] as const,
+    [name, words, "refused", {}, 3, /does not answer \(ECONNREFUSED\): nothing listens/] as const,
     [name, words, "no authority", { ca: "file:nowhere.pem" }, 2, /transport.ca: expected a readable file/] as const,
   ]);
 

@@ -57,7 +57,7 @@ export const guardTarget = async (
     const elsewhere = await whereItLeads(host, resolve);
     if (elsewhere === null) continue;
     reasons.push(
-      `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback: mend the resolver or /etc/hosts, or write 127.0.0.1`,
+      `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback: correct the resolver or /etc/hosts, or write 127.0.0.1`,
     );
   }
   if (foreign.size > 0) {

@@ -210,7 +210,7 @@ test("a server that takes no toxic off, and answers as if it had, is not called 
   try {
     const { healed, trouble } = await heal(toxiproxy, "p", { mayReset: false, callMs: 500 });
     expect(healed).toBe(false);
-    expect(trouble).toEqual(["every step was answered, and it still is as it was: floodgate-reset"]);
+    expect(trouble).toEqual(["every step was confirmed, but this is still there: floodgate-reset"]);
   } finally {
     await toxiproxy.close();
     liar.closeAllConnections();

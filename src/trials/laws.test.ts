@@ -55,7 +55,7 @@ describe("the column of the laws", () => {
     const dies = await program("dies.mjs", `console.error("out of memory"); process.exit(3);`);
     const [trial] = await tryLaws({ mutants: ["spoilt"], program: dies });
     expect(trial).toMatchObject({ verdict: "undecided", own: false });
-    expect(trial?.reasons[0]).toMatch(/ended \(3\) and said nothing of it; its last words: out of memory$/);
+    expect(trial?.reasons[0]).toMatch(/ended \(3\) without a result for it; its last words: out of memory$/);
   });
 
   test("leaves out what no law looks at, but not the healthy platform", async () => {

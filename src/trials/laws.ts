@@ -115,7 +115,7 @@ const listen = async (
       child.on("close", (code, how) => {
         const last = complaints.trim().split("\n").at(-1) ?? "";
         const words = last === "" ? "" : `; its last words: ${last}`;
-        over(code === 0, `ended (${how ?? code}) and said nothing of it${words}`);
+        over(code === 0, `ended (${how ?? code}) without a result for it${words}`);
       });
     });
   } finally {

@@ -34,7 +34,7 @@ export const callInWords = (answer: Answer): string =>
   `${describe(answer.testCall, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${inWords(answer)}`;
 
 const ofAGateway = (answer: Answer): string =>
-  `${callInWords(answer)} (no envelope of the API: a gateway's answer says nothing about it)`;
+  `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API)`;
 
 export class Checks {
   readonly #expected: string;
@@ -67,13 +67,13 @@ export class Checks {
     }
     if (answer.foreign) this.unclear(ofAGateway(answer));
     else if (answer.transient)
-      this.unclear(`${callInWords(answer)} (overload, rate or no answer says nothing about this)`);
+      this.unclear(`${callInWords(answer)} (overload, a rate limit or a missing answer does not decide this)`);
     else if (isSessionsOff(answer)) this.#off = answer.outcome;
     else {
       const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
       if (fits(answer, tolerates) || (refusalWanted && isToldUnder200(answer))) {
         this.#seen += 1;
-        this.note(`${answer.outcome} where ${accepts.join(" or ")} is the first reading`);
+        this.note(`${answer.outcome} where ${accepts.join(" or ")} is the reference's reading`);
         return true;
       }
       const expected = accepts.join(" or ");

@@ -50,13 +50,16 @@ export const byCommands = (
     status: look,
     inject: async (signal) => {
       if ((await look(signal)) === "in") {
-        throw new Error("by its status command the fault is in already; `floodgate chaos --heal` removes old faults");
+        throw new Error(
+          "the status command says that the fault is already in force; `floodgate chaos --heal` removes old faults",
+        );
       }
       await run(inject, "inject command", signal);
     },
     heal: async (signal) => {
       await run(heal, "heal command", signal);
-      if ((await look(signal)) === "in") throw new Error("by its status command the fault is still in after healing");
+      if ((await look(signal)) === "in")
+        throw new Error("the status command says that the fault is still in force after healing");
       return [`${heal.length} heal command(s)`];
     },
   };
@@ -93,7 +96,9 @@ export const commandInjector = async (
   const { inject, heal } = byCommands(commands, { cwd, onSpawn });
   // Proves that healing works before anything is broken.
   await heal(AbortSignal.any([context.signal, AbortSignal.timeout(TIMES.healMs)])).catch((error: Error) => {
-    throw new Error(`faults.${key}: nothing was injected, because healing does not work beforehand: ${error.message}`);
+    throw new Error(
+      `faults.${key}: nothing was injected, because the heal commands failed beforehand: ${error.message}`,
+    );
   });
   const target = targetName(deployment.target, deployment.file);
   return {

@@ -114,5 +114,5 @@ test("a status command that cannot look is no answer", async () => {
 
 test("healing that ends with 0 and heals nothing is found out", async () => {
   const port = commandsOf({ inject: ["true"], heal: ["true"], status: "true" });
-  await expect(port.heal(AbortSignal.timeout(5_000))).rejects.toThrow("still in after healing");
+  await expect(port.heal(AbortSignal.timeout(5_000))).rejects.toThrow("still in force after healing");
 });

@@ -117,7 +117,7 @@ export const linkInjector = async (
     shows = watch !== null && canShow ? async () => fault.shows(await watch.look()) : null;
     if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by the callers`);
     else if (!canShow)
-      notes.push(`the link (${watch.speaks}) looks so when whole: the effect is judged by the callers`);
+      notes.push(`the whole link (${watch.speaks}) already looks like this fault: the effect is judged by the callers`);
   }
   return {
     ...onLink(broken),

@@ -27,7 +27,7 @@ const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSig
   const areUnderWay = async (): Promise<boolean> =>
     (await readGauges(apis)).reduce((sum, { unsettled = 0 }) => sum + unsettled, 0) >= UNSETTLED;
   const { met } = await waitUntil(areUnderWay, { forMs: UNSETTLED_MS, pollMs: 10, signal });
-  if (!met) throw new Error("no refund was under way, so there was nothing to end in the middle of");
+  if (!met) throw new Error("no refund was in progress when the process was to be ended");
 };
 
 type Way = {

@@ -164,7 +164,7 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
   await promisify(execFile)("prlimit", ["--pid", `${pid}`, `--fsize=${most}:`]).catch(
     ({ code, message }: NodeJS.ErrnoException) => {
       const missing = code === "ENOENT" ? "there is no prlimit here (util-linux, Linux only)" : message;
-      throw new Error(`a full disk cannot be played: ${missing}`);
+      throw new Error(`a full disk cannot be simulated: ${missing}`);
     },
   );
 };

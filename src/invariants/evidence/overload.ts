@@ -38,19 +38,19 @@ export class AdmittedAbove {
     return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
   }
 
-  /** Too many calls are above for chance. */
+  /** Whether so many calls are above the cap that it cannot be chance. */
   isTheRule(): boolean {
     const { count } = this.#slacks;
     return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
   }
 
-  /** The order of reading explains the few calls above. */
+  /** Whether the few calls above the cap are explained by the order of reading. */
   isExplained(): boolean {
     const { count } = this.#slacks;
     return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
   }
 
-  /** Calls above by more than two connections' delays differ; 0 if quick answers are too few to tell. */
+  /** Number of calls above the cap by more than the delays of two connections differ; 0 if quick answers are too few to tell. */
   #standingOut(): number {
     if (this.#quick.count < ENOUGH_QUICK) return 0;
     const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);

@@ -65,7 +65,7 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
   const { title, writes, cost, admins = ANY_ADMIN, body, others = [], doubt, evenAfter = [] } = rule;
   const accepts = [outcomeOf(rule.accepts)];
   const roles: Needs = admins.length === 1 ? { roles: admins } : { anyOf: admins };
-  // Without the phase's permission to write.
+  // Not `must`, whose rules all need the permission to write.
   return rulesOf("management").must(id, spec, {
     ...{ title, cost, needs: { ...roles, ...(writes ? { permission: "writes" } : {}) } },
     step: async (context, checks) => {
