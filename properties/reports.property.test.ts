@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
 import type { RunFolder } from "../src/deployments/run-context.ts";
 import type { RunDocument } from "../src/history/run-document.ts";
+import { madeCurve } from "../src/report/made-curve.fixture.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
 import { openRunFolder } from "../src/run/run-folder.ts";
@@ -61,10 +62,12 @@ const withText = (value: unknown, text: string, at: { left: number }, key = ""):
     }),
   );
 };
+const CURVE = madeCurve();
 const TEXTS = JSON.stringify(madeRun()).split('"').length;
 
 const filesOf = async (redactor: Redactor, document: RunDocument, text: string): Promise<[string, string][]> => {
   const folder: RunFolder = openRunFolder(path, redactor);
+  await folder.writeJson("curve.json", { ...CURVE, kneeBy: text, said: [text] });
   await writeReports(folder, document, madeSeries({ calls: 60, text, withFault: true }));
   const writer = folder.openLines("history.ndjson");
   await writer.write(JSON.stringify({ id: "1", error: text }));
@@ -105,6 +108,7 @@ law(
         expect(files.map(([name]) => name).sort()).toEqual(
           [
             "ctrf.json",
+            "curve.json",
             "history.ndjson",
             "journal.ndjson",
             "junit.xml",

@@ -43,7 +43,7 @@ describe("summary.md", () => {
 
   test("every row that was not cut is there: shown and cut add up", () => {
     const claims = Array.from({ length: 500 }, (_, i) => madeClaim(`i-${i}/s`, { verdict: "fail" }));
-    const text = summaryMarkdown(madeRun({ claims, stages: [], measurements: [], faults: [] }), 60_000);
+    const text = summaryMarkdown(madeRun({ claims, stages: [], measurements: [], faults: [] }), { maxBytes: 60_000 });
     const shown = text.match(/^\| ❌ fail/gm)!.length;
     const cut = Number(/\*\*([\d,]+) rows are cut/.exec(text)![1]!.replace(",", ""));
     expect(shown + cut).toBe(500);

@@ -8,6 +8,7 @@ import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
+import { curveSentences, curveTable, type FoundCurve, shownCurve } from "./shown-curve.ts";
 import { whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;
@@ -87,8 +88,24 @@ const notJudgedLines = (run: RunDocument): string[] => {
   return [...groups, ...outcomes];
 };
 
+const curveSection = (found: FoundCurve | undefined): Section[] => {
+  const curve = shownCurve(found);
+  if (curve === null) return [];
+  const { heads, rows } = curveTable(curve);
+  const {
+    before,
+    rows: lines,
+    after,
+  } = table(
+    "Shedding by load",
+    heads,
+    rows.map((cells) => row(...cells.map(cell))),
+  );
+  return [{ before, rows: lines, after: ["", cell(curveSentences(curve).join(" ")), ...after] }];
+};
+
 /** Those without rows are left out. */
-const sections = (run: RunDocument): Section[] => {
+const sections = (run: RunDocument, curve: FoundCurve | undefined): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
   const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
@@ -117,6 +134,7 @@ const sections = (run: RunDocument): Section[] => {
   const notes = run.environment.host_notes.map((note) => row(cell(note)));
   return [
     table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow)),
+    ...curveSection(curve),
     { before: ["## Not judged", ""], rows: notJudgedLines(run), after: [""] },
     table("Skipped claims", claimHeads, having("skipped").map(claimRow), true),
     table("Outcomes by stage", ["stage", "driver", "outcome", "kind", "calls", "share"], outcomes, true),
@@ -130,7 +148,10 @@ const sections = (run: RunDocument): Section[] => {
 };
 
 /** Markdown of at most `maxBytes` in UTF-8; below some 8 KiB there is no room for the verdict itself. */
-export const summaryMarkdown = (run: RunDocument, maxBytes = SUMMARY_BYTES_MAX): string => {
+export const summaryMarkdown = (
+  run: RunDocument,
+  { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: FoundCurve; maxBytes?: number } = {},
+): string => {
   const lines = top(run);
   let left = maxBytes - RESERVE_BYTES - utf8Bytes(lines.join("\n"));
   const take = (line: string): boolean => {
@@ -141,7 +162,7 @@ export const summaryMarkdown = (run: RunDocument, maxBytes = SUMMARY_BYTES_MAX):
     return true;
   };
   let dropped = 0;
-  for (const { before, rows, after } of sections(run)) {
+  for (const { before, rows, after } of sections(run, curve)) {
     const frame = utf8Bytes([...before, ...after].join("\n")) + 120;
     if (rows.length === 0) continue;
     if (frame > left) {

@@ -14,6 +14,7 @@ import { junitXml } from "../report/junit.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import type { Earlier } from "../report/page/changes.ts";
 import { htmlReport } from "../report/page/html.ts";
+import type { FoundCurve } from "../report/shown-curve.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
 import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 
@@ -41,15 +42,15 @@ const readEarlier = (path: string): Earlier | null => {
   return null;
 };
 
-const readFound = ({ path }: { path: string }): Found & { earlier?: Earlier } => {
+const readCurve = ({ path }: { path: string }): FoundCurve | undefined =>
+  read<FoundCurve>(join(path, "curve.json")) ?? undefined;
+
+const readFound = (folder: { path: string }): Found & { earlier?: Earlier } => {
+  const { path } = folder;
   const gate = read<{ comparisons?: Comparison[] }>(join(path, "gate.json"))?.comparisons;
   const capacity = read<FoundCapacity>(join(path, "capacity.json"));
   const earlier = readEarlier(path);
-  return {
-    ...(earlier === null ? {} : { earlier }),
-    ...(gate === undefined ? {} : { gate }),
-    ...(capacity === null ? {} : { capacity }),
-  };
+  return { earlier: earlier ?? undefined, gate, capacity: capacity ?? undefined, curve: readCurve(folder) };
 };
 
 /** `stages.json`: what judging again needs besides history and ledger. */
@@ -61,7 +62,10 @@ const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] 
     name: "report.html",
     render: ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder))),
   },
-  { name: "summary.md", render: ({ document }) => summaryMarkdown(document) },
+  {
+    name: "summary.md",
+    render: ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder)) }),
+  },
   { name: "junit.xml", render: ({ document }) => junitXml(document) },
   { name: "ctrf.json", render: ({ document }) => ctrfJson(document) },
   { name: "metrics.prom", render: ({ document }) => openMetrics(document) },

@@ -31,6 +31,7 @@ import { invariantsFor } from "../invariants/catalogue.ts";
 import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
+import { curveLines } from "../report/shown-curve.ts";
 import { type CurveJudged, openStageCurve, type StageCurve } from "../shedding/stage-curve.ts";
 import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
@@ -90,9 +91,10 @@ const offeredBy = ({ pieces }: Profile, startUs: number): OfferedPiece[] => {
   });
 };
 
-/** For the page. */
-const keepCurve = ({ folder }: RunContext, { curve, claims }: CurveJudged): Promise<void> => {
+/** For the page, and at once for whoever waits. */
+const keepCurve = ({ folder, events }: RunContext, { curve, claims }: CurveJudged): Promise<void> => {
   const said = claims.filter(({ verdict }) => verdict === "fail").map(({ reason }) => reason);
+  for (const line of curveLines(curve)) events.result(line);
   return folder.writeJson("curve.json", { ...curve, said });
 };
 

@@ -6,6 +6,7 @@ import type { OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 
 const PATTERNS: readonly (readonly [name: string, kind: OutcomeKind, size: number, turn: number, drawn: string])[] = [
+  ["late", "answered", 6, 45, "M0 0V6"],
   ["error", "error", 7, 0, "M2 3.5h3M3.5 2v3"],
   ["shed", "shed", 8, 45, "M0 0V8"],
   ["shed-org", "shed", 7, 0, "M0 2H7"],

@@ -29,7 +29,7 @@ export const countsOf = ({ by_outcome, offered }: StageSeries, kind: OutcomeKind
 };
 
 /** Each way of shedding has a layer of its own, as have the refusals that came most. */
-export const layersOf = ({ by_outcome, offered }: StageSeries): Layer[] => {
+export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome" | "offered">): Layer[] => {
   const layers = new Map<string, Layer>();
   const refusals = Object.keys(by_outcome)
     .filter((outcome) => kindOf(outcome) === "refused")

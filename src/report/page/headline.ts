@@ -66,7 +66,8 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
   html`<h2>Every stage</h2><p class="small muted">A line shows what was offered, each on a scale of its own; the layers beneath show what came of it; a band is a fault.</p><ul class="strip">${drawn.map((one, at) => small(run, one, at))}</ul>`;
 
-export const headline = (run: RunDocument, series: Series, found: Found): Markup | null => {
+/** `hasCurve`: what stands for a run of few stages follows in a section of its own. */
+export const headline = (run: RunDocument, series: Series, found: Found, hasCurve: boolean): Markup | null => {
   const charts = [
     found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),
     found.capacity === undefined ? null : capacityChart(found.capacity, "capacity-rates"),
@@ -74,7 +75,7 @@ export const headline = (run: RunDocument, series: Series, found: Found): Markup
   if (charts.length > 0)
     return html`<section class="card" id="headline">${charts.map((chart) => chartFigure(chart))}</section>`;
   const drawn = series.stages.filter(isDrawn(run.stages));
-  if (drawn.length === 0) return null;
+  if (drawn.length === 0 || (hasCurve && drawn.length <= STAGES_MOST)) return null;
   const body = drawn.length > STAGES_MOST ? strip(run, drawn) : oneStage(run, drawn);
   return html`<section class="card" id="headline">${body}</section>`;
 };

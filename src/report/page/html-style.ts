@@ -41,7 +41,7 @@ p{margin:0 0 8px}ul{margin:8px 0;padding-left:22px}a{color:var(--link)}
 code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--code);border-radius:4px;padding:1px 4px}
 .muted{color:var(--muted)}.small{font-size:.8125rem}.warn{color:var(--fail);font-weight:600}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 24px;margin:16px 0}
-.banner{border:1px solid var(--line);border-left:10px solid;border-radius:10px;padding:22px 24px 14px}
+.banner{border:1px solid var(--line);border-left:10px solid;border-radius:10px;padding:22px 24px 14px;margin-bottom:16px}
 .banner.pass{border-color:var(--pass);background:var(--pass-soft)}.banner.fail{border-color:var(--fail);background:var(--fail-soft)}.banner.inconclusive{border-color:var(--inconclusive);background:var(--inconclusive-soft)}
 .verdict{display:flex;align-items:center;gap:12px;margin-bottom:14px}.lead{font-size:1.05rem;font-weight:600}
 .banner.pass h1{color:var(--pass)}.banner.fail h1{color:var(--fail)}.banner.inconclusive h1{color:var(--inconclusive)}

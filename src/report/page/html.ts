@@ -6,6 +6,7 @@ import type { RunDocument } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";
 import type { Detail } from "../charts/chart-series.ts";
 import { chartsSection, type Found, isDrawn } from "../charts/charts-section.ts";
+import { curveSection } from "../charts/curve-charts.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "../claim-order.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
 import { count, duration, moment } from "../figures.ts";
@@ -69,11 +70,12 @@ const contents = (sections: readonly (readonly [id: string, name: string, sectio
   return html`<nav aria-label="Contents">${there.map(([id, name]) => html`<a href="#${id}">${name}</a> `)}</nav>`;
 };
 
-type Drawn = { charts: Markup | null; first: Markup | null; chartOf: ChartOf };
+type Drawn = { charts: Markup | null; first: Markup | null; curve: Markup | null; chartOf: ChartOf };
 
-const page = (run: RunDocument, { charts, first, chartOf }: Drawn, earlier: Earlier | undefined): string => {
+const page = (run: RunDocument, { charts, first, curve, chartOf }: Drawn, earlier: Earlier | undefined): string => {
   const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;
   const sections = [
+    ["curve", "Shedding by load", curve],
     ["changes", "Since the run before", changesSection(run, earlier)],
     ["claims", "Not a pass", openClaimsSection(run, chartOf)],
     ["courses", "Over time", charts],
@@ -126,15 +128,16 @@ const NO_CHARTS = "The charts were left out: with them this page would be above 
 /** A whole HTML document: as small as `bytesMost` where coarser charts achieve that, and without charts rather than above 3 MB. */
 export const htmlReport = (run: RunDocument, series?: Series, found: Found & { earlier?: Earlier } = {}): string => {
   const { earlier } = found;
-  if (series === undefined) return page(run, { charts: null, first: null, chartOf: () => undefined }, earlier);
+  const curve = curveSection(found.curve);
+  if (series === undefined) return page(run, { charts: null, first: null, curve, chartOf: () => undefined }, earlier);
   const drawn = series.stages.filter(isDrawn(run.stages)).map(({ stage }) => stage);
-  const first = headline(run, series, found);
+  const first = headline(run, series, found, curve !== null);
   const chartOf: ChartOf = (stage) => (drawn.includes(stage) ? `c${drawn.indexOf(stage)}` : undefined);
   let text = "";
   for (let i = 0; i < DETAILS.length; ) {
     const detail = DETAILS[i] as Detail;
     const charts = chartsSection(run, series, detail, noteOf(detail));
-    text = page(run, { charts, first, chartOf }, earlier);
+    text = page(run, { charts, first, curve, chartOf }, earlier);
     const bytes = utf8Bytes(text);
     const most = bytesMost(drawn.length);
     if (charts === null || bytes <= most) return text;
@@ -144,5 +147,5 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
   }
   if (utf8Bytes(text) <= BYTES_AT_ALL) return text;
   const charts = card("courses", "Over time", html`<p>${NO_CHARTS}</p>`);
-  return page(run, { charts, first, chartOf: () => undefined }, earlier);
+  return page(run, { charts, first, curve, chartOf: () => undefined }, earlier);
 };

@@ -1,0 +1,205 @@
+/**
+ * A curve of `curve.json` as reports show it: checked, because a file of another version or one that was edited is read as
+ * well, and as rows, which the page, the summary and the terminal share.
+ */
+import type { Curve, CurveLevel, Estimate, Pass } from "../shedding/curve.ts";
+import { oneLine } from "./escape.ts";
+import { figure, milliseconds, perSecond, share } from "./figures.ts";
+
+/** `said`: why claims about the curve fail. */
+export type FoundCurve = Curve & { readonly said?: readonly string[] };
+
+const PASSES: readonly Pass[] = ["up", "down", "after"];
+/** Erlang's formula takes a step a slot. */
+const SLOTS_MOST = 100_000;
+/** Nothing that is measured is as large. */
+const LARGEST = 1e12;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const numberOr = <T>(value: unknown, other: T): number | T =>
+  typeof value === "number" && Math.abs(value) < LARGEST ? value : other;
+const numberOf = (value: unknown): number => numberOr(value, 0);
+const countOf = (value: unknown): number => Math.max(0, numberOf(value));
+
+/** JSON has no infinity: a bound that is not known is `null` in a file. */
+const estimateOf = (value: unknown): Estimate | null => {
+  const found = fieldsOf(value);
+  const middle = numberOr(found.value, null);
+  return middle === null
+    ? null
+    : { value: middle, low: numberOr(found.low, 0), high: numberOr(found.high, Number.POSITIVE_INFINITY) };
+};
+
+const countsOf = (value: unknown): Record<string, number> =>
+  Object.fromEntries(Object.entries(fieldsOf(value)).map(([outcome, n]) => [outcome, countOf(n)]));
+
+const quantilesOf = (value: unknown) => {
+  const { p50, p99 } = fieldsOf(value);
+  return { p50: numberOr(p50, null), p99: numberOr(p99, null) };
+};
+
+const levelOf = (value: unknown): CurveLevel[] => {
+  const of = fieldsOf(value);
+  const pass = PASSES.find((one) => one === of.pass);
+  const ratePerS = numberOf(of.ratePerS);
+  if (pass === undefined || ratePerS <= 0) return [];
+  return [
+    {
+      ...{ pass, ratePerS, judgedS: numberOf(of.judgedS), offered: countOf(of.offered), good: countOf(of.good) },
+      ...{ late: countOf(of.late), shed: countsOf(of.shed), failed: countsOf(of.failed), aborted: countOf(of.aborted) },
+      retries: countOf(of.retries),
+      goodputPerS: estimateOf(of.goodputPerS) ?? { value: 0, low: 0, high: Number.POSITIVE_INFINITY },
+      shedShare: estimateOf(of.shedShare) ?? { value: 0, low: 0, high: 1 },
+      shedDispersion: numberOr(of.shedDispersion, null),
+      stayMs: quantilesOf(of.stayMs),
+      firstEventMs: quantilesOf(of.firstEventMs),
+      refusalMs: quantilesOf(of.refusalMs),
+      lagMs: numberOr(of.lagMs, null),
+      events: countOf(of.events),
+      wastedEvents: countOf(of.wastedEvents),
+    },
+  ];
+};
+
+/** `null` of what has no level that can be drawn. */
+export const shownCurve = (found: unknown): FoundCurve | null => {
+  const of = fieldsOf(found);
+  const levels = listOf(of.levels).flatMap(levelOf);
+  if (levels.length === 0) return null;
+  const [knee, objective, form] = [fieldsOf(of.knee), fieldsOf(of.objective), fieldsOf(of.closedForm)];
+  const warmUp = fieldsOf(of.warmUp);
+  const [slots, replicas] = [numberOf(form.slots), numberOf(form.replicas)];
+  const serviceMs = numberOf(of.serviceMs);
+  const bursts = fieldsOf(of.burstsBelowKnee);
+  return {
+    levels,
+    serviceMs,
+    stage: String(of.stage ?? "?"),
+    warmUp: { seconds: numberOf(warmUp.seconds), isCut: warmUp.isCut === true },
+    objective: {
+      firstEventMs: numberOf(objective.firstEventMs),
+      stayMs: numberOf(objective.stayMs),
+      from: objective.from === "stated" ? "stated" : "calm",
+    },
+    knee: { before: estimateOf(knee.before), after: estimateOf(knee.after) },
+    // Neither is shown.
+    ...{ model: null, organizations: null },
+    burstsBelowKnee:
+      numberOf(bursts.count) > 0 ? { count: numberOf(bursts.count), periodS: numberOr(bursts.periodS, null) } : null,
+    kneeBy: typeof of.kneeBy === "string" ? oneLine(of.kneeBy) : null,
+    closedForm:
+      slots >= 1 && replicas >= 1 && slots * replicas <= SLOTS_MOST && serviceMs > 0 ? { slots, replicas } : null,
+    notPlayed: listOf(of.notPlayed).filter((one) => typeof one === "number"),
+    said: listOf(of.said).filter((one) => typeof one === "string"),
+  };
+};
+
+export const sumOfCounts = (counts: Readonly<Record<string, number>>): number =>
+  Object.values(counts).reduce((sum, n) => sum + n, 0);
+
+/** A level as a multiple of the knee: `1.5`; `–` without a knee. */
+export const timesKnee = ({ knee: { before } }: Curve, ratePerS: number): string =>
+  before === null || before.value <= 0 ? "–" : (ratePerS / before.value).toPrecision(ratePerS < before.value ? 2 : 3);
+
+/** `60/s (58/s to 62/s)`. */
+export const ratedText = ({ value, low, high }: Estimate): string =>
+  `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
+
+/** Half the width of an interval. */
+const halfText = ({ value, low, high }: Estimate): string =>
+  Number.isFinite(high) ? figure(Number(Math.max(high - value, value - low).toPrecision(2))) : "–";
+
+/** Good calls a second, their ±, the share shed, that of every other end, and the slowest of a hundred good calls. */
+const cellsOf = (level: CurveLevel | undefined): string[] => {
+  if (level === undefined) return ["", "", "", "", ""];
+  const { goodputPerS, shed, late, failed, aborted, offered, stayMs } = level;
+  return [
+    figure(goodputPerS.value),
+    halfText(goodputPerS),
+    share(sumOfCounts(shed), offered),
+    share(late + sumOfCounts(failed) + aborted, offered),
+    stayMs.p99 === null ? "–" : milliseconds(stayMs.p99),
+  ];
+};
+
+const WAY = ["good/s", "±", "shed", "other", "p99"] as const;
+const isNear = (one: CurveLevel, other: CurveLevel): boolean => Math.abs(one.ratePerS / other.ratePerS - 1) < 1e-6;
+
+/** A row a rate: on the way up, and on the way down beside it. */
+const ratesOf = (curve: Curve): { ratePerS: number; up: string[]; down: string[] }[] => {
+  const of = (pass: Pass): CurveLevel[] => curve.levels.filter((level) => level.pass === pass);
+  const [up, down] = [of("up"), of("down")];
+  const alone = down.filter((level) => !up.some((one) => isNear(one, level)));
+  return [...up, ...alone]
+    .sort((a, b) => a.ratePerS - b.ratePerS)
+    .map((level) => ({
+      ratePerS: level.ratePerS,
+      up: cellsOf(up.find((one) => isNear(one, level))),
+      down: cellsOf(down.find((one) => isNear(one, level))),
+    }));
+};
+
+/** Heads and rows for a table of Markdown. */
+export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } => ({
+  heads: ["× knee", "offered/s", ...WAY.map((name) => `up: ${name}`), ...WAY.map((name) => `down: ${name}`)],
+  rows: ratesOf(curve).map(({ ratePerS, up, down }) => [
+    ...[timesKnee(curve, ratePerS), figure(ratePerS)],
+    ...[...up, ...down],
+  ]),
+});
+
+/** What a table does not show: the knee on both sides of the overload, and the same load once more. */
+export const curveSentences = (curve: Curve): string[] => {
+  const { knee, levels, notPlayed, kneeBy } = curve;
+  const most = Math.max(...levels.map(({ ratePerS }) => ratePerS));
+  const { before, after } = knee;
+  const isSame = before !== null && after !== null && after.low <= before.high && after.high >= before.low;
+  const again = levels
+    .filter(({ pass }) => pass === "after")
+    .map((level) => {
+      const [good, half, shed, other, p99] = cellsOf(level);
+      return `Once more at ${perSecond(level.ratePerS)}, after calm: ${good} ± ${half} good/s, ${shed} shed, ${other} other, p99 ${p99}.`;
+    });
+  return [
+    before === null
+      ? `No knee up to ${perSecond(most)}.`
+      : `The knee is at ${ratedText(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
+    ...(after === null || isSame ? [] : [`After the overload it is at ${ratedText(after)}.`]),
+    ...again,
+    ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
+  ];
+};
+
+const WIDTHS = [6, 8] as const;
+const WAY_WIDTHS = [7, 6, 7, 7, 6] as const;
+
+/** Right-aligned; what is wider than its column is cut. */
+const column = (text: string, width: number): string =>
+  (text.length <= width - 1 ? text : `${text.slice(0, width - 2)}…`).padStart(width);
+
+/** The curve for a terminal of 80 columns. */
+export const curveLines = (found: unknown): string[] => {
+  const curve = shownCurve(found);
+  if (curve === null) return [];
+  const line = (cells: readonly string[], widths: readonly number[]): string =>
+    cells.map((text, i) => column(text, widths[i] as number)).join("");
+  const row = (first: readonly string[], up: readonly string[], down: readonly string[]): string =>
+    `${line(first, WIDTHS)}${line(up, WAY_WIDTHS)}${line(down, WAY_WIDTHS)}`.trimEnd();
+  // There is no room for the space before a unit.
+  const narrow = (cells: readonly string[]): string[] => cells.map((text) => text.replace(" ", ""));
+  return [
+    `${" ".repeat(15)}${"on the way up".padEnd(33)}on the way down`,
+    row(["×knee", "calls/s"], WAY, WAY),
+    ...ratesOf(curve).map(({ ratePerS, up, down }) =>
+      row([timesKnee(curve, ratePerS), figure(ratePerS)], narrow(up), narrow(down)),
+    ),
+    ...curveSentences(curve),
+  ];
+};
+
+/** Which calls are good, in words. */
+export const objectiveText = ({ objective, warmUp }: Curve): string =>
+  `Good is a call that ends whole within ${milliseconds(objective.stayMs)} of its due moment, its first event within ${milliseconds(objective.firstEventMs)} (${objective.from === "stated" ? "as the target file states" : "read from the calmest level"}). The first ${milliseconds(warmUp.seconds * 1000)} of a level are left out${warmUp.isCut ? ", which is less than calls take to settle" : ""}.`;
