@@ -1,6 +1,7 @@
 /** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
 import { randomBytes } from "node:crypto";
 import { controlSend, knowControlToken } from "../client/control-planes.ts";
+import { loadTenants, seedNow, sendSeed } from "../deployments/tenants.ts";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import { makeToken } from "../supervision/private-file.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
@@ -55,18 +56,13 @@ export const startDeployment = async (
     const api = await start("api", { ...links, ...caps, ...options.api }, options.nodeArguments);
     const urls = api.made as Urls;
     const operator = (keys.made as Urls).control?.keys as string;
-    const { id } = await controlSend<{ id: string }>("POST", `${operator}/orgs`, {
-      tier: "Pro",
-      map_load_allowance: 1_000_000_000,
-    });
-    const key = async (fields: Record<string, unknown>): Promise<string> => {
-      const record = { org_id: id, scopes: ["ai", "design", "maps"], ...fields };
-      return (await controlSend<{ key: string }>("POST", `${operator}/keys`, record)).key;
-    };
+    const seed = seedNow(loadTenants(1), secrets.adminSecret);
+    await sendSeed(operator, seed);
+    const [tenant] = seed.target.tenants;
     return {
       url: urls.api as string,
-      serverKey: await key({ kind: "server" }),
-      publishableKey: await key({ kind: "publishable", allowed_origins: [ORIGIN] }),
+      serverKey: tenant?.server?.key ?? "",
+      publishableKey: tenant?.publishable.key ?? "",
       api,
       limiter,
       keys,

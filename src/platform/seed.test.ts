@@ -7,7 +7,8 @@ import { shiftableClock } from "./clock.ts";
 import { localKeys } from "./keys/keys.fixture.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
 import { openKeyStore } from "./keys/store.ts";
-import { localLimiter, openLimiterStore } from "./limiter/store.ts";
+import { localLimiter } from "./limiter/limiter.fixture.ts";
+import { openLimiterStore } from "./limiter/store.ts";
 import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
 
 describe("seeding", () => {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
-import { localLimiter, openLimiterStore } from "../limiter/store.ts";
+import { localLimiter } from "../limiter/limiter.fixture.ts";
+import { openLimiterStore } from "../limiter/store.ts";
 import type { Limiter } from "../limiter.ts";
 import { openControl, operate } from "../operator.fixture.ts";
 import { startKeyService } from "./key-service.ts";

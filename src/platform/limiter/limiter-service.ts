@@ -2,10 +2,9 @@
  * The limiter service, whose counts the API replicas share: takes and refunds in batches; ledger and clock for
  * operators.
  */
-import { windowOf } from "../../core/meters.ts";
+import { type LedgerLine, windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import { type ControlPart, readClockOffset, type Service } from "../control-plane.ts";
-import type { OperableLimiter } from "../limiter.ts";
 import {
   bodyOf,
   type ListenAt,
@@ -14,10 +13,13 @@ import {
   type ServiceRoute,
   startHttpService,
 } from "../links/http-service.ts";
-import { type LimiterStore, localLimiter } from "./store.ts";
+import type { LimiterStore } from "./store.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
-export const limiterControl = (limiter: OperableLimiter): ControlPart => {
+export const limiterControl = (limiter: {
+  ledger(run: string): Iterable<LedgerLine> | AsyncIterable<LedgerLine>;
+  setClockOffset(offsetMs: number): void | Promise<void>;
+}): ControlPart => {
   let offsetMs = 0;
   return {
     routes: [
@@ -81,7 +83,7 @@ export const startLimiterService = async (
   { store, clock = shiftableClock() }: { store: LimiterStore; clock?: Clock },
   at: ListenAt,
 ): Promise<Service> => {
-  const control = limiterControl(localLimiter(store, clock));
+  const control = limiterControl({ ledger: store.ledger, setClockOffset: clock.setOffsetMs });
   const forget = (): void => store.dropBefore(oldestKeptWindow(clock.nowMs() - clock.offsetMs()));
   forget();
   const service = await startHttpService({ ...at, routes: limiterRoutes(store, clock) });

@@ -2,10 +2,31 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LedgerLine } from "../../core/meters.ts";
+import { type Clock, shiftableClock } from "../clock.ts";
 import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
+import type { LimiterStore } from "./store.ts";
 
 const BUDGET_MS = 5_000;
 const DAY_MS = 86_400_000;
+
+/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
+export const localLimiter = (store: LimiterStore, clock: Clock = shiftableClock()): OperableLimiter => ({
+  take: async (take) => {
+    const answer = (await store.take([take], clock.instant()))[0];
+    if (answer === undefined || answer.verdict === "refunded") {
+      throw new LimiterUnavailable("the charge was refunded before it arrived");
+    }
+    return answer;
+  },
+  refund: async (refund) => store.refund([refund], clock.instant()),
+  used: async (org, meter) => store.used(org, meter, clock.instant()),
+  setUsed: async (org, meter, used) => store.setUsed(org, meter, used, clock.instant()),
+  ledger: async function* (run) {
+    yield* store.ledger(run);
+  },
+  setClockOffset: async (offsetMs) => clock.setOffsetMs(offsetMs),
+  close: async () => store.close(),
+});
 
 /** A take of one map load of a fresh organization unless stated otherwise. */
 export const aTake = (fields: Partial<Take> = {}): Take => ({

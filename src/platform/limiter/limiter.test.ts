@@ -2,13 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { shiftableClock } from "../clock.ts";
 import type { OperableLimiter } from "../limiter.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
-import { limiterCases } from "./limiter.fixture.ts";
+import { limiterCases, localLimiter } from "./limiter.fixture.ts";
 import { startLimiterService } from "./limiter-service.ts";
-import { type LimiterStore, localLimiter, openLimiterStore } from "./store.ts";
+import { type LimiterStore, openLimiterStore } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,9 +25,7 @@ const overHttp = async (store: LimiterStore): Promise<OperableLimiter> => {
   };
 };
 
-limiterCases("a limiter in memory", async () => localLimiter(openLimiterStore(":memory:"), shiftableClock()));
-limiterCases("a limiter in SQLite", async () =>
-  localLimiter(openLimiterStore(join(folder, "local.sqlite")), shiftableClock()),
-);
+limiterCases("a limiter in memory", async () => localLimiter(openLimiterStore(":memory:")));
+limiterCases("a limiter in SQLite", async () => localLimiter(openLimiterStore(join(folder, "local.sqlite"))));
 limiterCases("a limiter in memory over HTTP", () => overHttp(openLimiterStore(":memory:")));
 limiterCases("a limiter in SQLite over HTTP", () => overHttp(openLimiterStore(join(folder, "http.sqlite"))));

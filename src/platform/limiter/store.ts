@@ -10,8 +10,8 @@ import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
 import { fits, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
-import type { Clock, Instant } from "../clock.ts";
-import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
+import type { Instant } from "../clock.ts";
+import type { Refund, Take } from "../limiter.ts";
 import { inTransaction, openSqlite } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
@@ -190,22 +190,3 @@ export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIM
     close: () => db.close(),
   };
 };
-
-/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
-export const localLimiter = (store: LimiterStore, clock: Clock): OperableLimiter => ({
-  take: async (take) => {
-    const answer = (await store.take([take], clock.instant()))[0];
-    if (answer === undefined || answer.verdict === "refunded") {
-      throw new LimiterUnavailable("the charge was refunded before it arrived");
-    }
-    return answer;
-  },
-  refund: async (refund) => store.refund([refund], clock.instant()),
-  used: async (org, meter) => store.used(org, meter, clock.instant()),
-  setUsed: async (org, meter, used) => store.setUsed(org, meter, used, clock.instant()),
-  ledger: async function* (run) {
-    yield* store.ledger(run);
-  },
-  setClockOffset: async (offsetMs) => clock.setOffsetMs(offsetMs),
-  close: async () => store.close(),
-});
