@@ -2,10 +2,10 @@
  * The control plane of one process: a separate listener for all its parts, open to callers that send its bearer token.
  * It serves `/deployment` itself: every part applies a change, or none does.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import { whyForeign } from "../contract/private-door.ts";
-import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./links/http-service.ts";
+import { type HttpService, RequestError, route, type ServiceRoute, startHttpService } from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
@@ -14,15 +14,7 @@ const USABLE = /^[\x21-\x7e]{16,}$/;
 export const isUsableToken = (token: string): boolean => USABLE.test(token);
 
 /** Digests have one length, so a comparison in constant time tells nothing about the token. */
-const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-
-const bearerCheck = (token: string): ((authorization: string | undefined) => boolean) => {
-  const wanted = digest(token);
-  return (authorization = "") => {
-    const sent = /^bearer +(.*)$/i.exec(authorization)?.[1] ?? "";
-    return timingSafeEqual(digest(sent), wanted);
-  };
-};
+const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
 /**
  * A change that was read and fits. All parts `save` what can fail before any applies; applying cannot fail, and returns
@@ -97,12 +89,6 @@ const deploymentRoute = (parts: readonly ControlPart[]): ServiceRoute => {
   };
 };
 
-const stateRoute = (parts: readonly ControlPart[]): ServiceRoute => ({
-  method: "GET",
-  path: "/deployment",
-  handle: () => ({ status: 200, body: Object.assign({}, ...parts.map((part) => part.deployment?.())) }),
-});
-
 export const startControlPlane = (options: {
   host?: string;
   port: number;
@@ -111,15 +97,17 @@ export const startControlPlane = (options: {
 }): Promise<HttpService> => {
   const { host = "127.0.0.1", port, parts, token } = options;
   const door = { bound: host, names: [hostname().toLowerCase()] };
-  const isBearer = bearerCheck(token);
+  const wanted = digest(token);
+  const state = route("GET", "/deployment", () => Object.assign({}, ...parts.map((part) => part.deployment?.())));
   return startHttpService({
     host,
     port,
-    routes: [...parts.flatMap(({ routes }) => routes), stateRoute(parts), deploymentRoute(parts)],
+    routes: [...parts.flatMap(({ routes }) => routes), state, deploymentRoute(parts)],
     admit: (request, response) => {
       const foreign = whyForeign(request, door);
       if (foreign !== null) throw new RequestError(foreign.status, foreign.error);
-      if (isBearer(request.headers.authorization)) return;
+      const sent = /^bearer +(.*)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
+      if (timingSafeEqual(digest(sent), wanted)) return;
       response.setHeader("www-authenticate", "Bearer");
       throw new RequestError(401, "expected Authorization: Bearer with this service's token");
     },

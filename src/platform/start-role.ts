@@ -70,11 +70,10 @@ export class RoleOptionsError extends Error {
 const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
 
-const redisAt = async (url: string): Promise<OperableLimiter> =>
-  (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url });
-
 const limiterAt = async (url: string, network: Network | undefined): Promise<Limiter> =>
-  isRedis(url) ? redisAt(url) : createHttpLimiter({ url, network });
+  isRedis(url)
+    ? (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url })
+    : createHttpLimiter({ url, network });
 
 const addressOf = (kind: "keys" | "limiter", address: string): string => {
   if (isUrl(address) || (kind === "limiter" && isRedis(address))) return address;

@@ -17,10 +17,10 @@ export const jsonHeaders = (body: string): string[] => [
   String(Buffer.byteLength(body)),
 ];
 
-const retryAfterS = (refuse: Refuse): number | null => refuse.retryAfterS ?? refusalOf(refuse.refuse).retryAfterS;
-
-const render = (refuse: Refuse, retry: number | null): Answer => {
-  const { status } = refusalOf(refuse.refuse);
+const render = (refuse: Refuse): Answer => {
+  const { status, retryAfterS } = refusalOf(refuse.refuse);
+  /** Seconds, `null` for none (item 218). */
+  const retry = refuse.retryAfterS ?? retryAfterS;
   const body = JSON.stringify(writeEnvelope(refuse.refuse, refuse.quota, refuse.errors));
   const headers = jsonHeaders(body);
   if (retry !== null) headers.push("Retry-After", String(retry));
@@ -32,13 +32,12 @@ const render = (refuse: Refuse, retry: number | null): Answer => {
 const KEPT = new Map<string, Answer>();
 
 export const writeRefusal = (refuse: Refuse): Answer => {
-  if (refuse.quota !== undefined || refuse.errors !== undefined || refuse.retryAfterS !== undefined) {
-    return render(refuse, retryAfterS(refuse));
-  }
-  const kept = KEPT.get(refuse.refuse);
+  const { refuse: name, quota, errors, retryAfterS } = refuse;
+  if (quota !== undefined || errors !== undefined || retryAfterS !== undefined) return render(refuse);
+  const kept = KEPT.get(name);
   if (kept !== undefined) return kept;
-  const made = render(refuse, retryAfterS(refuse));
-  KEPT.set(refuse.refuse, made);
+  const made = render(refuse);
+  KEPT.set(name, made);
   return made;
 };
 

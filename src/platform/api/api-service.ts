@@ -17,7 +17,7 @@ import { type ApiContext, freshIds } from "./context.ts";
 import { apiControl } from "./control/control.ts";
 import { OutcomeCounts } from "./control/counts.ts";
 import { DeploymentState } from "./control/deployment-state.ts";
-import { type Gauges, readGauges, watchLag } from "./control/gauges.ts";
+import { type Gauges, openGauges } from "./control/gauges.ts";
 import { createKeyCache } from "./key-cache.ts";
 import { LISTENER_LIMITS, type ListenerLimits, type TlsOptions } from "./listener.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
@@ -141,7 +141,6 @@ export const startApiService = async (
     managing: 0,
   };
   const server = createServer(context, { ...LISTENER_LIMITS, ...options.listenerLimits }, options);
-  const lag = watchLag();
   const sockets = new Set<Socket>();
   server.server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -150,20 +149,17 @@ export const startApiService = async (
   const url = `${urlOf(options.tls === undefined ? "http" : "https", await listen(server, options))}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
-  const gauges = (collectsFirst = false): Gauges => ({
-    ...readGauges(context, lag, sockets.size, collectsFirst),
-    link_sockets: links.sockets?.(),
-  });
+  const gauges = openGauges(context, sockets, links.sockets);
   return {
     url,
-    control: apiControl(context, gauges),
-    gauges,
+    control: apiControl(context, gauges.read),
+    gauges: gauges.read,
     counts: (run) => context.counts.of(run),
     inference: context.inference,
     log,
     close: async () => {
       await stopApi(context, server, sockets, options.stopDeadlineMs ?? 30_000);
-      lag.disable();
+      gauges.close();
     },
   };
 };

@@ -81,19 +81,12 @@ export const malformedGuard = (): ((request: IncomingMessage, response: ServerRe
 };
 
 /** Node limits the time of requests over HTTP/1.1 only. */
-const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
+export const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
   const { stream } = request as unknown as { stream?: { endAfterHeaders: boolean; close(code: number): void } };
   if (stream === undefined || stream.endAfterHeaders) return;
   const timer = setTimeout(() => stream.close(CANCEL), timeoutMs);
   const arrived = (): void => clearTimeout(timer);
   request.once("end", arrived).once("close", arrived);
-};
-
-export const limitHttp2Requests = (
-  listener: { on(event: "request", heard: (request: IncomingMessage) => void): unknown },
-  { requestTimeoutMs }: ListenerLimits,
-): void => {
-  listener.on("request", (request) => endSlowRequest(request, requestTimeoutMs));
 };
 
 export const listenerOptions = (

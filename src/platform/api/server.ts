@@ -13,8 +13,8 @@ import { type ApiContext, countOutcome } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import {
   answerBroken,
+  endSlowRequest,
   type ListenerLimits,
-  limitHttp2Requests,
   listenerOptions,
   malformedGuard,
   type TlsOptions,
@@ -48,7 +48,8 @@ export const createServer = (
   }) as unknown as FastifyInstance;
 
   for (const method of METHODS) if (!server.supportedMethods.includes(method)) server.addHttpMethod(method);
-  if (options.http2 === true) limitHttp2Requests(server.server, limits);
+  if (options.http2 === true)
+    server.server.on("request", (request) => endSlowRequest(request, limits.requestTimeoutMs));
   const isMalformed = malformedGuard();
   server.addHook("onRequest", (request, reply, done) => {
     if (!isMalformed(request.raw, reply.raw)) done();

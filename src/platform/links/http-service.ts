@@ -52,11 +52,7 @@ const MAX_BODY_BYTES = 8 * 1024 * 1024;
 const MAX_SEGMENT_CHARS = 8_192;
 const LINES_AT_ONCE = 65_536;
 
-const HEALTH: ServiceRoute = {
-  method: "GET",
-  path: "/health",
-  handle: () => ({ status: 200, body: { healthy: true } }),
-};
+const HEALTH = route("GET", "/health", () => ({ healthy: true }));
 
 const parsed = (text: string): unknown => {
   try {
