@@ -14,7 +14,7 @@ const LATE_FROM = 10_000;
 
 /** Sheds as `queueing` does; a few calls are late, fail, or are shed because of their organization. */
 const spoilt = (): Server => {
-  const server = queueing({ slots: 24, inFlight: 24, serviceMs: 400, isConstant: true });
+  const server = queueing({ slots: 24, inFlight: 24, serviceMs: 400, service: "constant" });
   return (atUs, i) => {
     const { doneUs, outcome } = server(atUs, i);
     if (outcome !== "200") return { doneUs, outcome: i % 5 === 0 ? "429 org_overloaded" : outcome };
@@ -29,7 +29,7 @@ const spoilt = (): Server => {
 /** As `curve.json` has it. */
 export const madeCurve = (over: Partial<Curve> = {}, isSpoilt = true): Curve & { said: string[] } => {
   const profile = upAndDown(KNEE_PER_S, 240, 600);
-  const server = isSpoilt ? spoilt() : queueing({ slots: 24, inFlight: 24, serviceMs: 400, isConstant: true });
+  const server = isSpoilt ? spoilt() : queueing({ slots: 24, inFlight: 24, serviceMs: 400, service: "constant" });
   const fold = openCurve({
     stage: "shedding-curve",
     stated: parseObjectives("p99<4s"),

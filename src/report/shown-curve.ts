@@ -86,7 +86,7 @@ export const shownCurve = (found: unknown): FoundCurve | null => {
     },
     knee: { before: estimateOf(knee.before), after: estimateOf(knee.after) },
     // Neither is shown.
-    ...{ model: null, organizations: null },
+    ...{ models: [], organizations: null },
     burstsBelowKnee:
       numberOf(bursts.count) > 0 ? { count: numberOf(bursts.count), periodS: numberOr(bursts.periodS, null) } : null,
     kneeBy: typeof of.kneeBy === "string" ? oneLine(of.kneeBy) : null,

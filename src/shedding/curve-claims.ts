@@ -6,12 +6,14 @@
 import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, Measurement } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { median } from "../history/statistics/statistics.ts";
 import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
-import type { Curve, CurveLevel, Estimate } from "./curve.ts";
+import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { carriedPerS } from "./knee.ts";
 import {
   chanceSheds,
   fairnessOfCurve,
+  hasMoved,
   hysteresisOf,
   levelsBelow,
   measurementsOf,
@@ -29,7 +31,7 @@ import {
 type Finding = { readonly verdict: ClaimVerdict; readonly reason: string; readonly got: string };
 
 /** What may explain a figure beside the deployment's shedding. */
-type Need = "knee" | "steady" | "settled" | "exclusive" | "time" | "direct";
+type Need = "knee" | "steady" | "settled" | "exclusive" | "time" | "direct" | "even";
 
 type CurveClaim = {
   readonly measure: string;
@@ -45,7 +47,8 @@ const percent = (share: number): string => `${Number((share * 100).toFixed(Math.
 const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 
 const found = (verdict: ClaimVerdict, reason: string, got = reason): Finding => ({ verdict, reason, got });
-const open = (reason: string): Finding => found("inconclusive", reason, "not enough to judge by");
+const NOT_ENOUGH = "not enough to judge by";
+const open = (reason: string): Finding => found("inconclusive", reason, NOT_ENOUGH);
 
 /** Where `of` lies against a bound. `words` says what the figure is; `write` writes it. */
 const against = (
@@ -83,26 +86,39 @@ const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
 const isOtherRefusal = (outcome: string): boolean =>
   /^(?:[45]\d\d|200 error)/.test(outcome) && outcome !== RATE_LIMITED && !/^429 (?:map_load|tile_access)/.test(outcome);
 
-/** 22 metastable failures of the literature keep a fraction of their goodput (Huang et al., OSDI 2022); half is far from any. */
-const COLLAPSE = 0.5;
+/** The least share of the largest goodput that is no collapse, by multiples of the knee. */
+const COLLAPSE: readonly (readonly [times: number, least: number])[] = [
+  [5, 0.5],
+  [10, 0.25],
+];
 /** Issue figures: at twice the knee nobody sensible loses a fifth; M/M/4/4 keeps 83 % of its largest. */
 const MUST_KEEP = 0.8;
 
-const retention = (times: number, least: number, parts: Pick<CurveClaim, "measure" | "level">): CurveClaim => {
+const SETTLED: readonly Need[] = ["knee", "settled", "exclusive", "time", "direct", "even"];
+const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
+
+/** That so much of the largest goodput is kept at a multiple of the knee, or what chance leaves of it. */
+const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
   const boundOf = (curve: Curve): number => Math.min(least, 0.98 * retentionByChance(curve, times));
   return {
-    ...parts,
     expected: (curve) =>
       `at ${times} times the knee at least ${percent(boundOf(curve))} of the largest goodput of any level is kept`,
-    needs: ["knee", "steady", "settled", "exclusive", "time", "direct"],
-    judge: (curve) =>
-      against(retentionAt(curve, times), { least: boundOf(curve) }, `goodput kept at ${times} times the knee`),
+    needs: OVERLOAD,
+    judge: (curve) => {
+      const bound = { least: boundOf(curve) };
+      const words = `goodput kept at ${times} times the knee`;
+      const finding = against(retentionAt(curve, times), bound, words);
+      const falls = against(retentionAt(curve, times, "before"), bound, words);
+      if (finding.verdict !== "fail" || falls.verdict === "fail") return finding;
+      return open(
+        `${finding.reason}, but goodput still rises there, as of replicas that get unequal parts of the load`,
+      );
+    },
   };
 };
 
-/** The lowest level on both ways: there the deployment has least to do and had longest to recover. */
-const calmPair = (curve: Curve): [up: CurveLevel, down: CurveLevel] | null => upAndDownPairs(curve)[0] ?? null;
-
+/** Levels up to this multiple of the knee are calm. */
+const CALM = 0.77;
 /** Medians that differ by less than this are the machine's. */
 const SLOWER = 1.5;
 const SLOWER_MS = 50;
@@ -111,41 +127,59 @@ const LOST = 0.05;
 /** Capacity that is lower afterwards by this much is lost, not scattered. */
 const CAPACITY_LOST = 0.1;
 
-const cameBack = (curve: Curve): Finding => {
-  const pair = calmPair(curve);
-  if (pair === null) return open("the calmest level was not played again after the overload");
-  const [up, down] = pair;
+/** How much of what is offered is good no more on the way down, at a level, with the 95 % of chance. */
+const lostAt = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: number; got: string } => {
   const goodOf = ({ good, offered }: CurveLevel): number => good / Math.max(1, offered);
-  const half = 1.96 * Math.sqrt(Math.max(0.25 / Math.max(1, down.offered), 0.25 / Math.max(1, up.offered)) * 2);
-  const lost = goodOf(up) - goodOf(down);
+  const halves = [up, down].flatMap(({ offered, shedShare }) => [
+    0.98 / Math.sqrt(Math.max(1, offered)),
+    shedShare.high - shedShare.value,
+  ]);
   const got = `${percent(goodOf(down))} good at ${rate(down.ratePerS)} after the overload, ${percent(goodOf(up))} before it`;
-  if (lost - half > LOST) return found("fail", `goodput has not come back: ${got}`, got);
+  return { by: goodOf(up) - goodOf(down), half: Math.hypot(...halves), got };
+};
+
+const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
   const [was, is] = [up.stayMs.p50, down.stayMs.p50];
-  if (was !== null && is !== null && is > SLOWER * was + SLOWER_MS) {
-    const slow = `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
-    return found("fail", `latency has not come back: ${slow}`, slow);
-  }
+  if (was === null || is === null || is <= SLOWER * was + SLOWER_MS) return null;
+  return `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
+};
+
+/** Every calm level has to show it: a limiter that measures its shortest round trip may spoil one. */
+const cameBack = (curve: Curve): Finding => {
   const { before, after } = curve.knee;
-  if (before !== null && after !== null && after.high < (1 - CAPACITY_LOST) * before.low) {
+  const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (before?.value ?? 0));
+  if (pairs.length === 0) return open("no calm level was played again after the overload");
+  const lost = pairs.map(lostAt);
+  const { got } = lost[0] as (typeof lost)[number];
+  if (lost.every(({ by, half }) => by - half > LOST)) return found("fail", `goodput has not come back: ${got}`, got);
+  const slower = pairs.map(slowerAt);
+  if (slower.every((one) => one !== null))
+    return found("fail", `latency has not come back: ${slower[0]}`, slower[0] as string);
+  const again = wayOf(curve, "after")[0];
+  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
+  const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
+  if (isLess && before !== null && after !== null && after.high < (1 - CAPACITY_LOST) * before.low) {
     const less = `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
     return found("fail", `capacity has not come back: ${less}`, less);
   }
-  return lost + half > LOST + half && lost > LOST ? open(`too few calls to say: ${got}`) : found("pass", got);
+  return lost.every(({ by }) => by > LOST) ? open(`too few calls to say: ${got}`) : found("pass", got);
 };
 
-/** Bursts below the knee are a limiter that measures its shortest round trip, unless the caps are stated to be fixed. */
-const falseSheds = (curve: Curve, { limits, shedding }: StageFacts): Finding => {
+/** Each way has to show it: capacity that moved meanwhile makes the levels of one way too high. */
+const falseSheds = (curve: Curve, { limits }: StageFacts): Finding => {
   const levels = levelsBelow(curve, 0.5);
   const shed = shedOver(levels);
   if (shed === null) return open("no level lies below half of the knee");
   const chance = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS)));
   const most = (limits.false_sheds_allowed ?? FALSE_SHEDS) + 1.5 * chance;
-  const finding = against(shed, { most }, "sheds below half of the knee");
-  const { burstsBelowKnee: bursts } = curve;
-  if (finding.verdict !== "fail" || bursts === null || shedding === "fixed") return finding;
-  const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
-  const probing = `they come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls; limits.false_sheds_allowed states what is allowed`;
-  return found("inconclusive", `${finding.reason}, but ${probing}`, finding.got);
+  const { value, low, high, n } = shed;
+  const got = `${percent(value)} of ${n} calls shed below half of the knee, between ${percent(low)} and ${percent(high)} (95 %)`;
+  if (value <= most) return found("pass", got);
+  const isCertain = (ways: readonly Pass[]): boolean =>
+    (shedOver(levels.filter(({ pass }) => ways.includes(pass)))?.low ?? 0) > most;
+  if (low <= most) return open(`too few calls to say whether it is more than ${percent(most)}: ${got}`);
+  if (!isCertain(["up"]) || !isCertain(["down"])) return open(`only on one way, as where capacity moved: ${got}`);
+  return found("fail", `more than ${percent(most)} of the calls are shed below half of the knee`, got);
 };
 const FALSE_SHEDS = 0.001;
 
@@ -180,19 +214,30 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: subcodes,
   },
   // Breakwater (OSDI 2020) shows no collapse at 1.4 times; a fifth is twice what four slots without a queue lose at 2 times.
-  retention(2, MUST_KEEP, { measure: "goodput_retention", level: "must" }),
-  // Half of the largest at 5 times is collapse: a refusal then costs 11 % of a call ((1 - kr) / (1 - r) = 0.5 at k = 5).
-  retention(5, COLLAPSE, { measure: "collapse", level: "must" }),
+  { measure: "goodput_retention", level: "must", ...kept(2, MUST_KEEP) },
+  // A refusal that costs 11 % of a call leaves half at 5 times, one of 8 % a quarter at 10 times ((1 - kr) / (1 - r)).
+  {
+    measure: "collapse",
+    level: "must",
+    expected: () => "half of the largest goodput is kept at 5 times the knee, a quarter at 10 times",
+    needs: OVERLOAD,
+    judge: (curve, facts) => {
+      const each = COLLAPSE.map(([times, least]) => kept(times, least).judge(curve, facts));
+      const [at5, at10] = each as [Finding, Finding];
+      if (at5.verdict === "fail" || at10.got === NOT_ENOUGH) return at5;
+      return at10.verdict === "pass" ? at5 : at10;
+    },
+  },
   // Erlang's formula: 32 slots keep 97 % at 2 times; a refusal of 2 % of a call leaves 98 %.
-  retention(2, 0.95, { measure: "goodput_retention_2", level: "should" }),
+  { measure: "goodput_retention_2", level: "should", ...kept(2, 0.95) },
   // The same: a refusal of 2 % of a call leaves 92 % at 5 times.
-  retention(5, 0.9, { measure: "goodput_retention_5", level: "should" }),
+  { measure: "goodput_retention_5", level: "should", ...kept(5, 0.9) },
   // "Metastable Failures in the Wild" (OSDI 2022): the state outlasts the load that brought it.
   {
     measure: "metastability",
     level: "must",
     expected: () => "goodput, latency and capacity after the overload are those before it",
-    needs: ["knee", "settled", "exclusive", "time", "direct"],
+    needs: SETTLED,
     judge: cameBack,
   },
   // Below half of the knee a slot is free but for chance; 0.1 % is the AWS and Google availability of a single zone.
@@ -201,7 +246,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     level: "must",
     expected: (_, { limits }) =>
       `below half of the knee at most ${percent(limits.false_sheds_allowed ?? FALSE_SHEDS)} of the calls are shed, and what chance refuses`,
-    needs: ["knee", "settled", "exclusive", "time", "direct"],
+    needs: SETTLED,
     judge: falseSheds,
   },
   {
@@ -225,7 +270,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "closed_form",
     level: "should",
     expected: () => "every level carries at least 90 % of what Erlang's formula has for the stated slots",
-    needs: ["knee", "steady", "settled", "exclusive", "time", "direct"],
+    needs: OVERLOAD,
     judge: (curve, { shedding }) => {
       const system = statedSystem(curve);
       if (system === null || shedding !== "fixed")
@@ -246,7 +291,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "hysteresis",
     level: "should",
     expected: () => "goodput on the way down differs from that on the way up by at most 5 % of the area",
-    needs: ["knee", "steady", "settled", "exclusive", "time", "direct"],
+    needs: OVERLOAD,
     judge: (curve) => against(hysteresisOf(curve), { most: 0.05 }, "hysteresis"),
   },
   // Cinnamon (Uber, 2023): a stable ratio of sheds, which AIMD and CoDel do not reach, is within a few times of chance.
@@ -254,15 +299,15 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "oscillation",
     level: "should",
     expected: () => "the share shed at a level varies by at most 3 times what chance does",
-    needs: ["knee", "settled", "exclusive", "time"],
+    needs: SETTLED,
     judge: (curve) => {
-      const seen = pastKnee(curve).flatMap(({ shedDispersion, ...level }) =>
-        shedDispersion === null ? [] : [{ by: shedDispersion, level }],
-      );
-      if (seen.length === 0) return open("no level past the knee is long enough to show it");
-      const middle = seen.map(({ by }) => by).sort((a, b) => a - b)[Math.floor(seen.length / 2)] as number;
-      const words = `${middle.toFixed(1)} times chance (median of ${seen.length} levels)`;
-      return middle > 3 ? found("fail", `the share shed swings by ${words}`) : found("pass", words);
+      const seen = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
+      if (seen.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
+      const far = seen.filter((by) => by > SWING).length / seen.length;
+      const got = `${(median(seen) ?? 0).toFixed(1)} times chance (median of ${seen.length} levels)`;
+      if (far < 1 / 3) return found("pass", got);
+      if (far < 2 / 3) return open(`at some levels only: ${got}`);
+      return found("fail", `the share shed swings by ${got}`);
     },
   },
   // (1 - kr) / (1 - r): 2 % leaves 92 % at 5 times the knee.
@@ -270,7 +315,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "refusal_price",
     level: "should",
     expected: () => "a refusal costs at most 2 % of what a served call costs",
-    needs: ["knee", "steady", "settled", "exclusive", "time", "direct"],
+    needs: OVERLOAD,
     judge: (curve) => against(refusalPriceOf(curve), { most: 0.02 }, "a refusal's price in calls"),
   },
   // Work for a stream that is cut later is lost twice, for its caller and for the one refused meanwhile.
@@ -297,11 +342,14 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "jain_index",
     level: "should",
     expected: () => "organizations past the knee get their max-min fair share: Jain's index at least 0.98",
-    needs: ["knee", "settled", "exclusive", "time", "direct"],
+    needs: SETTLED,
     judge: (curve) => against(fairnessOfCurve(curve), { least: 0.98 }, "Jain's index", (value) => value.toFixed(3)),
   },
 ];
 
+/** Times chance by which the share shed may swing, and levels that have to show it. */
+const SWING = 3;
+const LEVELS_FOR_SWING = 4;
 /** Above this share of calls the key's rate, or an edge, shapes the curve. */
 const SHAPING = 0.05;
 
@@ -329,9 +377,9 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
           ]
         : [];
     case "steady":
-      if (before === null || after === null || (after.low <= before.high && after.high >= before.low)) return [];
+      if (!hasMoved(curve)) return [];
       return [
-        `capacity moved: the knee was ${rate(before.value)} before the overload and ${rate(after.value)} after it`,
+        `capacity moved: the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`,
       ];
     case "settled":
       return curve.warmUp.isCut ? ["calls last longer than a level leaves time to settle; play it for longer"] : [];
@@ -344,6 +392,14 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
       return verdict === "fail" && edge > SHAPING
         ? [`something in front of the API answered ${percent(edge)} of a level's calls`]
         : [];
+    }
+    case "even": {
+      const { burstsBelowKnee: bursts } = curve;
+      if (verdict !== "fail" || bursts === null || facts.shedding === "fixed") return [];
+      const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
+      return [
+        `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`,
+      ];
     }
     case "time": {
       const late = lateLevels(curve);

@@ -7,7 +7,7 @@ import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
+import { mean, median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
 import { isAdmitted, LATENCY } from "./admitted-rate.ts";
 import type { CallObjective, Curve, CurveLevel, OrganizationShare, Pass, PlannedLevel, Quantiles } from "./curve.ts";
 import { batchMean, type Carried, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
@@ -19,6 +19,8 @@ type CurveOptions = {
   /** Objectives of the target file about these calls; only those of a p99 or above bind a single call. */
   readonly stated?: readonly Objective[];
   readonly closedForm?: Curve["closedForm"];
+  /** Where it is known; otherwise several replicas may explain what is shed below the knee. */
+  readonly replicas?: number;
   readonly notPlayed?: readonly number[];
 };
 
@@ -40,8 +42,12 @@ const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
 const BATCHES_MOST = 20;
 const BATCH_MIN_S = 0.25;
+/** Batches shorter than this many medians depend on each other. */
+const BATCH_STAYS = 2;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
 export const PAST_KNEE = 0.25;
+/** Up to this multiple of the knee hardly anything is shed by chance. */
+const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
@@ -118,7 +124,7 @@ type Frame = {
   readonly warmUpS: number;
   readonly calmS: number;
   readonly objective: CallObjective;
-  /** When whole answers ended, ascending. */
+  /** When admitted calls ended. */
   readonly doneUs: readonly number[];
 };
 
@@ -130,7 +136,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const calls = all.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
   const ends = calls.map((call) => endOf(call, objective));
   const count = (wanted: End): number => ends.filter(({ end }) => end === wanted).length;
-  const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
+  const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, BATCH_STAYS * calmS))));
   const perBatch = (wanted: (at: number) => boolean, moments: readonly number[]): number[] => {
     const counts = new Array<number>(batches).fill(0);
     for (const [at, us] of moments.entries()) {
@@ -143,37 +149,24 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * batches) / judgedS);
   const offered = perBatch(() => true, dueUs);
   const shed = perBatch((at) => ends[at]?.end === "shed", dueUs);
-  const refusedShare =
-    calls.length === 0 ? 0 : calls.filter((call) => !isAdmitted(call as CallLine)).length / calls.length;
-  const isQueue = refusedShare < PAST_KNEE && count("late") >= PAST_KNEE * calls.length;
-  const admitted = perBatch((at) => isAdmitted(calls[at] as CallLine), dueUs);
+  const refused = calls.filter((call) => !isAdmitted(call as CallLine)).length;
+  const [good, late] = [count("good"), count("late")];
   const whole = calls.filter(isWhole);
-  const windowUs = 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / planned.ratePerS);
-  const windows = Array.from(
-    { length: Math.floor((toUs - fromUs) / windowUs) },
-    (_, at): Window => ({
-      atUs: fromUs + at * windowUs,
-      offered: 0,
-      shed: 0,
-    }),
-  );
-  for (const [at, us] of dueUs.entries()) {
-    const window = windows[Math.floor((us - fromUs) / windowUs)];
-    if (window === undefined) continue;
-    window.offered += 1;
-    if (ends[at]?.end === "shed") window.shed += 1;
-  }
+  const windows = windowsOf(dueUs, ends, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / planned.ratePerS));
+  const [wentIn, cameOut] = [perBatch((at) => isAdmitted(calls[at] as CallLine), dueUs), perBatch(() => true, doneUs)];
+  // Of a queue that grows more goes in, of one that shrinks more comes out.
+  const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
   const streamed = (some: (end: Ended) => boolean): number =>
     calls.reduce((sum, { events = 0 }, at) => sum + (some(ends[at] as Ended) ? events : 0), 0);
-  const refused = calls.filter((_, at) => ends[at]?.end === "shed");
+  const shedCalls = calls.filter((_, at) => ends[at]?.end === "shed");
   const lags = calls.map(({ intended_us: due, started_us: started }) => msBetween(due, started));
   const level: CurveLevel = {
     pass: planned.pass,
     ratePerS: planned.ratePerS,
     judgedS,
     offered: calls.length,
-    good: count("good"),
-    late: count("late"),
+    good,
+    late,
     shed: countBy(ends, "shed"),
     failed: countBy(ends, "failed"),
     aborted: count("aborted"),
@@ -183,17 +176,37 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(whole.map(stayMs)),
     firstEventMs: quantilesOf(whole.map(firstMs)),
-    refusalMs: quantilesOf(refused.map(stayMs)),
+    refusalMs: quantilesOf(shedCalls.map(stayMs)),
     lagMs: lags.length === 0 ? null : p99(lags),
     events: streamed(() => true),
     wastedEvents: streamed(({ end, outcome }) => end === "late" || (end === "failed" && outcome === "cut")),
   };
   return {
     ...{ level, calls, ends, windows },
-    // Of a queue that grows, what comes out is what is carried.
-    carried: { ratePerS: planned.ratePerS, batches: perS(isQueue ? perBatch(() => true, doneUs) : admitted) },
-    isPast: refusedShare >= PAST_KNEE || isQueue,
+    carried: { ratePerS: planned.ratePerS, batches: perS(carried), isQueue: late > good },
+    isPast: Math.max(refused, late) >= PAST_KNEE * Math.max(1, calls.length),
   };
+};
+
+const windowsOf = (
+  dueUs: readonly number[],
+  ends: readonly Ended[],
+  fromUs: number,
+  toUs: number,
+  windowUs: number,
+): Window[] => {
+  const count = Math.floor((toUs - fromUs) / windowUs);
+  const windows = Array.from(
+    { length: count },
+    (_, at): Window => ({ atUs: fromUs + at * windowUs, offered: 0, shed: 0 }),
+  );
+  for (const [at, us] of dueUs.entries()) {
+    const window = windows[Math.floor((us - fromUs) / windowUs)];
+    if (window === undefined) continue;
+    window.offered += 1;
+    if (ends[at]?.end === "shed") window.shed += 1;
+  }
+  return windows;
 };
 
 /** A share by batches of unequal size (Cochran, "Sampling Techniques", section 6.4). */
@@ -206,8 +219,8 @@ const shareOf = (hits: readonly number[], of: readonly number[]): CurveLevel["sh
   return { value: share, low: Math.max(0, low), high: Math.min(1, high) };
 };
 
-const ofWay = (judged: readonly Judged[], pass: Pass): Judged[] => {
-  const levels = judged.filter(({ level }) => level.pass === pass && level.offered > 0);
+const ofWays = (judged: readonly Judged[], ...ways: Pass[]): Judged[] => {
+  const levels = judged.filter(({ level }) => ways.includes(level.pass) && level.offered > 0);
   return levels.sort((a, b) => a.level.ratePerS - b.level.ratePerS);
 };
 
@@ -284,10 +297,8 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
     const objective = objectiveOf(calm, stated);
-    const doneUs = first
-      .filter(isWhole)
-      .map(({ done_us: us }) => us)
-      .sort((a, b) => a - b);
+    const admitted = first.filter((call) => isAdmitted(call as CallLine));
+    const doneUs = admitted.map(({ done_us: us }) => us);
     const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };
     const judged = planned.map((level) => {
       const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
@@ -298,13 +309,10 @@ export const openCurve = (options: CurveOptions): CurveFold => {
         frame,
       );
     });
-    const spans = first
-      .filter((call) => isAdmitted(call as CallLine))
-      .map(({ sent_us: sent, done_us: done }) => [sent, done] as const);
     const about = {
-      most: mostAtOnce(spans),
+      most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
       stayS: calm.reduce((sum, { sent_us: sent, done_us: done }) => sum + (done - sent), 0) / calm.length / 1e6,
-      replicas: closedForm?.replicas,
+      replicas: options.replicas ?? closedForm?.replicas,
     };
     const kneeOf = (levels: readonly Judged[]): KneeOfLevels | null =>
       kneeOfLevels(
@@ -312,12 +320,11 @@ export const openCurve = (options: CurveOptions): CurveFold => {
         levels.map(({ carried }) => carried),
         about,
       );
-    const up = ofWay(judged, "up");
+    const up = ofWays(judged, "up");
     const before = kneeOf(up);
-    const after = kneeOf(ofWay(judged, "after")) ?? kneeOf(ofWay(judged, "down"));
+    const after = kneeOf(ofWays(judged, "down", "after"));
     const past = up.filter(({ isPast }) => isPast);
-    const model = before?.system ?? null;
-    const below = judged.filter(({ level }) => model !== null && level.ratePerS <= 0.75 * model.perS);
+    const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
     return {
       stage,
       warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: warmUpS > WARM_UP_SHARE * levelS },
@@ -325,7 +332,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
       objective,
       serviceMs: about.stayS * 1000,
       knee: { before: before?.knee ?? null, after: after?.knee ?? null },
-      model,
+      models: before?.systems ?? [],
       organizations: organizationsOf(past),
       burstsBelowKnee: burstsOf(below.map(({ windows }) => windows)),
       kneeBy: kneeByOf(past),

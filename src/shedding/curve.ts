@@ -98,8 +98,8 @@ export type Curve = {
   readonly serviceMs: number;
   /** What can be admitted, in calls per second: before the overload and after it; `null` where no level shows it. */
   readonly knee: { readonly before: Estimate | null; readonly after: Estimate | null };
-  /** The system that carries what was carried up to and around the knee; what chance refuses at a level is read from it. */
-  readonly model: LossSystem | null;
+  /** Systems that carry what was carried, the likeliest first; what chance refuses at a level is read from them. */
+  readonly models: readonly LossSystem[];
   /** By name; `null` where they were too many to count. */
   readonly organizations: readonly OrganizationShare[] | null;
   readonly burstsBelowKnee: Bursts | null;

@@ -1,10 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { kneeRamp } from "../workload/stories/find-knee.ts";
 import { kneeOfRamp } from "./knee-of-ramp.ts";
-import { adaptive, always, playRamp, queueing, rateLimited, type Server } from "./simulated-servers.fixture.ts";
+import {
+  adaptive,
+  always,
+  playRamp,
+  queueing,
+  rateLimited,
+  type Server,
+  START_US,
+} from "./simulated-servers.fixture.ts";
 
 const SEEDS = Array.from({ length: 20 }, (_, k) => k + 1);
-const START_US = 5_000_000;
 
 type Case = { name: string; truth: number; by: string; server: (seed: number) => Server; maxPerS: number };
 
@@ -28,14 +35,14 @@ const CASES: Case[] = [
     truth: 40,
     by: "429 org_overloaded",
     server: (seed) =>
-      queueing({ slots: 8, inFlight: 8, serviceMs: 200, seed, isConstant: true, sheds: "429 org_overloaded" }),
+      queueing({ slots: 8, inFlight: 8, serviceMs: 200, seed, service: "constant", sheds: "429 org_overloaded" }),
     maxPerS: 200,
   },
   {
     name: "streams that outlast a step by far",
     truth: 3.2,
     by: "429 b2b_overloaded",
-    server: (seed) => queueing({ slots: 64, inFlight: 64, serviceMs: 20_000, seed, isConstant: true }),
+    server: (seed) => queueing({ slots: 64, inFlight: 64, serviceMs: 20_000, seed, service: "constant" }),
     maxPerS: 200,
   },
   {
@@ -58,7 +65,7 @@ const CASES: Case[] = [
     truth: 50,
     by: "latency",
     server: (seed) =>
-      queueing({ slots: 10, inFlight: Number.POSITIVE_INFINITY, serviceMs: 200, seed, isConstant: true }),
+      queueing({ slots: 10, inFlight: Number.POSITIVE_INFINITY, serviceMs: 200, seed, service: "constant" }),
     maxPerS: 300,
   },
 ];
@@ -70,7 +77,7 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
       let held = 0;
       for (const seed of SEEDS) {
         const ramp = kneeRamp(maxPerS);
-        const knee = kneeOfRamp(playRamp(server(seed), ramp, seed, START_US), ramp, START_US);
+        const knee = kneeOfRamp(playRamp(server(seed), ramp, seed), ramp, START_US);
         if (!knee.found) throw new Error(`seed ${seed}: ${knee.reason}`);
         expect(knee.by).toBe(by);
         expect(knee.capacityPerS / truth, `seed ${seed}`).toBeGreaterThan(0.75);
@@ -83,7 +90,7 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
 
   test("the start may be unknown: the first call stands for it", () => {
     const ramp = kneeRamp(400);
-    const knee = kneeOfRamp(playRamp(rateLimited(50, 100, 5), ramp, 3, START_US), ramp);
+    const knee = kneeOfRamp(playRamp(rateLimited(50, 100, 5), ramp, 3), ramp);
     expect(knee).toMatchObject({ found: true, by: "429 rate_limited" });
   });
 });
@@ -91,11 +98,7 @@ describe("the knee of a ramp against servers whose capacity is known", () => {
 describe("no knee", () => {
   test("a ramp that ends below capacity found none, and says how far it went", () => {
     const ramp = kneeRamp(60);
-    const knee = kneeOfRamp(
-      playRamp(queueing({ slots: 64, inFlight: 64, serviceMs: 200 }), ramp, 1, START_US),
-      ramp,
-      START_US,
-    );
+    const knee = kneeOfRamp(playRamp(queueing({ slots: 64, inFlight: 64, serviceMs: 200 }), ramp, 1), ramp, START_US);
     expect(knee).toMatchObject({
       found: false,
       atLeastPerS: 60,
@@ -108,17 +111,17 @@ describe("no knee", () => {
     const ramp = kneeRamp(60);
     for (const seed of SEEDS) {
       const server = queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed });
-      expect(kneeOfRamp(playRamp(server, ramp, seed, START_US), ramp, START_US).found).toBe(false);
+      expect(kneeOfRamp(playRamp(server, ramp, seed), ramp, START_US).found).toBe(false);
     }
   });
 
   test("calls that are refused at every rate are no matter of load", () => {
     const ramp = kneeRamp(50);
-    const knee = kneeOfRamp(playRamp(always("401"), ramp, 1, START_US), ramp, START_US);
+    const knee = kneeOfRamp(playRamp(always("401"), ramp, 1), ramp, START_US);
     expect(knee).toMatchObject({ found: false, atLeastPerS: 0, reason: expect.stringContaining("401") });
     let n = 0;
     const half: Server = (atUs) => ({ doneUs: atUs + 800, outcome: n++ % 2 === 0 ? "200" : "403 insufficient_scope" });
-    expect(kneeOfRamp(playRamp(half, ramp, 1, START_US), ramp, START_US)).toMatchObject({
+    expect(kneeOfRamp(playRamp(half, ramp, 1), ramp, START_US)).toMatchObject({
       found: false,
       reason: expect.stringContaining("insufficient_scope"),
     });

@@ -3,24 +3,34 @@
  * slots at twice the knee 9 % of the time is idle (Erlang's loss formula). So the rate that was carried is read as that of a
  * loss system with as many places as were ever taken and as many slots as the calmest calls' time fills.
  */
-import { studentT } from "../history/statistics/distributions.ts";
-import { type Interval, mean } from "../history/statistics/statistics.ts";
+import { studentT, Z_95 } from "../history/statistics/distributions.ts";
+import { mean } from "../history/statistics/statistics.ts";
 import type { Estimate, LossSystem } from "./curve.ts";
 
-/** What was carried at one level, in calls per second: one figure a batch, all batches equally long. */
-export type Carried = { readonly ratePerS: number; readonly batches: readonly number[] };
+/**
+ * What was carried at one level, in calls per second: one figure a batch, all batches equally long. `isQueue`: it is what came out
+ * of a queue that was never empty, so nothing was idle.
+ */
+export type Carried = { readonly ratePerS: number; readonly batches: readonly number[]; readonly isQueue: boolean };
 
 /** Levels this near above the knee show it: further above, refusals may cost what is carried. */
 const LEVELS_MOST = 3;
 const REPLICAS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] as const;
-/** Another number of replicas has to explain this much more, in squared standard errors; about one in twenty by chance. */
-const BETTER = 4;
+/** Replicas of fewer slots than this are not thought of. */
+const SLOTS_OF_REPLICA = 2;
+/** A system that explains this much less than the best, in squared standard errors, is excluded: one in 1,800 by chance. */
+const EXCLUDED = 12;
+/** Within this the knee may be that of either: one in twenty by chance. */
+const AS_LIKELY = 4;
 /** A standard error below this share of what is carried is not believed. */
 const ERROR_MIN = 0.01;
-/** Levels between these multiples of the knee tell what chance refuses. */
-const NEAR: Interval = { low: 0.6, high: 3.2 };
-/** How far the correction for idle slots may be off, as a share of it. */
-const MODEL_ERROR = 0.1;
+/** Levels from this multiple of the knee on tell what chance refuses. */
+const NEAR = 0.6;
+/** What is carried of nearly all that is offered says nothing of what could be. */
+const NEARLY_OFFERED = 0.98;
+/** How far the correction for idle slots may be off, as a share of it: with room to wait the kind of service times matters. */
+const MODEL_ERROR = { loss: 0.2, queue: 0.9 };
+const NEARLY_ALL = 0.85;
 const PLACES_MOST = 4096;
 
 /**
@@ -54,13 +64,18 @@ export const batchMean = (batches: readonly number[]): Estimate => {
 
 type Shape = { readonly most: number; readonly stayS: number; readonly replicas: number };
 
+/** As many slots as calls fill, or all places where it is nearly that: what calls take at the calmest level scatters. */
 const systemOf = (perS: number, { most, stayS, replicas }: Shape): LossSystem => {
-  const places = Math.min(PLACES_MOST, most);
-  return { perS, slots: Math.min(Math.max(replicas, perS * stayS), Math.max(replicas, places)), places, replicas };
+  const places = Math.max(replicas, Math.min(PLACES_MOST, most));
+  const filled = perS * stayS;
+  return { perS, slots: filled >= NEARLY_ALL * places ? places : Math.max(replicas, filled), places, replicas };
 };
 
 /** The capacity at which a system of this shape carries what was carried. */
-const capacityAt = (shape: Shape, carried: number, ratePerS: number): number => {
+const capacityAt = (shape: Shape, { batches, ratePerS, isQueue }: Carried): number => {
+  const carried = mean(batches) ?? 0;
+  if (isQueue) return carried;
+  if (carried >= NEARLY_OFFERED * ratePerS) return carried;
   let low = carried;
   let high = 8 * carried;
   for (let halved = 0; halved < 40; halved++) {
@@ -72,24 +87,46 @@ const capacityAt = (shape: Shape, carried: number, ratePerS: number): number => 
 };
 
 const fitted = (past: readonly Carried[], shape: Shape): LossSystem => {
-  const each = past.map(({ ratePerS, batches }) => capacityAt(shape, mean(batches) ?? 0, ratePerS));
+  const each = past.map((level) => capacityAt(shape, level));
   return systemOf(mean(each) ?? 0, shape);
 };
 
 const misfit = (system: LossSystem, levels: readonly Carried[]): number =>
   levels
-    .filter(({ ratePerS }) => ratePerS >= NEAR.low * system.perS && ratePerS <= NEAR.high * system.perS)
+    .filter(({ ratePerS, batches, isQueue }) => !isQueue && batches.length > 1 && ratePerS >= NEAR * system.perS)
     .reduce((sum, { ratePerS, batches }) => {
       const carried = mean(batches) ?? 0;
-      const error = Math.max(standardError(batches), ERROR_MIN * carried);
+      const error = Math.max((studentT(batches.length - 1) / Z_95) * standardError(batches), ERROR_MIN * carried);
       return sum + ((carried - carriedPerS(system, ratePerS)) / error) ** 2;
     }, 0);
 
-export type KneeOfLevels = { readonly knee: Estimate; readonly system: LossSystem };
+const mostCarried = (levels: readonly Carried[]): Estimate | null =>
+  levels
+    .filter(({ batches }) => batches.length > 1)
+    .map(({ batches }) => batchMean(batches))
+    .reduce<Estimate | null>((best, one) => (best === null || one.low > best.low ? one : best), null);
+
+export type KneeOfLevels = { readonly knee: Estimate; readonly systems: readonly LossSystem[] };
+
+const kneeBy = (system: LossSystem, shown: readonly Carried[]): Estimate => {
+  let variance = 0;
+  let model = 0;
+  let freedom = 0;
+  for (const { ratePerS, batches, isQueue } of shown) {
+    const idle = isQueue ? 1 : system.perS / carriedPerS(system, ratePerS);
+    variance += (idle * standardError(batches)) ** 2;
+    model += (idle - 1) * (system.slots < system.places ? MODEL_ERROR.queue : MODEL_ERROR.loss) * (mean(batches) ?? 0);
+    freedom += batches.length - 1;
+  }
+  const half = Math.hypot(studentT(freedom) * Math.sqrt(variance), model) / shown.length;
+  return { value: system.perS, low: Math.max(0, system.perS - half), high: system.perS + half };
+};
 
 /**
  * `past`: the levels past the knee, the lowest first; `all`: every level of the same way; `most`: calls admitted and in flight
- * at once, at most; `stayS`: how long the calmest calls took. `replicas`, where they are known.
+ * at once, at most; `stayS`: how long the calmest calls took. `replicas`, where they are known: several that get unequal parts
+ * of the load are like more that get equal ones. Of the systems that explain
+ * the levels, the one with the fewest replicas comes first and is the knee's; the others widen its interval.
  */
 export const kneeOfLevels = (
   past: readonly Carried[],
@@ -98,25 +135,27 @@ export const kneeOfLevels = (
 ): KneeOfLevels | null => {
   const shown = past.filter(({ batches }) => batches.length > 1 && (mean(batches) ?? 0) > 0).slice(0, LEVELS_MOST);
   if (shown.length === 0 || most < 1 || !(stayS > 0)) return null;
-  const candidates = replicas === undefined ? REPLICAS.filter((n) => n <= most) : [replicas];
-  let system = fitted(shown, { most, stayS, replicas: candidates[0] as number });
-  let best = misfit(system, all);
-  for (const n of candidates.slice(1)) {
-    const other = fitted(shown, { most, stayS, replicas: n });
-    const off = misfit(other, all);
-    if (off + BETTER < best) [system, best] = [other, off];
-  }
-  let variance = 0;
-  let model = 0;
-  let freedom = 0;
-  for (const { ratePerS, batches } of shown) {
-    const carried = mean(batches) ?? 0;
-    const idle = system.perS / carriedPerS(system, ratePerS);
-    variance += (idle * standardError(batches)) ** 2;
-    model += (idle - 1) * MODEL_ERROR * carried;
-    freedom += batches.length - 1;
-  }
-  const half = Math.hypot(studentT(freedom) * Math.sqrt(variance), model) / shown.length;
-  const { perS: value } = system;
-  return { knee: { value, low: Math.max(0, value - half), high: value + half }, system };
+  const candidates = REPLICAS.filter((n) => (n === 1 || SLOTS_OF_REPLICA * n <= most) && n >= (replicas ?? 1));
+  const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
+  const fits = counts.map((n) => {
+    const system = fitted(shown, { most, stayS, replicas: n });
+    return { system, off: misfit(system, all) };
+  });
+  const least = Math.min(...fits.map(({ off }) => off));
+  // Where no system explains the levels well, as of unequal replicas, few are excluded.
+  const scale = Math.max(1, least / Math.max(1, all.length - 2));
+  const possible = fits.filter(({ off }) => off <= least + EXCLUDED * scale);
+  const systems = possible.map(({ system }) => system);
+  const knees = possible
+    .filter(({ off }, at) => at === 0 || off <= least + AS_LIKELY * scale)
+    .map(({ system }) => kneeBy(system, shown));
+  const knee = {
+    value: (knees[0] as Estimate).value,
+    low: Math.min(...knees.map(({ low }) => low)),
+    high: Math.max(...knees.map(({ high }) => high)),
+  };
+  const best = mostCarried(all);
+  if (best === null || best.low <= knee.high) return { knee, systems };
+  // Past the knee less is carried than below it: the level that carries most shows what could be.
+  return { knee: best, systems: [systemOf(best.value, { most, stayS, replicas: 1 })] };
 };

@@ -6,7 +6,7 @@ import type { Measurement } from "../history/run-document.ts";
 import { studentT } from "../history/statistics/distributions.ts";
 import { exactInterval, fairnessIndex } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
-import { carriedPerS, refusedShare } from "./knee.ts";
+import { carriedPerS } from "./knee.ts";
 
 /** The generator offered this share of what was planned, or chance explains less. */
 const PLAYED_SHARE = 0.9;
@@ -20,7 +20,29 @@ const isPlayed = ({ ratePerS, judgedS, offered }: CurveLevel): boolean =>
 export const wayOf = ({ levels }: Curve, pass: Pass): CurveLevel[] =>
   levels.filter((level) => level.pass === pass && isPlayed(level)).sort((a, b) => a.ratePerS - b.ratePerS);
 
+const halfOf = ({ value, high }: Estimate): number => high - value;
+
+const within = (value: number, half: number): Estimate => ({
+  value,
+  low: Math.max(0, value - half),
+  high: value + half,
+});
+
+export const overlap = (a: Estimate, b: Estimate): boolean => a.low <= b.high && b.low <= a.high;
+
 const between = (a: number, b: number, share: number): number => a + (b - a) * share;
+
+/** Goodput on the way up, with that at the same rate later on where both are one by their intervals: it is known better then. */
+const goodputOf =
+  ({ levels }: Curve) =>
+  (level: CurveLevel): Estimate => {
+    const one = level.goodputPerS;
+    const same = levels.filter(
+      (other) => other.ratePerS === level.ratePerS && isPlayed(other) && overlap(other.goodputPerS, one),
+    );
+    const value = same.reduce((sum, { goodputPerS }) => sum + goodputPerS.value, 0) / same.length;
+    return within(value, Math.hypot(...same.map(({ goodputPerS }) => halfOf(goodputPerS))) / same.length);
+  };
 
 /** What a figure of levels is at a rate; a level reaches a tenth beyond its rate. */
 const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLevel) => Estimate): Estimate | null => {
@@ -35,14 +57,6 @@ const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLe
   return within(between(one.value, other.value, share), half);
 };
 
-const halfOf = ({ value, high }: Estimate): number => high - value;
-
-const within = (value: number, half: number): Estimate => ({
-  value,
-  low: Math.max(0, value - half),
-  high: value + half,
-});
-
 const over = (a: Estimate, b: Estimate): Estimate => {
   const value = a.value / b.value;
   return within(value, value * Math.hypot(halfOf(a) / Math.max(a.value, 1e-9), halfOf(b) / b.value));
@@ -51,9 +65,12 @@ const over = (a: Estimate, b: Estimate): Estimate => {
 /** A level this much below the largest is not one of the largest, however much it scatters. */
 const AMONG_LARGEST = 0.85;
 
-/** The largest goodput: the mean of all levels that may have it, because the largest of many that scatter is too large. */
-const largestGoodput = ({ levels }: Curve): Estimate | null => {
-  const all = levels.filter(isPlayed).map(({ goodputPerS }) => goodputPerS);
+/**
+ * The largest goodput of levels: the mean of all levels that may have it, because the largest of many that scatter is too
+ * large.
+ */
+const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
+  const all = levels.map(({ goodputPerS }) => goodputPerS);
   const most = Math.max(0, ...all.map(({ value }) => value));
   const low = Math.max(0, ...all.map((one) => one.low));
   const among = all.filter(({ value, high }) => high >= low && value >= AMONG_LARGEST * most);
@@ -62,12 +79,18 @@ const largestGoodput = ({ levels }: Curve): Estimate | null => {
   return within(value, Math.hypot(...among.map(halfOf)) / among.length);
 };
 
-/** Goodput at a multiple of the knee over the largest; `null` where no level reaches it. */
-export const retentionAt = (curve: Curve, times: number): Estimate | null => {
+/**
+ * Goodput at a multiple of the knee over the largest, of any level or of those that were played before at lower rates; `null`
+ * where no level reaches it.
+ */
+export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
   const { before } = curve.knee;
-  const goodput = before && at(wayOf(curve, "up"), times * before.value, ({ goodputPerS }) => goodputPerS);
-  const largest = largestGoodput(curve);
-  return goodput && largest && over(goodput, largest);
+  const ratePerS = before && times * before.value;
+  const goodput = ratePerS && at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
+  const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
+    of === "any" || (pass === "up" && perS <= (ratePerS ?? 0));
+  const largest = largestGoodput(curve.levels.filter((level) => isPlayed(level) && isMeant(level)));
+  return goodput && largest ? over(goodput, largest) : null;
 };
 
 /** The system of the stated slots, with the time that the calmest calls took. */
@@ -77,9 +100,14 @@ export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | nul
   return { perS: (slots * 1000) / serviceMs, slots, places: slots, replicas: closedForm.replicas };
 };
 
+const systemsOf = (curve: Curve): LossSystem[] => {
+  const stated = statedSystem(curve);
+  return stated === null ? [...curve.models] : [...curve.models, stated];
+};
+
 /** The same for a system without any refusal but of chance: what a deployment with so few slots cannot help. */
 export const retentionByChance = (curve: Curve, times: number): number => {
-  const systems = [curve.model, statedSystem(curve)].filter((system) => system !== null);
+  const systems = systemsOf(curve);
   return Math.min(
     1,
     ...systems.map((system) => {
@@ -89,17 +117,9 @@ export const retentionByChance = (curve: Curve, times: number): number => {
   );
 };
 
-/** What chance refuses at a rate. Of several replicas one may get half as much again as its part. */
-export const chanceSheds = (curve: Curve, ratePerS: number): number => {
-  const systems = [curve.model, statedSystem(curve)].filter((system) => system !== null);
-  return Math.max(
-    0,
-    ...systems.map(({ perS, slots, places, replicas }) => {
-      const load = ((replicas > 1 ? 1.5 : 1) * ratePerS) / perS;
-      return refusedShare(load, slots / replicas, Math.max(1, Math.round(places / replicas)));
-    }),
-  );
-};
+/** What chance refuses at a rate, at most. */
+export const chanceSheds = (curve: Curve, ratePerS: number): number =>
+  Math.max(0, ...systemsOf(curve).map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
 
 /** The share shed over some levels; where batches hardly differ, its interval is that of as many calls. */
 export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
@@ -126,6 +146,22 @@ export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
     : curve.levels.filter((level) => isPlayed(level) && level.ratePerS <= NEARLY * times * Math.min(...knees));
 };
 
+/**
+ * What could be carried before the overload is not what could be afterwards: by the knees, or where these are not known well by
+ * the last level. A queue that fills is another one each time.
+ */
+export const hasMoved = (curve: Curve): boolean => {
+  const { before, after } = curve.knee;
+  const [again] = wayOf(curve, "after");
+  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
+  const isOther =
+    again !== undefined &&
+    first !== undefined &&
+    again.late + first.late < first.good &&
+    !overlap(again.goodputPerS, first.goodputPerS);
+  return isOther || (before !== null && after !== null && !overlap(before, after));
+};
+
 /** Levels at the same rates on both ways. */
 export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel][] =>
   wayOf(curve, "up").flatMap((up): [CurveLevel, CurveLevel][] => {
@@ -133,36 +169,39 @@ export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel]
     return down === undefined ? [] : [[up, down]];
   });
 
+/** Batches of one level share the state of a limiter that adapts, so levels scatter by more than their batches show. */
+const WIDER = 1.3;
+
 /** The area between the two ways over that beneath the first. */
 export const hysteresisOf = (curve: Curve): Estimate | null => {
   const pairs = upAndDownPairs(curve);
   if (pairs.length < 3) return null;
-  const area = (of: (pair: [CurveLevel, CurveLevel]) => number): number =>
-    pairs.slice(1).reduce((sum, pair, i) => {
-      const before = pairs[i] as [CurveLevel, CurveLevel];
-      return sum + ((of(before) + of(pair)) / 2) * (pair[0].ratePerS - before[0].ratePerS);
-    }, 0);
-  // Shares of what was offered, so that two draws of arrivals make no difference.
-  const goodOf = ({ good, offered, ratePerS, goodputPerS }: CurveLevel) => {
-    const value = (good / Math.max(1, offered)) * ratePerS;
-    return { value, half: goodputPerS.high - goodputPerS.value };
-  };
-  const off = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: number } => {
-    const [a, b] = [goodOf(up), goodOf(down)];
-    return { by: Math.abs(a.value - b.value), half: Math.hypot(a.half, b.half) };
-  };
-  const under = area(([up]) => goodOf(up).value);
+  // By the trapezoidal rule: half of the way to the level before and to the one after.
+  const rateOf = (at: number): number => pairs[Math.min(pairs.length - 1, Math.max(0, at))]?.[0].ratePerS ?? 0;
+  const each = pairs.map(([up, down], at) => {
+    const weight = (rateOf(at + 1) - rateOf(at - 1)) / 2;
+    // Shares of what was offered, so that two draws of arrivals make no difference.
+    const goodOf = ({ good, offered, ratePerS }: CurveLevel): number => (good / Math.max(1, offered)) * ratePerS;
+    const half = Math.hypot(halfOf(up.goodputPerS), halfOf(down.goodputPerS));
+    return { off: weight * (goodOf(up) - goodOf(down)), under: weight * goodOf(up), half: weight * half };
+  });
+  const sum = (of: (one: (typeof each)[number]) => number): number => each.reduce((all, one) => all + of(one), 0);
+  const under = sum((one) => one.under);
+  const value = sum(({ off }) => Math.abs(off)) / under;
+  // What scatters is now above, now below; what stays is on one side.
+  const half = (WIDER * Math.hypot(...each.map((one) => one.half))) / under;
   return {
-    value: area((pair) => off(pair).by) / under,
-    low: area((pair) => Math.max(0, off(pair).by - off(pair).half)) / under,
-    high: area((pair) => off(pair).by + off(pair).half) / under,
+    value,
+    low: Math.min(value, Math.max(0, Math.abs(sum(({ off }) => off)) / under - half)),
+    high: value + half,
   };
 };
 
 /** What one refusal costs of what one call costs, from how goodput falls at twice the knee and above; `null` below three levels. */
 export const refusalPriceOf = (curve: Curve): Estimate | null => {
-  const { model, knee } = curve;
-  if (model === null || knee.before === null) return null;
+  const { models, knee } = curve;
+  const [model] = models;
+  if (model === undefined || knee.before === null) return null;
   const { value: kneePerS } = knee.before;
   const points = wayOf(curve, "up")
     .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)

@@ -16,24 +16,37 @@ const sharesOf = (windows: readonly Window[]): { offered: number; share: number 
   return { offered, share: offered === 0 ? 0 : windows.reduce((sum, { shed }) => sum + shed, 0) / offered };
 };
 
+/** A limit of additive increase and multiplicative decrease lets in this much more and less than on average. */
+const SWING_ALLOWED = 0.1;
+
+const inPairs = (windows: readonly Window[]): Window[] =>
+  Array.from({ length: windows.length >> 1 }, (_, at) => {
+    const [one, other] = [windows[2 * at] as Window, windows[2 * at + 1] as Window];
+    return { atUs: one.atUs, offered: one.offered + other.offered, shed: one.shed + other.shed };
+  });
+
 /**
- * How far the shed share of windows is off, in standard deviations of chance: the distance that 68 % of the windows keep, so
- * that a few short dips do not count.
+ * How far the shed share of windows is off, over what chance and an ordinary limiter make: the distance that 68 % of the windows
+ * keep, so that a few short dips do not count. Of windows of several lengths, where it is largest.
  */
 export const dispersionOf = (windows: readonly Window[]): number | null => {
   const { share } = sharesOf(windows);
   if (windows.length < WINDOWS_MIN || share < SHARE_MIN || share > 1 - SHARE_MIN) return null;
   const off = windows
     .filter(({ offered }) => offered > 0)
-    .map(({ offered, shed }) => Math.abs(shed - share * offered) / Math.sqrt(offered * share * (1 - share)));
-  return quantile(
-    off.sort((a, b) => a - b),
-    WITHIN_ONE,
-  );
+    .map(
+      ({ offered, shed }) =>
+        Math.abs(shed / offered - share) /
+        Math.hypot(Math.sqrt((share * (1 - share)) / offered), SWING_ALLOWED * (1 - share)),
+    )
+    .sort((a, b) => a - b);
+  return Math.max(quantile(off, WITHIN_ONE) ?? 0, dispersionOf(inPairs(windows)) ?? 0);
 };
 
 /** A window that sheds this much, where hardly anything is shed otherwise, is in a burst. */
 const IN_BURST = 0.5;
+/** What sheds for longer than this share of a level is no burst. */
+const BURSTS_MOST = 0.5;
 /** Bursts explain the sheds when this share of them lies in one. */
 const EXPLAINED = 0.7;
 /** Periods that differ by no more than this share are one. */
@@ -46,7 +59,8 @@ export const burstsOf = (levels: readonly (readonly Window[])[]): Bursts | null 
   const isBurst = ({ offered, shed }: Window): boolean => shed > 1 && shed >= IN_BURST * offered;
   const sheds = all.reduce((sum, { shed }) => sum + shed, 0);
   const inBursts = all.filter(isBurst).reduce((sum, { shed }) => sum + shed, 0);
-  if (sheds === 0 || inBursts < EXPLAINED * sheds) return null;
+  const lasts = levels.some((windows) => windows.filter(isBurst).length > BURSTS_MOST * windows.length);
+  if (sheds === 0 || inBursts < EXPLAINED * sheds || lasts) return null;
   const starts = levels.flatMap((windows) =>
     windows.filter((window, at) => isBurst(window) && !isBurst(windows[at - 1] ?? { atUs: 0, offered: 1, shed: 0 })),
   );

@@ -1,59 +1,244 @@
-/** Servers in virtual time, each with a capacity that is known, and the lines of a ramp played against one. */
+/** Servers in virtual time, each with a capacity that is known, and the lines of a load played against one. */
 import type { CallLine } from "../history/line.ts";
 import { arrivalTimesUs } from "../workload/arrivals.ts";
 import type { Profile } from "../workload/load-profiles.ts";
-import { exponential } from "../workload/random.ts";
+import { exponential, uniform } from "../workload/random.ts";
 
-/** Given arrivals in order: when the answer is there, or the refusal. */
-export type Server = (atUs: number, i: number) => { doneUs: number; outcome: string; firstEventUs?: number };
+type Answer = { doneUs: number; outcome: string; firstEventUs?: number; isCut?: true };
+
+/** When every schedule begins. */
+export const START_US = 5_000_000;
+/** What each server of `HONEST`, and of `FAULTY` while it is well, completes. */
+export const KNEE_PER_S = 80;
+export const ORGANIZATIONS = 8;
+
+/** Given arrivals in order: when the answer is there, or the refusal. `org`: the number of the caller's organization. */
+export type Server = (atUs: number, i: number, org?: number) => Answer;
 
 const REFUSAL_US = 800;
-const refusal = (atUs: number, outcome: string) => ({ doneUs: atUs + REFUSAL_US, outcome });
+const SHED = "429 b2b_overloaded";
+const refusal = (atUs: number, outcome = SHED, us = REFUSAL_US): Answer => ({ doneUs: atUs + us, outcome });
 
-/** `slots` serve at once, first come first served; beyond `inFlight` (running and waiting) calls are shed. */
-export const queueing = (options: {
+/** Service times around 1. */
+export type Service = "constant" | "exponential" | "lognormal";
+const LOG_SD = 1;
+export const serviceOf = (kind: Service, seed: number, i: number): number => {
+  if (kind === "constant") return 1;
+  if (kind === "exponential") return exponential(seed, i, 77);
+  const normal = Math.sqrt(-2 * Math.log(1 - uniform(seed, i, 78))) * Math.cos(2 * Math.PI * uniform(seed, i, 79));
+  return Math.exp(LOG_SD * normal - LOG_SD ** 2 / 2);
+};
+
+/** What a server has in hand: calls in flight, and slots that serve first come, first served. */
+class Pool {
+  readonly #freeAtUs: number[];
+  #ends: { us: number; org: number }[] = [];
+
+  constructor(slots: number) {
+    this.#freeAtUs = new Array<number>(slots).fill(0);
+  }
+
+  get slots(): number {
+    return this.#freeAtUs.length;
+  }
+
+  /** More slots, or fewer: the ones that are free first go. */
+  resize(slots: number, atUs: number): void {
+    while (this.#freeAtUs.length < slots) this.#freeAtUs.push(atUs);
+    this.#freeAtUs.length = slots;
+  }
+
+  inFlight(atUs: number, org?: number): number {
+    this.#ends = this.#ends.filter(({ us }) => us > atUs);
+    return org === undefined ? this.#ends.length : this.#ends.filter((end) => end.org === org).length;
+  }
+
+  waitUs(atUs: number): number {
+    return Math.max(0, Math.min(...this.#freeAtUs) - atUs);
+  }
+
+  /** Keeps the slot that is free first busy with what is no call. */
+  burn(atUs: number, us: number): void {
+    const slot = this.#freeAtUs.indexOf(Math.min(...this.#freeAtUs));
+    this.#freeAtUs[slot] = Math.max(atUs, this.#freeAtUs[slot] as number) + us;
+  }
+
+  serve(atUs: number, serviceUs: number, org = 0): number {
+    const slot = this.#freeAtUs.indexOf(Math.min(...this.#freeAtUs));
+    const doneUs = Math.max(atUs, this.#freeAtUs[slot] as number) + serviceUs;
+    this.#freeAtUs[slot] = doneUs;
+    this.#ends.push({ us: doneUs, org });
+    return doneUs;
+  }
+}
+
+/** Events in a span before now, counted. */
+class Recent {
+  #atUs: number[] = [];
+  readonly #spanUs: number;
+
+  constructor(spanUs: number) {
+    this.#spanUs = spanUs;
+  }
+
+  add(atUs: number): void {
+    this.#atUs.push(atUs);
+  }
+
+  count(atUs: number): number {
+    let from = 0;
+    while (from < this.#atUs.length && (this.#atUs[from] as number) < atUs - this.#spanUs) from += 1;
+    if (from > 0) this.#atUs.splice(0, from);
+    return this.#atUs.length;
+  }
+}
+
+/** What a server with slots decides of a call, beside how many places there are. */
+type Habits = {
+  /** Calls that may be in flight. */
+  limit?: (at: Moment) => number;
+  /** How many times longer a call takes. */
+  slower?: (at: Moment) => number;
+  /** Calls of one organization that may be in flight; beyond it `org_overloaded`. */
+  ofOrg?: (at: Moment) => number;
+  /** After the answer is known. */
+  seen?: (at: Moment & { doneUs: number; waitUs: number }) => void;
+  refused?: (at: Moment, pool: Pool) => void;
+  isCut?: (at: Moment) => boolean;
+};
+type Moment = { atUs: number; atS: number; i: number; org: number; inFlight: number; pool: Pool };
+
+export type Slots = {
   slots: number;
+  /** Running and waiting; beyond it calls are shed. */
   inFlight: number;
   serviceMs: number;
   seed?: number;
-  isConstant?: boolean;
+  service?: Service;
   sheds?: string;
-}): Server => {
-  const { slots, inFlight, serviceMs, seed = 1, isConstant = false, sheds = "429 b2b_overloaded" } = options;
-  const freeAtUs = new Array<number>(slots).fill(0);
-  let ends: number[] = [];
-  return (atUs, i) => {
-    ends = ends.filter((end) => end > atUs);
-    if (ends.length >= inFlight) return refusal(atUs, sheds);
-    const slot = freeAtUs.indexOf(Math.min(...freeAtUs));
-    const serviceUs = 1000 * serviceMs * (isConstant ? 1 : exponential(seed, i, 77));
-    const doneUs = Math.max(atUs, freeAtUs[slot] as number) + serviceUs;
-    freeAtUs[slot] = doneUs;
-    ends.push(doneUs);
-    return { doneUs, outcome: "200" };
+  refusalMs?: number;
+};
+
+/** `slots` serve at once, first come first served; what is in flight beyond the limit is shed. */
+export const queueing = (options: Slots, habits: Habits = {}): Server => {
+  const { slots, inFlight, serviceMs, seed = 1, service = "exponential", sheds = SHED, refusalMs = 0.8 } = options;
+  const pool = new Pool(slots);
+  return (atUs, i, org = 0) => {
+    const moment = { atUs, atS: (atUs - START_US) / 1e6, i, org, inFlight: pool.inFlight(atUs), pool };
+    const isFull = moment.inFlight >= (habits.limit?.(moment) ?? inFlight);
+    if (isFull || pool.inFlight(atUs, org) >= (habits.ofOrg?.(moment) ?? Number.POSITIVE_INFINITY)) {
+      habits.refused?.(moment, pool);
+      return refusal(atUs, isFull ? sheds : "429 org_overloaded", refusalMs * 1000);
+    }
+    const waitUs = pool.waitUs(atUs);
+    const serviceUs = 1000 * serviceMs * serviceOf(service, seed, i) * (habits.slower?.(moment) ?? 1);
+    const isCut = habits.isCut?.(moment) === true;
+    const doneUs = pool.serve(atUs, isCut ? serviceUs / 2 : serviceUs, org);
+    habits.seen?.({ ...moment, doneUs, waitUs });
+    return { doneUs, outcome: "200", ...(isCut ? { isCut } : {}) };
   };
 };
 
-/** Sheds by a limit of its own that grows while waits are short and halves when they are not. */
-export const adaptive = (options: { slots: number; serviceMs: number; toleratedMs: number; seed?: number }): Server => {
-  const { slots, serviceMs, toleratedMs, seed = 1 } = options;
-  const freeAtUs = new Array<number>(slots).fill(0);
-  let ends: number[] = [];
+export type Shape = Pick<Slots, "slots" | "serviceMs" | "seed" | "service">;
+
+/** Additive increase, multiplicative decrease of the limit, by how long calls wait. */
+export const adaptive = ({ toleratedMs, ...shape }: Shape & { toleratedMs: number }): Server => {
+  const { slots, serviceMs } = shape;
   let limit = slots;
   let cutAtUs = 0;
-  return (atUs, i) => {
-    ends = ends.filter((end) => end > atUs);
-    if (ends.length >= limit) return refusal(atUs, "429 b2b_overloaded");
-    const slot = freeAtUs.indexOf(Math.min(...freeAtUs));
-    const waitUs = Math.max(0, (freeAtUs[slot] as number) - atUs);
-    if (waitUs > toleratedMs * 1000 && atUs - cutAtUs > serviceMs * 1000) {
-      limit = Math.max(slots, limit * 0.7);
-      cutAtUs = atUs;
-    } else limit += 1 / limit;
-    const doneUs = atUs + waitUs + 1000 * serviceMs * exponential(seed, i, 78);
-    freeAtUs[slot] = doneUs;
-    ends.push(doneUs);
-    return { doneUs, outcome: "200" };
+  return queueing(
+    { ...shape, inFlight: 0 },
+    {
+      limit: () => limit,
+      seen: ({ atUs, waitUs }) => {
+        if (waitUs > toleratedMs * 1000 && atUs - cutAtUs > serviceMs * 1000) {
+          limit = Math.max(slots, limit * 0.7);
+          cutAtUs = atUs;
+        } else limit += 1 / limit;
+      },
+    },
+  );
+};
+
+/** Envoy's gradient: each 100 ms the limit follows the shortest round trip, which it measures anew with three calls in flight. */
+export const gradient = ({ everyS, ...shape }: Shape & { everyS: number }): Server => {
+  const { slots } = shape;
+  let limit = slots;
+  let rtts: number[] = [];
+  let shortest: number | null = null;
+  let measuring = 0;
+  let nextProbeS = everyS;
+  let windowUs = 0;
+  const p90 = (): number => rtts.sort((a, b) => a - b)[Math.floor(0.9 * (rtts.length - 1))] as number;
+  return queueing(
+    { ...shape, inFlight: 0 },
+    {
+      limit: ({ atS }) => {
+        if (measuring === 0 && atS > nextProbeS) {
+          measuring = 20;
+          rtts = [];
+        }
+        return measuring > 0 ? 3 : limit;
+      },
+      seen: ({ atUs, atS, doneUs }) => {
+        rtts.push(doneUs - atUs);
+        if (measuring > 0) {
+          measuring -= 1;
+          if (measuring === 0) {
+            shortest = p90();
+            rtts = [];
+            nextProbeS = atS + everyS;
+          }
+        } else if (atUs - windowUs > 100_000 && rtts.length >= 10) {
+          const by = Math.min(2, Math.max(0.5, (1.25 * (shortest ?? p90())) / p90()));
+          limit = Math.min(4 * slots, Math.max(3, by * limit + Math.sqrt(limit)));
+          rtts = [];
+          windowUs = atUs;
+        }
+      },
+    },
+  );
+};
+
+/** Vegas: the limit grows while the queue that it causes is short. */
+export const vegas = (shape: Shape): Server => {
+  const { slots, serviceMs } = shape;
+  let limit = slots;
+  let queued = 0;
+  return queueing(
+    { ...shape, inFlight: 0 },
+    {
+      limit: () => limit,
+      seen: ({ waitUs, inFlight }) => {
+        queued += 0.02 * (limit * (waitUs / (waitUs + serviceMs * 1000)) - queued);
+        if (queued < 3 * Math.log10(limit) && inFlight * 2 >= limit) limit += Math.log10(limit) / limit;
+        else if (queued > 6 * Math.log10(limit)) limit = Math.max(3, limit - Math.log10(limit) / limit);
+      },
+    },
+  );
+};
+
+/** Everyone may use idle slots; when none is left, whoever has more than an equal share of those in use is refused first. */
+export const sharing = (shape: Shape, organizations: number): Server =>
+  queueing(
+    { ...shape, inFlight: shape.slots },
+    {
+      ofOrg: ({ inFlight, pool, atUs }) => {
+        const active = Array.from({ length: organizations }, (_, org) => pool.inFlight(atUs, org)).filter((n) => n > 0);
+        return inFlight < 0.9 * shape.slots ? shape.slots : Math.ceil(shape.slots / Math.max(1, active.length));
+      },
+    },
+  );
+
+/** Replicas that get parts of the calls as weighted. */
+export const replicated = (shape: Shape & { inFlight: number }, weights: readonly number[]): Server => {
+  const seed = shape.seed ?? 1;
+  const replicas = weights.map((_, at) => queueing({ ...shape, seed: seed * 100 + at }));
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  return (atUs, i, org = 0) => {
+    const drawn = uniform(seed, i, 80) * all;
+    const at = weights.findIndex((_, n) => drawn < weights.slice(0, n + 1).reduce((sum, weight) => sum + weight, 0));
+    return (replicas[at] as Server)(atUs, i, org);
   };
 };
 
@@ -69,34 +254,184 @@ export const rateLimited = (ratePerS: number, burst: number, serviceMs: number):
   };
 };
 
-export const always = (outcome: string): Server => {
-  return (atUs) => refusal(atUs, outcome);
+export const always =
+  (outcome: string): Server =>
+  (atUs) =>
+    refusal(atUs, outcome);
+
+const growing = (shape: Shape, to: number, atS: number): Server =>
+  queueing(
+    { ...shape, inFlight: 0 },
+    {
+      limit: ({ pool, atS: nowS, atUs }) => {
+        if (nowS > atS && pool.slots < to) pool.resize(to, atUs);
+        return pool.slots;
+      },
+    },
+  );
+
+const SIXTEEN = { slots: 16, serviceMs: 200, inFlight: 16 };
+
+/** Servers that do nothing wrong, with a capacity of about `KNEE_PER_S`; `lastsS`: how long the load is. */
+export const HONEST: Readonly<Record<string, (seed: number, lastsS: number) => Server>> = {
+  "constant times": (seed) => queueing({ ...SIXTEEN, service: "constant", seed }),
+  "exponential times": (seed) => queueing({ ...SIXTEEN, seed }),
+  "lognormal times": (seed) => queueing({ ...SIXTEEN, service: "lognormal", seed }),
+  "four slots": (seed) => queueing({ slots: 4, inFlight: 4, serviceMs: 50, seed }),
+  "128 slots of long calls": (seed) => queueing({ slots: 128, inFlight: 128, serviceMs: 1600, seed }),
+  "64 slots": (seed) => queueing({ slots: 64, inFlight: 64, serviceMs: 800, seed, service: "constant" }),
+  "a short queue": (seed) => queueing({ ...SIXTEEN, inFlight: 24, seed }),
+  "calls that take longer beside others": (seed) =>
+    queueing({ ...SIXTEEN, serviceMs: 100, seed }, { slower: ({ inFlight }) => 1 + inFlight / 16 }),
+  "capacity that grows after a while": (seed, lastsS) => growing({ ...SIXTEEN, seed }, 32, lastsS / 2),
+  "capacity that grows early": (seed, lastsS) => growing({ ...SIXTEEN, seed }, 32, lastsS / 4),
+  "additive increase, multiplicative decrease": (seed) => adaptive({ ...SIXTEEN, toleratedMs: 100, seed }),
+  "a gradient that probes": (seed, lastsS) => gradient({ ...SIXTEEN, everyS: Math.max(15, lastsS / 10), seed }),
+  "a gradient over constant times": (seed, lastsS) =>
+    gradient({ ...SIXTEEN, everyS: Math.max(15, lastsS / 10), seed, service: "constant" }),
+  vegas: (seed) => vegas({ ...SIXTEEN, seed }),
+  "shares that move between organizations": (seed) => sharing({ ...SIXTEEN, seed }, ORGANIZATIONS),
+  "uneven replicas": (seed) => replicated({ slots: 4, serviceMs: 200, inFlight: 4, seed }, [4, 3, 2, 1]),
+  "even replicas": (seed) => replicated({ slots: 4, serviceMs: 200, inFlight: 4, seed }, [1, 1, 1, 1]),
+  "a key's rate": () => rateLimited(KNEE_PER_S, KNEE_PER_S, 20),
+  "an edge that answers 503": (seed) => queueing({ ...SIXTEEN, seed, sheds: "edge 503" }),
 };
 
-/** The lines of a ramp, of which each call left when it should have. */
-export const playRamp = (server: Server, ramp: Profile, seed: number, startUs = 5_000_000): CallLine[] =>
-  arrivalTimesUs(ramp, "poisson", seed).map((us, i) => {
-    const atUs = startUs + us;
-    const { doneUs, outcome } = server(atUs, i);
+/** What breaks under overload, each in a way of its own, and the claim that has to fail. */
+export const FAULTY: Readonly<Record<string, readonly [claim: string, server: (seed: number) => Server]>> = {
+  "sheds early": [
+    "false_sheds",
+    (seed) =>
+      queueing(
+        { ...SIXTEEN, seed },
+        { limit: ({ i }) => (uniform(5, i, 81) < 0.5 ? SIXTEEN.slots / 4 : SIXTEEN.slots) },
+      ),
+  ],
+  "collapses from 1.5 times on": [
+    "goodput_retention",
+    (seed) => {
+      const arrivals = new Recent(1e6);
+      return queueing(
+        { ...SIXTEEN, seed },
+        {
+          limit: ({ atUs }) => {
+            arrivals.add(atUs);
+            return SIXTEEN.slots;
+          },
+          slower: ({ atUs }) => (arrivals.count(atUs) > 1.4 * KNEE_PER_S ? 3 : 1),
+        },
+      );
+    },
+  ],
+  "refuses at a sixth of a call": [
+    "collapse",
+    (seed) =>
+      queueing({ ...SIXTEEN, seed }, { refused: ({ atUs }, pool) => pool.burn(atUs, (SIXTEEN.serviceMs * 1000) / 6) }),
+  ],
+  "never recovers": [
+    "metastability",
+    (seed) => {
+      let isSick = false;
+      let refusedInRow = 0;
+      return queueing(
+        { ...SIXTEEN, seed },
+        {
+          slower: ({ inFlight }) => {
+            refusedInRow = 0;
+            if (inFlight < SIXTEEN.slots / 4) isSick = false;
+            return isSick ? 5 : 1;
+          },
+          refused: () => {
+            refusedInRow += 1;
+            if (refusedInRow > 20) isSick = true;
+          },
+        },
+      );
+    },
+  ],
+  "leaks slots": [
+    "metastability",
+    (seed) => {
+      let leaked = 0;
+      return queueing(
+        { ...SIXTEEN, seed },
+        {
+          limit: () => SIXTEEN.slots - Math.min(0.75 * SIXTEEN.slots, Math.floor(leaked)),
+          refused: () => {
+            leaked += 1 / 300;
+          },
+        },
+      );
+    },
+  ],
+  "starves one organization": [
+    "jain_index",
+    (seed) =>
+      queueing(
+        { ...SIXTEEN, seed },
+        { ofOrg: ({ org, inFlight }) => (org === 0 && inFlight > 0.8 * SIXTEEN.slots ? 0 : SIXTEEN.slots) },
+      ),
+  ],
+  "answers late": ["collapse", (seed) => queueing({ ...SIXTEEN, seed, inFlight: 20 * SIXTEEN.slots })],
+  "cuts streams": [
+    "wasted_work",
+    (seed) =>
+      queueing(
+        { ...SIXTEEN, seed },
+        { isCut: ({ inFlight, i }) => inFlight > 0.9 * SIXTEEN.slots && uniform(6, i, 82) < 0.3 },
+      ),
+  ],
+  oscillates: [
+    "oscillation",
+    (seed) =>
+      queueing(
+        { ...SIXTEEN, seed },
+        {
+          limit: ({ atS, inFlight }) => (inFlight > 0 && Math.floor(atS) % 2 === 1 ? SIXTEEN.slots / 4 : SIXTEEN.slots),
+        },
+      ),
+  ],
+  "sheds with 503": ["shed_subcodes", (seed) => queueing({ ...SIXTEEN, seed, sheds: "503" })],
+  "sheds with a word of its own": ["shed_subcodes", (seed) => queueing({ ...SIXTEEN, seed, sheds: "429 too_busy" })],
+};
+
+type PlayOptions = { stage?: string; startUs?: number; organizations?: number; lateUs?: (atS: number) => number };
+
+const EVENTS = 20;
+
+/** The lines of a load, of which each call left when it should have, or so much later. */
+export const playRamp = (server: Server, profile: Profile, seed: number, options: PlayOptions = {}): CallLine[] => {
+  const { stage = "find-knee", startUs = START_US, organizations = 1, lateUs = () => 0 } = options;
+  return arrivalTimesUs(profile, "poisson", seed).map((us, i) => {
+    const dueUs = startUs + us;
+    const sentUs = dueUs + Math.round(lateUs(us / 1e6));
+    const org = i % organizations;
+    const { doneUs, outcome, isCut = false } = server(sentUs, i, org);
     const done_us = Math.round(doneUs);
+    const first_us = Math.round(sentUs + (doneUs - sentUs) / 4);
+    const isStream = outcome === "200";
     return {
       type: "call",
       id: `r-${i}`,
-      stage: "find-knee",
+      stage,
       driver: "simulated",
-      org: "org_a",
+      org: `org_${org}`,
       route: "chat.control",
-      intended_us: atUs,
-      started_us: atUs,
+      intended_us: dueUs,
+      started_us: sentUs,
       connect_us: 0,
-      sent_us: atUs,
-      first_us: done_us,
+      sent_us: sentUs,
+      first_us: isStream ? first_us : done_us,
+      ...(isStream
+        ? { first_event_us: first_us, events: isCut ? EVENTS / 2 : EVENTS, ended: isCut ? "reset" : "done" }
+        : {}),
       done_us,
       outcome,
       attempt: 0,
       clock_error_us: 0,
     };
   });
+};
 
 export type CappedServer = {
   /** In order of time; a read holds its place for a millisecond. */

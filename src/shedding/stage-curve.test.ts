@@ -1,17 +1,13 @@
 import { expect, test } from "vitest";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { upAndDown } from "../workload/load-profiles.ts";
-import { playRamp, queueing } from "./simulated-servers.fixture.ts";
+import { playRamp, queueing, START_US } from "./simulated-servers.fixture.ts";
 import { openStageCurve } from "./stage-curve.ts";
 
-const START_US = 5_000_000;
 const profile = upAndDown(120, 60, 700);
-const lines = playRamp(
-  queueing({ slots: 24, inFlight: 24, serviceMs: 200, isConstant: true }),
-  profile,
-  3,
-  START_US,
-).map((line) => ({ ...line, stage: "curve", first_event_us: line.done_us, ended: "done" as const, events: 4 }));
+const lines = playRamp(queueing({ slots: 24, inFlight: 24, serviceMs: 200, service: "constant" }), profile, 3, {
+  stage: "curve",
+});
 
 const facts: StageFacts = (() => {
   let fromUs = START_US;

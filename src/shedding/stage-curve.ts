@@ -68,6 +68,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
     planned: levelsOf(profileOf(offered)),
     stated: stated(objectives),
     closedForm: isFixed ? { slots, replicas: limits.replicas ?? 1 } : null,
+    replicas: limits.replicas,
     notPlayed,
   });
   return {

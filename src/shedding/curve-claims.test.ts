@@ -1,0 +1,146 @@
+import { describe, expect, test } from "vitest";
+import type { Claim } from "../history/run-document.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
+import { upAndDown } from "../workload/load-profiles.ts";
+import { type Curve, levelsOf } from "./curve.ts";
+import { judgeCurve } from "./curve-claims.ts";
+import { openCurve } from "./curve-fold.ts";
+import {
+  FAULTY,
+  HONEST,
+  KNEE_PER_S,
+  ORGANIZATIONS,
+  playRamp,
+  queueing,
+  type Server,
+  START_US,
+} from "./simulated-servers.fixture.ts";
+
+const STAGE = "shedding-curve";
+const SHORT_S = 60;
+const LONG_S = 300;
+
+const curveOf = (server: Server, seed: number, lastsS: number, late?: (atS: number) => number): Curve => {
+  const profile = upAndDown(KNEE_PER_S, lastsS);
+  const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+  const lines = playRamp(server, profile, seed, { stage: STAGE, organizations: ORGANIZATIONS, lateUs: late });
+  for (const line of lines.reverse()) fold.see(line);
+  const curve = fold.end(START_US);
+  if (curve === null) throw new Error(`${fold.lacks()}`);
+  return curve;
+};
+
+const claimsOf = (curve: Curve, facts: Partial<StageFacts> = {}): Claim[] =>
+  judgeCurve(curve, { ...bareFacts(STAGE), exclusive: true, ...facts }, "-").claims;
+
+const failedOf = (claims: readonly Claim[]): string[] =>
+  claims.filter(({ verdict }) => verdict === "fail").map(({ id, reason }) => `${id}: ${reason}`);
+
+describe("a server that does nothing wrong is accused of nothing", () => {
+  test.each(Object.keys(HONEST))("%s", (name) => {
+    const make = HONEST[name] as (seed: number, lastsS: number) => Server;
+    for (const seed of [1, 2, 3, 4]) {
+      expect(failedOf(claimsOf(curveOf(make(seed, SHORT_S), seed, SHORT_S))), `seed ${seed}, short`).toEqual([]);
+    }
+    expect(failedOf(claimsOf(curveOf(make(5, LONG_S), 5, LONG_S))), "long").toEqual([]);
+  });
+
+  test("a generator that starts late leaves its claims open", () => {
+    const late = (atS: number): number => Math.max(0, 2 - atS) * 1e6;
+    const make = HONEST["exponential times"] as (seed: number, lastsS: number) => Server;
+    const claims = claimsOf(curveOf(make(1, SHORT_S), 1, SHORT_S, late));
+    expect(failedOf(claims)).toEqual([]);
+    expect(claims.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("calls left late"),
+    });
+  });
+});
+
+test("a server of fixed slots passes, and its knee is its slots over their time", () => {
+  const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800, service: "constant" }), 1, LONG_S);
+  const claims = claimsOf(curve, { shedding: "fixed" });
+  const verdicts = Object.fromEntries(claims.map(({ id, verdict }) => [id.replace("curve/", ""), verdict]));
+  expect(verdicts).toMatchObject({
+    ...{ shed_subcodes: "pass", goodput_retention: "pass", collapse: "pass", goodput_retention_2: "pass" },
+    ...{ goodput_retention_5: "pass", metastability: "pass", false_sheds: "pass", refusal_price: "pass" },
+    ...{ wasted_work: "pass", jain_index: "pass", oscillation: "pass", slots_leaked: "skipped" },
+  });
+  expect((curve.knee.before?.value as number) / KNEE_PER_S).toBeCloseTo(1, 1);
+});
+
+describe("a server that breaks under overload fails the claim about it", () => {
+  test.each(Object.keys(FAULTY))("%s", (name) => {
+    const [claim, make] = FAULTY[name] as (typeof FAULTY)[string];
+    for (const seed of [1, 2, 3]) {
+      const claims = claimsOf(curveOf(make(seed), seed, LONG_S));
+      expect(failedOf(claims).join("\n"), `seed ${seed}`).toContain(`curve/${claim}:`);
+    }
+  });
+
+  test("but not where other callers may explain it, nor where an edge answers", () => {
+    const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
+    const curve = curveOf(make(1), 1, LONG_S);
+    const shared = claimsOf(curve, { exclusive: false });
+    expect(failedOf(shared)).toEqual([]);
+    expect(shared.find(({ id }) => id === `curve/${claim}`)?.reason).toContain("other callers");
+    const edge = curve.levels.map((level) => ({ ...level, failed: { "edge 503": Math.ceil(level.offered / 10) } }));
+    expect(failedOf(claimsOf({ ...curve, levels: edge }))).toEqual([]);
+  });
+
+  test("slots that were not given back, by the gauges", () => {
+    const curve = curveOf(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), 1, SHORT_S);
+    const gauge = (inFlight: number) => [{ in_flight: inFlight, in_flight_by_org: {} }];
+    const facts = { drained: true, gauges_before: gauge(1) };
+    expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(3) })).join()).toContain("curve/slots_leaked");
+    expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(1) }))).toEqual([]);
+    expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(3), drained: false }))).toEqual([]);
+  });
+});
+
+describe("a curve needs", () => {
+  const profile = upAndDown(KNEE_PER_S, SHORT_S);
+  const lines = playRamp(queueing({ slots: 16, inFlight: 16, serviceMs: 200 }), profile, 1, { stage: STAGE });
+
+  test("every call whole", () => {
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+    for (const line of lines) fold.see(line);
+    fold.see({
+      ...{ type: "fold", stage: STAGE, driver: "simulated", org: "org_0", outcome: "200", at_us: START_US },
+      ...{ offered: 7, started: 7, ended: 7, moments: null, kinds: [], durations: {} },
+    });
+    expect(fold.end(START_US)).toBeNull();
+    expect(fold.lacks()).toContain("7 were folded");
+  });
+
+  test("answers at the lowest rate", () => {
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+    for (const line of lines.slice(0, 10)) fold.see(line);
+    expect(fold.end()).toBeNull();
+    expect(fold.lacks()).toContain("10 came");
+  });
+
+  test("a load that reaches the knee; without one nothing past it is judged", () => {
+    const half = upAndDown(KNEE_PER_S, SHORT_S, 1.1 * KNEE_PER_S);
+    const server = queueing({ slots: 64, inFlight: 64, serviceMs: 200 });
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(half) });
+    for (const line of playRamp(server, half, 1, { stage: STAGE })) fold.see(line);
+    const claims = claimsOf(fold.end(START_US) as Curve);
+    expect(claims.filter(({ verdict }) => verdict === "fail" || verdict === "pass")).toEqual([]);
+  });
+
+  test("objectives that are stated are kept by single calls", () => {
+    const stated = [{ ...P99, limit: 300 }];
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), stated });
+    for (const line of lines) fold.see(line);
+    const curve = fold.end(START_US) as Curve;
+    expect(curve.objective).toMatchObject({ stayMs: 300, from: "stated" });
+    expect(curve.levels.every(({ late }) => late > 0)).toBe(true);
+    const { offered, good, late, shed, failed, aborted } = curve.levels[5] as Curve["levels"][number];
+    const all = (counts: Readonly<Record<string, number>>): number =>
+      Object.values(counts).reduce((sum, n) => sum + n, 0);
+    expect(good + late + all(shed) + all(failed) + aborted).toBe(offered);
+  });
+});
+
+const P99 = { text: "p99<=300ms", operator: "<=", kind: "time", metric: "p99", of: "answer", quantile: 0.99 } as const;

@@ -1,0 +1,23 @@
+import { describe, expect, test } from "vitest";
+import { carriedPerS, refusedShare } from "./knee.ts";
+
+describe("what chance refuses", () => {
+  // Erlang's B by tables: the share of the slots in use at a multiple of what they complete.
+  test.each([
+    [8, 1, 0.764],
+    [8, 2, 0.91],
+    [32, 1, 0.871],
+    [32, 1.5, 0.952],
+    [128, 1, 0.933],
+    [128, 10, 0.999],
+  ])("of %i slots %f times of which are offered: %f in use", (slots, times, inUse) => {
+    expect(times * (1 - refusedShare(times, slots, slots))).toBeCloseTo(inUse, 3);
+  });
+
+  test("is less with room to wait, and that of one part where replicas share the load", () => {
+    expect(refusedShare(1, 8, 16)).toBeLessThan(refusedShare(1, 8, 8));
+    const four = { perS: 80, slots: 16, places: 16, replicas: 4 };
+    expect(carriedPerS(four, 80)).toBeCloseTo(80 * (1 - refusedShare(1, 4, 4)), 9);
+    expect(refusedShare(0.001, 4096, 4096)).toBe(0);
+  });
+});
