@@ -48,6 +48,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
       "faults",
       "verify",
       "mutants",
+      "simulation",
     ],
     run: [
       ...[...deployment, ...judges, "core", "platform", "tools", "drivers", "faults", "verify"],

@@ -8,22 +8,29 @@ import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
 import { SMALL_POLICY } from "../src/gate/small-stage-plan.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
-import { type Mutant, nobody } from "../src/mutants/mutant.ts";
+import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
+import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
+import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
 import { CHEAPEST, planTrials } from "../src/trials/plan.ts";
+import { healthyShedding } from "../src/trials/stages/curve.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
 import { COLUMNS, columnOf, type Trial, tryOn } from "../src/trials/trials.ts";
 import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);
+const CURVE_IDS = [...CURVE_CLAIMS, ...SETTLING_CLAIMS].map(({ measure }) => `curve/${measure}`);
 const JUDGES = new Set([
   ...IDS,
+  ...CURVE_IDS,
   ...RULES.map(({ id }) => `verify/${id}`),
   ...GATE_MEASUREMENTS.map((name) => `gate/${name}`),
 ]);
+/** Played in virtual time: one after the other, because each takes a core for some seconds. */
+const isVirtual = (stage: MutantStage): boolean => "inVirtualTime" in MINI_STAGES[stage];
 /** Tried here on real sockets. The gate takes too long for that, and `verify-load` is nobody's own stage. */
-const STAGES = MINI_STAGE_NAMES.filter((stage) => stage !== "gate" && stage !== "verify-load");
+const STAGES = MINI_STAGE_NAMES.filter((stage) => stage !== "gate" && stage !== "verify-load" && !isVirtual(stage));
 
 const textOf = ({ mutant, stage, verdict, intended, reasons }: Trial): string =>
   `${mutant} on ${stage}: ${verdict}. Meant to judge: ${intended.join(", ")}.\n${reasons.join("\n")}`;
@@ -34,9 +41,9 @@ describe("the catalogue of mutants", () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test("has a mutant for every invariant, on a stage that a judge of it can see", () => {
+  test("has a mutant for every invariant and for every claim of the curve, on a stage that shows it", () => {
     const covered = new Set(MUTANTS.flatMap(({ kills }) => kills));
-    expect(IDS.filter((id) => !covered.has(id))).toEqual([]);
+    expect([...IDS, ...CURVE_IDS].filter((id) => !covered.has(id))).toEqual([]);
   });
 
   test("says of every mutant who must kill it, in names that exist", () => {
@@ -106,9 +113,32 @@ describe("the healthy platform", { concurrent: true }, () => {
   });
 });
 
+describe("in virtual time", () => {
+  test.each(MINI_STAGE_NAMES.filter(isVirtual))("the healthy platform passes %s", async (stage) => {
+    const trial = await tryOn(nobody, stage);
+    if (trial.verdict !== "acquitted") throw new Error(textOf(trial));
+  });
+
+  test.each(
+    MUTANTS.filter(({ stage }) => isVirtual(stage)).map((mutant) => [mutant.name, mutant.stage, mutant] as const),
+  )("%s is killed on %s by every judge that was meant to", async (_, stage, mutant) => {
+    const trial = await tryOn(mutant, stage);
+    if (trial.verdict !== "killed") throw new Error(textOf(trial));
+  });
+
+  test.each(["curve", "storm"] as const)(
+    "the healthy platform with adaptive shedding fails no claim of a %s",
+    async (of) => {
+      const claims = await healthyShedding(of, "adaptive", 1);
+      expect(claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+      expect(claims.filter(({ verdict }) => verdict === "pass").length).toBeGreaterThan(of === "curve" ? 8 : 1);
+    },
+  );
+});
+
 describe("a mutant is killed by every judge that was meant to", { concurrent: true }, () => {
   const tried = MUTANTS.map((mutant) => [mutant.name, mutant.stage, mutant] as const).filter(
-    ([, stage]) => stage !== "gate",
+    ([, stage]) => stage !== "gate" && !isVirtual(stage),
   );
   test.each(tried)("%s, on %s", async (_, stage, mutant) => {
     const trial = await tryOn(mutant, stage);

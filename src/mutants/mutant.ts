@@ -8,7 +8,7 @@ import type { Parts } from "../platform/parts.ts";
 /**
  * Where a mutant is tried first: the cheapest stage on which it has to be caught. All are small stages on deployments in this
  * process (`trials/stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
- * two of them.
+ * two of them, `curve` and `retry-storm` are played in virtual time.
  */
 export type MutantStage =
   | "answers"
@@ -31,14 +31,16 @@ export type MutantStage =
   | "deploy"
   | "verify"
   | "verify-load"
-  | "gate";
+  | "gate"
+  | "curve"
+  | "retry-storm";
 
 export type Mutant = {
   /** What it does, as a verb. */
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;
-  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, or `gate/<measurement>`. */
+  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, `gate/<measurement>`, or `curve/<measure>`. */
   kills: readonly string[];
   stage: MutantStage;
   spoil(healthy: Parts): Parts;

@@ -120,7 +120,7 @@ type SettlingClaim = {
   readonly judge: (settling: Settling, facts: StageFacts) => Finding;
 };
 
-const CLAIMS: readonly SettlingClaim[] = [
+export const SETTLING_CLAIMS: readonly SettlingClaim[] = [
   {
     measure: "recovery",
     level: "must",
@@ -150,7 +150,7 @@ const claimIn = ({ stage }: StageFacts, of: StepOf, { measure, level, expected }
 };
 
 const claimsOf = (of: StepOf): readonly SettlingClaim[] =>
-  of === "load" ? CLAIMS : CLAIMS.filter(({ measure }) => measure === "reaction");
+  of === "load" ? SETTLING_CLAIMS : SETTLING_CLAIMS.filter(({ measure }) => measure === "reaction");
 
 export const settlingClaims = (settling: Settling, of: StepOf, facts: StageFacts, replay: string): Claim[] =>
   claimsOf(of).map((claim) => claimIn(facts, of, claim, replay)(claim.judge(settling, facts)));

@@ -5,11 +5,13 @@ import type { FaultSchedule } from "../faults/fault-schedule.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { installVirtualTime } from "./virtual-time.ts";
-import { createVirtualPlayer, VIRTUAL_START_MS } from "./virtual-trial.ts";
+import { createVirtualPlayer, VIRTUAL_START_MS, type VirtualLoad } from "./virtual-trial.ts";
 
 export type ThreadData = {
   /** The mutant in place of the healthy platform, for trying the search itself. */
   mutant: string | null;
+  /** In place of the load of a schedule; nothing is judged then. */
+  load?: VirtualLoad;
 };
 
 const partsOf = ({ mutant }: ThreadData): Parts => {
@@ -21,7 +23,8 @@ const partsOf = ({ mutant }: ThreadData): Parts => {
 
 if (parentPort !== null) {
   const port = parentPort;
-  const play = createVirtualPlayer(installVirtualTime(VIRTUAL_START_MS), partsOf(workerData as ThreadData));
+  const data = workerData as ThreadData;
+  const play = createVirtualPlayer(installVirtualTime(VIRTUAL_START_MS), partsOf(data), data.load);
   port.on("message", (schedule: FaultSchedule) => {
     play(schedule).then(
       (trial) => port.postMessage({ trial }),

@@ -22,22 +22,48 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
+import type { RoleOptions } from "../platform/start-role.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { constant } from "../workload/load-profiles.ts";
+import { constant, type Profile } from "../workload/load-profiles.ts";
 import type { Trial } from "./search-schedules.ts";
 import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 
+/** A load in place of a schedule's own, and what it is played on. */
+export type VirtualLoad = {
+  profile: Profile;
+  /** Calls served at once, and in flight at once; one organization may have all of them. */
+  slots: number;
+  places: number;
+  serviceMs: number;
+  shedding: "fixed" | "adaptive";
+  tenants: number;
+};
+
 type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, ProxyControl> };
 
+const roleOf = ({ slots, places, serviceMs, shedding }: VirtualLoad, seed: number): RoleOptions => ({
+  shedding,
+  globalInFlight: places,
+  orgInFlight: places,
+  rateLimit: null,
+  inference: { slots, serviceMs, tokens: 4, seed },
+  logLevel: "error",
+});
+
 /** To be called, and waited for, inside `time.until`. */
-const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: number): Promise<VirtualPlatform> => {
+const startVirtualPlatform = async (
+  time: VirtualTime,
+  parts: Parts,
+  seed: number,
+  load?: VirtualLoad,
+): Promise<VirtualPlatform> => {
   const network = createVirtualNetwork(time);
   const links: Partial<Record<ExploredLink, ProxyControl>> = {};
   const deployment = await startInProcess({
@@ -53,6 +79,7 @@ const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: numbe
       keyServiceBudgetMs: LIMITS.key_service_budget_ms,
       stopDeadlineMs: 1_000,
       logLevel: "info",
+      ...(load === undefined ? {} : roleOf(load, seed)),
     },
     links: async (services) => {
       const keys = await network.through("keys", services.keys);
@@ -60,7 +87,7 @@ const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed: numbe
       Object.assign(links, { keys: keys.link, limiter: limiter.link });
       return { keys: keys.url, limiter: limiter.url };
     },
-    tenants: loadTenants(),
+    tenants: loadTenants(load?.tenants),
     target: { exclusive: true },
     nowMs: () => time.nowMs(),
   });
@@ -111,8 +138,14 @@ const lookupsAfter = (
   return [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count }];
 };
 
-const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, number: number): Promise<Trial> => {
-  const platform = await startVirtualPlatform(time, parts, schedule.seed);
+const play = async (
+  time: VirtualTime,
+  parts: Parts,
+  schedule: FaultSchedule,
+  number: number,
+  load?: VirtualLoad,
+): Promise<Trial> => {
+  const platform = await startVirtualPlatform(time, parts, schedule.seed, load);
   const story = STORIES.get(schedule.story);
   if (story === undefined) throw new Error(`there is no story "${schedule.story}"`);
   const clock: RunClock = { nowUs: () => Math.round(time.nowMs() * 1000), errorUs: 0 };
@@ -144,7 +177,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
       target,
       view,
       epochUs: 0,
-      profile: constant(schedule.ratePerS, durationS(schedule)),
+      profile: load?.profile ?? constant(schedule.ratePerS, durationS(schedule)),
       arrivals: "poisson",
     },
     ...([story, client, clock, startUs, DRIVER, onLine] as const),
@@ -163,9 +196,9 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     reference: true,
     exclusive: true,
     incidental: true,
-    shedding: "fixed",
+    shedding: load?.shedding ?? "fixed",
     stream_end: REFERENCE_STREAM_ENDS,
-    limits: LIMITS,
+    limits: load === undefined ? LIMITS : { replicas: 1, slots: load.slots, service_ms: load.serviceMs },
     started_at_ms: VIRTUAL_START_MS,
     tenants: platform.tenants,
     faults: schedule.events.length > 0,
@@ -179,7 +212,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   };
   await platform.close();
   const ordered = inOrder(lines);
-  const claims = judgeStage(INVARIANTS, facts, ordered, "");
+  const claims = load === undefined ? judgeStage(INVARIANTS, facts, ordered, "") : [];
   const byOutcome: Record<string, number> = {};
   for (const line of ordered) if (line.type === "call") byOutcome[line.outcome] = (byOutcome[line.outcome] ?? 0) + 1;
   return {
@@ -194,14 +227,18 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
 };
 
 /** Plays one schedule after the other in a thread whose clock was installed. */
-export const createVirtualPlayer = (time: VirtualTime, parts: Parts): ((schedule: FaultSchedule) => Promise<Trial>) => {
+export const createVirtualPlayer = (
+  time: VirtualTime,
+  parts: Parts,
+  load?: VirtualLoad,
+): ((schedule: FaultSchedule) => Promise<Trial>) => {
   let number = 0;
   return async (schedule) => {
     number += 1;
     // What is loaded in the background is loaded with the first.
     time.waitsForReal = number === 1;
     try {
-      return await time.until(play(time, parts, schedule, number), TRIAL_MS);
+      return await time.until(play(time, parts, schedule, number, load), TRIAL_MS);
     } finally {
       time.clear();
     }

@@ -19,7 +19,7 @@ export const PLANTED = ["sheds-too-early", "admits-one-too-many", "fails-open"];
 /** Mutants that an invariant kills on a small stage; the others need verify or the gate, which take longer. */
 export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
   const small = MINI_STAGES[stage];
-  return !("compare" in small) && small.rulesAlone !== true;
+  return "play" in small && small.rulesAlone !== true;
 });
 
 /** Suffix of the healthy platform's stages. */
@@ -44,7 +44,7 @@ export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoil
 /** Rejects if a stage could not be played. */
 const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
   const stage = MINI_STAGES[defect.stage];
-  if ("compare" in stage) throw new Error(`expected a small stage for ${defect.name}`);
+  if (!("play" in stage)) throw new Error(`expected a small stage for ${defect.name}`);
   const play = async (platform: "healthy" | "spoilt"): Promise<Played> => {
     const parts = platform === "healthy" ? healthyParts() : defect.spoil(healthyParts());
     const name = platform === "healthy" ? `${defect.name}-${HEALTHY}` : defect.name;

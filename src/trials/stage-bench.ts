@@ -167,7 +167,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
 
 type About = {
   about: string;
-  /** Ids of invariants, `verify/<rule>` or `gate/<measurement>` that have to pass on the healthy platform. */
+  /** Ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>` that have to pass on the healthy platform. */
   proves: readonly string[];
 };
 
@@ -183,3 +183,6 @@ export type MiniStage = About & {
 export type ComparedStage = About & {
   compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
 };
+
+/** A deployment in virtual time, in a thread of its own, which is given the mutant's name; `null` for the healthy platform. */
+export type VirtualStage = About & { inVirtualTime(mutant: string | null): Promise<Claim[]> };

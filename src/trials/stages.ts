@@ -9,7 +9,8 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
-import { type ComparedStage, type MiniStage, openBench } from "./stage-bench.ts";
+import { type ComparedStage, type MiniStage, openBench, type VirtualStage } from "./stage-bench.ts";
+import { curve, retryStorm } from "./stages/curve.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
 import { gate } from "./stages/gate.ts";
@@ -17,7 +18,7 @@ import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } f
 import { deploy, manyStreams, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
 
-export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage>> = {
+export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage | VirtualStage>> = {
   answers,
   "edge-of-quota": quotaEdge,
   "month-edge": monthEdge,
@@ -39,6 +40,8 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
   verify,
   "verify-load": verifyLoad,
   gate,
+  curve,
+  "retry-storm": retryStorm,
 };
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
@@ -63,11 +66,13 @@ export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: 
 /** `base`: what the gate compares with. `deciding`: claims for which the gate measures longer. Rejects if the stage could not be played. */
 export const runMiniStage = async (
   name: MutantStage,
+  mutant: string | null,
   parts: Parts,
   base: Parts,
   deciding: readonly string[] = [],
 ): Promise<Claim[]> => {
   const stage = MINI_STAGES[name];
   if ("compare" in stage) return stage.compare(base, parts, deciding);
+  if ("inVirtualTime" in stage) return stage.inVirtualTime(mutant);
   return (await playMiniStage(name, stage, parts)).claims;
 };

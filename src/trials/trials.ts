@@ -54,8 +54,8 @@ export type Trial = {
 type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
 const ATTEMPTS = 3;
-/** The gate itself measures longer if undecided. */
-const attemptsOn = (stage: MutantStage, own: boolean): number => (own && stage !== "gate" ? ATTEMPTS : 1);
+/** The gate itself measures longer if undecided; in virtual time another try would be the same. */
+const attemptsOn = (stage: MutantStage, own: boolean): number => (own && "play" in MINI_STAGES[stage] ? ATTEMPTS : 1);
 
 /** The healthy parts with a short key cache, so that stages can wait for changed records. */
 export const healthyParts = (): Parts => ({
@@ -64,7 +64,7 @@ export const healthyParts = (): Parts => ({
 });
 
 /** The claim's judge: `verify/<rule>`, `gate/<measurement>`, or an invariant's id. */
-const judgeOf = ({ id }: Claim): string => (/^(verify|gate)\//.test(id) ? id : id.slice(0, id.indexOf("/")));
+const judgeOf = ({ id }: Claim): string => (/^(verify|gate|curve)\//.test(id) ? id : id.slice(0, id.indexOf("/")));
 
 const said = (claim: Claim): string => `${judgeOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
 
@@ -94,7 +94,13 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
   const healthy = mutant.name === nobody.name;
   const intended = healthy ? MINI_STAGES[stage].proves : own ? mutant.kills : [];
   for (let attempts = 1; ; attempts += 1) {
-    const judged = await runMiniStage(stage, mutant.spoil(healthyParts()), healthyParts(), intended).then(
+    const judged = await runMiniStage(
+      stage,
+      healthy ? null : mutant.name,
+      mutant.spoil(healthyParts()),
+      healthyParts(),
+      intended,
+    ).then(
       (claims) => judge(claims, healthy, own || healthy, intended),
       (error): Judged => {
         return { verdict: "undecided", by: [], reasons: [error instanceof Error ? error.message : String(error)] };

@@ -1,0 +1,105 @@
+/**
+ * The curve of shedding and a storm of retries in virtual time: the whole platform, client and driver on a clock that jumps.
+ * Both take minutes of a clock and thousands of calls, and in virtual time a busy machine explains nothing.
+ */
+import type { Claim } from "../../history/run-document.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
+import { openStageCurve } from "../../shedding/stage-curve.ts";
+import { startVirtualPlayer } from "../../simulation/virtual-player.ts";
+import type { VirtualLoad } from "../../simulation/virtual-trial.ts";
+import { storm, upAndDown } from "../../workload/load-profiles.ts";
+import type { VirtualStage } from "../stage-bench.ts";
+
+type Play = {
+  story: string;
+  load: VirtualLoad;
+  facts: Pick<StageFacts, "curve" | "step">;
+};
+
+/** So many that chance refuses few of them at the knee, and so slow that a window of one service time holds many calls. */
+const SLOTS = 24;
+const SERVICE_MS = 300;
+const KNEE_PER_S = (SLOTS * 1000) / SERVICE_MS;
+/** The shortest levels are ten times as long as a call. */
+const CURVE_S = 64;
+const HIGHEST = 5;
+const PLATFORM = { slots: SLOTS, places: SLOTS, serviceMs: SERVICE_MS, shedding: "fixed", tenants: 4 } as const;
+
+const CURVE: Play = {
+  story: "shedding-curve",
+  load: { ...PLATFORM, profile: upAndDown(KNEE_PER_S, CURVE_S, HIGHEST * KNEE_PER_S) },
+  facts: { curve: { not_played: [], slots: SLOTS } },
+};
+
+/** The top is three times the knee; with retries ten times as many calls come. */
+const STORM: Play = {
+  story: "retry-storm",
+  load: { ...PLATFORM, profile: storm(0.8 * KNEE_PER_S, 3 * KNEE_PER_S, 28) },
+  facts: { step: { of: "load" } },
+};
+
+/** Claims about a mutant, or about the healthy platform (`null`). */
+const playVirtually = async (
+  { story, load, facts }: Play,
+  mutant: string | null,
+  seed: number,
+  replay: string,
+): Promise<Claim[]> => {
+  const player = startVirtualPlayer({ mutant, load });
+  try {
+    const { lines, doubt, ...played } = await player.play({ seed, story, ratePerS: 0, events: [] });
+    if (doubt !== null) throw new Error(doubt);
+    let fromUs = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+    const offered = load.profile.pieces.map(({ from, to, durationS }) => {
+      const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
+      fromUs = piece.to_us;
+      return piece;
+    });
+    const judge = openStageCurve({ ...played.facts, ...facts, offered });
+    for (const line of lines) judge?.see(line);
+    return judge?.end(replay).claims ?? [];
+  } finally {
+    await player.close();
+  }
+};
+
+/** An adaptive limit finds its own way below so many places. */
+const ADAPTIVE = { shedding: "adaptive", places: 4 * SLOTS } as const;
+
+/** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */
+export const healthyShedding = (
+  of: "curve" | "storm",
+  shedding: "fixed" | "adaptive",
+  seed: number,
+): Promise<Claim[]> => {
+  const play = of === "curve" ? CURVE : STORM;
+  const load = { ...play.load, ...(shedding === "adaptive" ? ADAPTIVE : {}) };
+  return playVirtually({ ...play, load }, null, seed, "");
+};
+
+const SEED = 1;
+const replayOf = (stage: string): string => `npx floodgate dev mutants --stage ${stage}`;
+
+export const curve: VirtualStage = {
+  about: "streams from half to five times the knee, up and down again, in virtual time",
+  proves: [
+    "curve/shed_subcodes",
+    "curve/goodput_retention",
+    "curve/collapse",
+    "curve/metastability",
+
+    "curve/slots_leaked",
+    "curve/closed_form",
+    "curve/oscillation",
+    "curve/refusal_price",
+    "curve/wasted_work",
+    "curve/jain_index",
+  ],
+  inVirtualTime: (mutant) => playVirtually(CURVE, mutant, SEED, replayOf("curve")),
+};
+
+export const retryStorm: VirtualStage = {
+  about: "streams at four fifths of the knee, then three times it with retries, then as before, in virtual time",
+  proves: ["curve/recovery", "curve/reaction", "curve/amplification"],
+  inVirtualTime: (mutant) => playVirtually(STORM, mutant, SEED, replayOf("retry-storm")),
+};
