@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { INVARIANTS } from "../invariants/catalogue.ts";
+import { CURVE_CLAIMS } from "../shedding/curve-claims.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { runCommand } from "./command.fixture.ts";
 import { explain } from "./explain.ts";
@@ -19,6 +20,24 @@ test("what an invariant or a rule rests on is a requirement of the clone", () =>
   for (const { id, spec } of [...INVARIANTS, ...RULES]) {
     for (const item of spec) expect(known.has(item), `${id} cites ${item}`).toBe(true);
   }
+});
+
+test("every claim about the curve is explained by a text of its own, which says its level", () => {
+  const ofCurve = CURVE_CLAIMS.map(({ measure, level }) => ({ measure, level }));
+  const settling = [
+    { measure: "recovery", level: "must" },
+    { measure: "reaction", level: "should" },
+    { measure: "reaction/capacity-halved", level: "should" },
+    { measure: "amplification", level: "should" },
+    { measure: "isolation", level: "must" },
+  ];
+  for (const { measure, level } of [...ofCurve, ...settling]) {
+    const { id, judged, spec } = explain(`curve/${measure}`);
+    expect(id).toBe(`curve/${measure.split("/")[0]}`);
+    expect(judged).toMatch(new RegExp(`^${level}: `));
+    expect(spec).toContain(220);
+  }
+  expect(() => explain("curve/hysterese")).toThrow("did you mean curve/hysteresis?");
 });
 
 test("an invariant is explained with the mutants that it kills", () => {
@@ -42,8 +61,10 @@ test("a requirement is printed with what defends it", async () => {
   expect(JSON.parse(out)).toMatchObject({
     id: "69",
     rules: expect.arrayContaining([expect.stringMatching(/^verify\//)]),
+    claims: [],
     invariants: expect.arrayContaining([expect.stringMatching(/^first-failing-check-decides: /)]),
     tests: expect.arrayContaining([expect.stringContaining("properties/order.property.test.ts: P1 ")]),
   });
+  expect((await runCommand(["explain", "210"])).out).toMatch(/Claims +curve\/shed_subcodes: /);
   expect((await runCommand(["explain", "235"])).err).toContain("no requirement has the number 235");
 });

@@ -43,28 +43,29 @@ export const explain = (asked: string): Explained => {
   }
   const family = familyOf(asked);
   if (family !== undefined) {
-    const { pattern, means, judged, breaks } = family;
-    return { id: pattern.replace("*", "<name>"), means, judged, breaks: [...killersOf(asked), breaks], spec: [] };
+    const { pattern, means, judged, breaks, spec = [] } = family;
+    return { id: pattern.replace("*", "<name>"), means, judged, breaks: [...killersOf(asked), breaks], spec };
   }
   const known = [
     ...INVARIANTS.map(({ id }) => id),
     ...RULES.map(({ id }) => `verify/${id}`),
-    ...CLAIM_FAMILIES.map(({ pattern }) => headOf(pattern)),
+    ...CLAIM_FAMILIES.map(({ pattern }) => pattern.replace("/*", "")),
   ];
-  const meant = asked.startsWith("verify/") ? asked : headOf(asked);
+  const meant = /^(?:verify|curve)\//.test(asked) ? asked : headOf(asked);
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
-/** A requirement with the rules, invariants and tests that defend it. Throws `UsageError` for a number that none has. */
+/** A requirement with the rules, invariants, families of claims and tests that defend it. Throws `UsageError` for a number that none has. */
 const explainItem = (item: number) => {
   const means = requirements().get(item);
   if (means === undefined) throw new UsageError(`no requirement has the number ${item}: there are 234, from 1 to 234`);
-  const citing = ({ spec }: { spec: readonly number[] }): boolean => spec.includes(item);
+  const citing = ({ spec }: { spec?: readonly number[] }): boolean => spec?.includes(item) === true;
   return {
     id: `${item}`,
     means,
     rules: RULES.filter(citing).map(({ id, title }) => `verify/${id}: ${title}`),
     invariants: INVARIANTS.filter(citing).map(({ id, statement }) => `${id}: ${statement}`),
+    claims: CLAIM_FAMILIES.filter(citing).map(({ pattern, means }) => `${pattern}: ${means}`),
     tests: testsByItem().get(item) ?? [],
   };
 };
@@ -100,8 +101,11 @@ export const explainCommand = (): Command =>
       if (claim === undefined) return printResult(listed().join("\n"));
       if (/^\d+$/.test(claim)) {
         const found = explainItem(Number(claim));
-        const { id, means, rules, invariants, tests } = found;
-        const defended = [...under("Rules", rules), ...under("Invariants", invariants), ...under("Tests", tests)];
+        const { id, means, rules, invariants, claims, tests } = found;
+        const defended = [
+          ...[...under("Rules", rules), ...under("Invariants", invariants)],
+          ...[...under("Claims", claims), ...under("Tests", tests)],
+        ];
         return printShown(json, {
           document: found,
           lines: [`Requirement ${id}`, "", ...under("Says", [means]), ...defended],

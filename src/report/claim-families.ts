@@ -7,7 +7,128 @@ type ClaimFamily = {
   judged: string;
   /** What usually breaks it, or leaves it open. */
   breaks: string;
+  /** Numbers of the requirements that it rests on. */
+  spec?: readonly number[];
 };
+
+/** The two overload subcodes, what sheds and when, which of them comes first. */
+const SHEDDING = [210, 211, 220, 221] as const;
+
+/** What leaves any claim about the curve open. */
+const OPEN_BY =
+  "Open where something else may explain it: a load that did not reach the knee, a key's rate below it, capacity that moved, an edge that answers, other callers (`exclusive` not stated), a generator that was late";
+
+/** Of the shedding curve: goodput over offered load, up past the knee and down again, and how a step of it settles. */
+const CURVE: readonly (readonly [measure: string, means: string, judged: string, breaks: string])[] = [
+  [
+    "shed_subcodes",
+    "past the knee calls are refused with `b2b_overloaded` or `org_overloaded` alone, so that callers can tell overload from an error",
+    "must: other refusals are at most a point more of the calls past the knee than below it",
+    "a pool or proxy in front of the limiter that overflows first: 500, 502, 503 or 504 under load",
+  ],
+  [
+    "goodput_retention",
+    "under twice the load that can be carried nearly as much is served as at the best load",
+    "must: good calls a second at 2 times the knee, with their interval, over the largest of any level: at least 80 %, or what Erlang's formula leaves to so few slots",
+    "work before the refusal: parsing, keys or a database query for calls that are then shed; queues that are longer than callers wait",
+  ],
+  [
+    "collapse",
+    "under five times the load at least half of the best goodput is left",
+    "must: as goodput_retention, at 5 times the knee and 50 %",
+    "refusals that cost as much as calls, one event loop for both, memory that grows with what waits",
+  ],
+  [
+    "goodput_retention_2",
+    "under twice the load hardly anything is lost",
+    "should: as goodput_retention, 95 %",
+    "a limit that is set too high or too low, latency that grows with what is in flight",
+  ],
+  [
+    "goodput_retention_5",
+    "under five times the load little is lost",
+    "should: as goodput_retention, at 5 times the knee and 90 %",
+    "the price of a refusal: at 2 % of a call 8 % are lost there",
+  ],
+  [
+    "metastability",
+    "when the overload is over, goodput, latency and capacity are those before it",
+    "must: the lowest load before and after the overload: share of good calls, median time, and the knee",
+    "retries that keep the queue full, caches that were emptied, slots, connections or memory that are not given back",
+  ],
+  [
+    "false_sheds",
+    "nothing is shed while there is room",
+    "must: the share shed at up to half of the knee, with its interval: at most 0.1 % (limits.false_sheds_allowed) and what chance refuses. Regular bursts, as of a limiter that measures its shortest round trip, leave it open unless shedding is stated to be fixed",
+    "a limit below what can be carried, a limiter that probes, one replica that gets more than its part",
+  ],
+  [
+    "slots_leaked",
+    "each slot that a call took is given back when the call ends, however it ends",
+    "must: the gauges of all replicas after the drain, less those before the stage: none",
+    "a release that is skipped when the caller leaves, on an error, or when a stream is cut; needs control.api",
+  ],
+  [
+    "closed_form",
+    "a deployment of fixed slots carries what Erlang's loss formula has for them",
+    "should: at least 90 % at every level; where shedding is fixed, and limits.slots and limits.service_ms are stated",
+    "a second limit below the stated one, service times that grow with load, uneven replicas",
+  ],
+  [
+    "hysteresis",
+    "at the same load as much is served on the way down as on the way up",
+    "should: the area between both curves is at most 5 % of the area under the first",
+    "a limit that falls fast and recovers slowly, queues that are still full",
+  ],
+  [
+    "oscillation",
+    "under a steady load a steady share is shed",
+    "should: the scatter of the share between windows is at most 3 times that of chance, as the median of the levels past the knee",
+    "control loops that act on late or averaged signals: AIMD, CoDel, an average over a minute",
+  ],
+  [
+    "refusal_price",
+    "a refusal costs next to nothing beside a call",
+    "should: at most 2 % of a call, from how goodput falls with the load past the knee",
+    "refusals after authentication by a remote service, logging of each, TLS handshakes for each",
+  ],
+  [
+    "wasted_work",
+    "work is done for streams that are of use",
+    "should: at most 5 % of the events past the knee are on streams that are cut or come late",
+    "admission before there is room, time-outs shorter than a stream, no check whether the caller is still there",
+  ],
+  [
+    "jain_index",
+    "organizations that compete get their max-min fair share",
+    "should: Jain's index over served divided by the fair share, at least 0.98",
+    "first come first served, caps per replica instead of per organization, a noisy one that retries faster",
+  ],
+  [
+    "isolation",
+    "a quiet organization inside its share is not refused because of a noisy one",
+    "must: the same calls on one seed, once beside the noisy one and once without it, paired one by one; an exact test of those that differ",
+    "one pool for all, no cap of an organization, a cap of all that a noisy one can fill",
+  ],
+  [
+    "recovery",
+    "after an overload calls are served as before it, by callers who retry",
+    "must: the share served at the end against that before the overload; a fail needs that nothing else explains it",
+    "retries that keep the overload going, queues full of calls that nobody waits for, a limit that does not rise again",
+  ],
+  [
+    "reaction",
+    "a step of load or capacity is answered soon",
+    "should: within 5 s every later window keeps 95 % of the goodput to come, and its p99 the objective; short times need many calls a second to be seen",
+    "an average over a long window, a limit by AIMD or Gradient2 at its defaults (about 8 s), an autoscaler",
+  ],
+  [
+    "amplification",
+    "callers who retry make no more attempts after an overload than before it",
+    "should: attempts over first attempts at the end are at most 1.25 times those before; a fail needs that recovery fails too",
+    "no Retry-After, the same one for all, retries in several layers",
+  ],
+];
 
 export const CLAIM_FAMILIES: readonly ClaimFamily[] = [
   {
@@ -98,6 +219,13 @@ export const CLAIM_FAMILIES: readonly ClaimFamily[] = [
     judged: "probes at rates between bracket and bisection, and a confirmation at the safe end of the interval",
     breaks: "a generator that is the bottleneck, capacity that moves while it is measured",
   },
+  ...CURVE.map(([measure, means, judged, breaks]) => ({
+    pattern: `curve/${measure}`,
+    means,
+    judged: `${judged}. ${OPEN_BY}`,
+    breaks,
+    spec: measure === "amplification" || measure === "recovery" ? [217, ...SHEDDING] : SHEDDING,
+  })),
   {
     pattern: "run/*",
     means: "the run itself came to its end: nothing was left broken, nothing was cut off, no secret was written",
@@ -106,8 +234,10 @@ export const CLAIM_FAMILIES: readonly ClaimFamily[] = [
   },
 ];
 
-/** The family that a claim, or the first part of its id, belongs to. */
+/** The family that a claim, or the beginning of its id, belongs to. */
 export const familyOf = (id: string): ClaimFamily | undefined =>
   CLAIM_FAMILIES.find(
-    ({ pattern }) => pattern === id || (pattern.endsWith("/*") && pattern.split("/")[0] === id.split("/")[0]),
+    ({ pattern }) =>
+      pattern === id ||
+      (pattern.endsWith("/*") ? pattern.split("/")[0] === id.split("/")[0] : id.startsWith(`${pattern}/`)),
   );

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { Curve } from "../shedding/curve.ts";
+import { measurementsOf } from "../shedding/measures.ts";
 import { curveSection } from "./charts/curve-charts.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeCurve } from "./made-curve.fixture.ts";
 import { madeRun } from "./made-run.fixture.ts";
 import { madeSeries } from "./made-series.fixture.ts";
+import { definedMeasurement } from "./page/definitions.ts";
 import { htmlReport } from "./page/html.ts";
 import { curveLines } from "./shown-curve.ts";
 import { summaryMarkdown } from "./summary-markdown.ts";
@@ -71,6 +73,13 @@ test("the summary has the same rows, and the sentences beneath them", () => {
   expect(text).toMatch(/\| 0\.5\d \| 30 \| [\d.]+ \| [\d.]+ \| 0 % \|/);
   expect(text).toContain("The knee is at 5");
   expect(summaryMarkdown(madeRun())).not.toContain("Shedding by load");
+});
+
+test("whatever is measured of a curve and of how it settles is defined on the page", () => {
+  const settling = ["reaction_ms", "recovery_ms", "amplification", "isolation", "slots_leaked"];
+  const names = [...measurementsOf(MADE).map(({ name }) => name), ...settling];
+  expect(names.length).toBeGreaterThan(12);
+  for (const name of names) expect(definedMeasurement(name).text, name).toContain('href="#def-m-');
 });
 
 const [LEVEL] = MADE.levels as [Curve["levels"][number]];

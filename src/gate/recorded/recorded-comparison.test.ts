@@ -29,6 +29,41 @@ describe("recorded runs beside recorded runs", () => {
     expect(compareRecorded(runs(0, 6), runs(10, 6, 0.8)).verdict).toBe("no-regression");
   });
 
+  test.each([
+    ["knee_rps", 60, 50],
+    ["goodput_retention", 0.99, 0.9],
+    ["goodput_retention_5", 0.97, 0.8],
+    ["jain_index", 0.999, 0.9],
+    ["isolation", 1, 0.9],
+    ["false_sheds", 0, 0.02],
+    ["excess_sheds", 0.02, 0.1],
+    ["hysteresis", 0.01, 0.06],
+    ["refusal_price", -0.3, 0.05],
+    ["wasted_work", 0, 0.05],
+    ["oscillation", 1, 4],
+    ["amplification", 1, 1.4],
+    ["slots_leaked", 0, 3],
+    ["reaction_ms", 300, 900],
+    ["recovery_ms", 400, 2_000],
+    ["refusal_at_top_ms_p99", 5, 40],
+  ])("%s of a shedding curve is worse at %d -> %d, and the other way round it is not", (name, good, bad) => {
+    const having = (from: number, value: number): RunFigures[] =>
+      Array.from({ length: 6 }, (_, n) =>
+        run(from + n, 1, { measurements: [{ stage: "shedding-curve", name, value, unit: "ratio" }] }),
+      );
+    expect(compareRecorded(having(0, good), having(10, bad)).verdict).toBe("regression");
+    expect(compareRecorded(having(0, bad), having(10, good)).verdict).toBe("no-regression");
+    expect(compareRecorded(having(0, good), having(10, good)).verdict).toBe("no-regression");
+  });
+
+  test("a price below nothing is chance, not better or worse than nothing", () => {
+    const having = (from: number, value: number): RunFigures[] =>
+      Array.from({ length: 6 }, (_, n) =>
+        run(from + n, 1, { measurements: [{ stage: "curve", name: "refusal_price", value, unit: "ratio" }] }),
+      );
+    expect(compareRecorded(having(0, -0.3), having(10, 0)).verdict).toBe("no-regression");
+  });
+
   test("decide nothing when they are few, however loud", () => {
     const found = compareRecorded(runs(0, 1), runs(10, 1, 3));
     expect(found.verdict).toBe("inconclusive");

@@ -32,14 +32,24 @@ type Rule = { matches: RegExp; worse: "higher" | "lower"; margin: number; added:
 const RULES: readonly Rule[] = [
   { matches: /^(latency|ttfe|event_gap)_ms_p50$/, worse: "higher", margin: 1.05, added: 1 },
   { matches: /^(latency|ttfe|event_gap)_ms_p(90|99)$/, worse: "higher", margin: 1.2, added: 5 },
-  { matches: /^refusal_ms_p(50|99)$/, worse: "higher", margin: 1.3, added: 5 },
+  { matches: /^refusal(_at_top)?_ms_p(50|99)$/, worse: "higher", margin: 1.3, added: 5 },
   { matches: /^(reaction|recovery)_ms$/, worse: "higher", margin: 1.3, added: 100 },
   {
-    matches: /^(goodput|goodput_retention|capacity_rps|jain_index|isolation)$/,
+    matches: /^(goodput|goodput_retention(_\d+)?|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/,
     worse: "lower",
     margin: 1.05,
     added: 0,
   },
+  // Shares that are about 0 where all is well: one point more is worse there, a tenth of itself above.
+  {
+    matches: /^(false_sheds|excess_sheds|hysteresis|refusal_price|wasted_work)$/,
+    worse: "higher",
+    margin: 1.1,
+    added: 0.1,
+  },
+  { matches: /^oscillation$/, worse: "higher", margin: 1.5, added: 1 },
+  { matches: /^amplification$/, worse: "higher", margin: 1.1, added: 0 },
+  { matches: /^slots_leaked$/, worse: "higher", margin: 1.5, added: 1 },
   { matches: /_worse_by$/, worse: "higher", margin: 1.05, added: 0 },
 ];
 
@@ -101,9 +111,9 @@ const seriesOf = (before: readonly RunFigures[], after: readonly RunFigures[]): 
   });
 };
 
-/** ln of the value, turned so that worse is higher. */
+/** ln of the value, turned so that worse is higher; none is below 0 but by chance. */
 const turned = ({ worse, added }: Rule, value: number): number =>
-  (worse === "higher" ? 1 : -1) * Math.log(Math.max(1e-9, value + added));
+  (worse === "higher" ? 1 : -1) * Math.log(Math.max(1e-9, Math.max(0, value) + added));
 
 const judge = (series: readonly Series[]): RecordedRow[] => {
   const ln = series.map(({ rule, before, after }) => ({
