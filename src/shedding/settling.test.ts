@@ -7,6 +7,7 @@ import { constant, type Profile, storm } from "../workload/load-profiles.ts";
 import { type Settling, SettlingFold, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
 import { queueing, type Server } from "./simulated-servers.fixture.ts";
+import { openStageCurve } from "./stage-curve.ts";
 import { collapsing, healthy, lateFrom, playStorm, refusing, STORM_STARTS_US, shared } from "./storm.fixture.ts";
 
 const STAGE = "retry-storm";
@@ -84,6 +85,35 @@ const ROWS: Row[] = [
     ["inconclusive", "pass", "inconclusive"],
   ],
 ];
+
+test("a stage with a step is judged by its facts and lines alone, and not beside a fault of ours", () => {
+  const [calm, top, after] = SHORT.pieces.map(({ from }) => from) as [number, number, number];
+  const piece = (from: number, to: number, perS: number) => ({
+    ...{ from_us: secondUs(from), to_us: secondUs(to), from_per_s: perS, to_per_s: perS },
+  });
+  const facts: StageFacts = {
+    ...bareFacts(STAGE),
+    ...{ offered: [piece(0, 4, calm), piece(4, 16, top), piece(16, 28, after)], step: { of: "load" as const } },
+  };
+  const judged = (...faults: Line[]) => {
+    const stage = openStageCurve(facts);
+    for (const line of [...playStorm(healthy(1), SHORT, 1), ...faults]) stage?.see(line);
+    return stage?.end("npx floodgate load retry-storm");
+  };
+  const first = judged();
+  expect(first?.claims.map(({ id, verdict }) => `${id} ${verdict}`)).toEqual([
+    "curve/recovery pass",
+    "curve/reaction pass",
+    "curve/amplification pass",
+  ]);
+  expect(first?.measurements.map(({ name }) => name)).toEqual(["reaction_ms", "recovery_ms", "amplification"]);
+  expect(judged()).toEqual(first);
+  expect(judged(fault("injecting", secondUs(10)))?.claims.map(({ verdict }) => verdict)).toEqual([
+    "skipped",
+    "skipped",
+    "skipped",
+  ]);
+});
 
 describe("a storm of retries", () => {
   test.each(ROWS)("%s", (_name, server, more, expected, profile = LONG) => {

@@ -55,12 +55,15 @@ export const collapsing =
   (fromPerS: number, untilPerS: number) =>
   (seed: number): Server => {
     const inner = healthy(seed);
-    let recent: number[] = [];
+    const came: number[] = [];
+    let oldest = 0;
     let isBroken = false;
     return (us, i) => {
-      recent = [...recent.slice(recent.findIndex((one) => one > us - 1e6)), us];
-      if (recent.length > fromPerS) isBroken = true;
-      if (recent.length < untilPerS) isBroken = false;
+      came.push(us);
+      while ((came[oldest] as number) <= us - 1e6) oldest += 1;
+      const perS = came.length - oldest;
+      if (perS > fromPerS) isBroken = true;
+      if (perS < untilPerS) isBroken = false;
       return isBroken && uniform(seed, i, 5) > 0.1 ? refused(us) : inner(us, i);
     };
   };
