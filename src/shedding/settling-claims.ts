@@ -15,8 +15,9 @@ type Finding = { readonly verdict: ClaimVerdict; readonly reason: string; readon
 const OVERLOAD_LOSS = 0.25;
 /** Where others may call, a loss is the deployment's own only when more than this is gone, from the overload on, until a pause. */
 const SHARED_LEFT = 0.5;
-/** Of calls that left late: more than one in a hundred moves windows. */
+/** Of calls that left late: more than one in a hundred may explain a loss, more than one in ten anything. */
 const LAGGED = 0.01;
+const LAGGED_MOST = 0.1;
 /**
  * Envoy's gradient needs 0.2 s, Gradient2 of concurrency-limits 8 s for a capacity that halves, at their defaults; this is
  * between them, and longer than a limit by AIMD or Vegas needs at some ten calls a second.
@@ -57,7 +58,8 @@ const recovered = (settling: Settling, facts: StageFacts): Finding => {
     return open(`before the overload only ${percent(calmShare)} of the calls were served`);
   if (!settling.isCalmSteady)
     return open("the calm load before the overload was served differently from one half to the other");
-  if (laggedCalm > LAGGED) return open(`${percent(laggedCalm)} of the calls outside the overload left late`);
+  if (laggedCalm > (end === "back" ? LAGGED_MOST : LAGGED))
+    return open(`${percent(laggedCalm)} of the calls outside the overload left late`);
   const was = `${percent(calmShare)} of the calls were served before the overload, ${percent(endShare)} at the end`;
   const slow = endSlowShare > 0.1 ? `, ${percent(endSlowShare)} of them slower than nearly all before` : "";
   const got = `${was}${slow}`;
@@ -93,7 +95,7 @@ const reacted = ({ reaction, laggedStrained }: Settling): Finding => {
   if (reaction === null) return open("too few calls to see the level that it settled at");
   const got = described(reaction);
   const { low, high } = reaction;
-  if (laggedStrained > LAGGED)
+  if (laggedStrained > LAGGED_MOST)
     return { ...open(`${percent(laggedStrained)} of the calls after the step left late`), got };
   if (high !== null && high <= REACTION_MS) return { verdict: "pass", reason: got };
   return low > REACTION_MS

@@ -403,7 +403,7 @@ export class SettlingFold {
       endSlowShare: ratio(end.slow, end.whole),
       isLostThroughout: parts.every((part) => stateOf(part, calm, calmFirst) === "lost"),
       again: again.first === 0 ? null : stateOf(again, calm, calmFirst),
-      amplification: meanOf(perWindow, ratio(all.attempts, all.first)),
+      amplification: this.#retriesMost === 0 ? null : meanOf(perWindow, ratio(all.attempts, all.first)),
       amplificationBound: Array.from({ length: this.#retriesMost + 1 }, (_, i) => refusedShare ** i).reduce(
         (a, b) => a + b,
         0,

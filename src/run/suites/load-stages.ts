@@ -81,7 +81,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "noisy-neighbour-alone": {
     isolation: "alone",
     leavesOut: true,
-    judges: EVERYWHERE,
+    judges: CALM,
     reaches: ["200"],
   },
   "shedding-curve": {
