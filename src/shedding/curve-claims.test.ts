@@ -95,6 +95,13 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(3) })).join()).toContain("curve/slots_leaked");
     expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(1) }))).toEqual([]);
     expect(failedOf(claimsOf(curve, { ...facts, gauges: gauge(3), drained: false }))).toEqual([]);
+    const measured = (given: Partial<StageFacts>) =>
+      judgeCurve(curve, { ...bareFacts("curve"), ...given }, "-").measurements.find(
+        ({ name }) => name === "slots_leaked",
+      );
+    expect(measured({ ...facts, gauges: gauge(3) })).toMatchObject({ value: 2, unit: "1", n: 1 });
+    expect(measured({ ...facts, gauges: gauge(3), drained: false })).toBeUndefined();
+    expect(measured({ drained: true })).toBeUndefined();
   });
 });
 

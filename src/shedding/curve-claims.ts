@@ -201,6 +201,12 @@ const subcodes = (curve: Curve): Finding => {
   return loaded.share + half <= calm.share + OTHER_REFUSALS ? found("pass", got) : open(got);
 };
 
+const leakedIn = ({ gauges, gauges_before: before }: StageFacts): number | null =>
+  slotsLeaked(
+    before?.map(({ in_flight: n }) => n),
+    gauges?.map(({ in_flight: n }) => n),
+  );
+
 /**
  * Each claim, with where its figure comes from. *Must* is what breaks a service under overload; *should* is what good ones reach.
  */
@@ -254,14 +260,11 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     level: "must",
     expected: () => "after the drain as many slots are taken as before the stage",
     needs: ["exclusive"],
-    judge: (_, { gauges, gauges_before: before, drained }) => {
-      const leaked = slotsLeaked(
-        before?.map(({ in_flight: n }) => n),
-        gauges?.map(({ in_flight: n }) => n),
-      );
+    judge: (_, facts) => {
+      const leaked = leakedIn(facts);
       if (leaked === null)
         return found("skipped", "skipped: gauges of the API replicas (control.api in the target file)");
-      if (!drained) return open("the stage was not drained before the gauges were read");
+      if (!facts.drained) return open("the stage was not drained before the gauges were read");
       return found(leaked > 0 ? "fail" : "pass", `${leaked} slots were not given back`);
     },
   },
@@ -427,11 +430,17 @@ const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: Cur
   });
 };
 
+const leakedMeasurement = (facts: StageFacts): Measurement[] => {
+  const value = facts.drained ? leakedIn(facts) : null;
+  const about = { name: "slots_leaked", stage: facts.stage, unit: "1", low: null, high: null };
+  return value === null ? [] : [{ ...about, value, n: facts.gauges?.length ?? 0 }];
+};
+
 export const judgeCurve = (
   curve: Curve,
   facts: StageFacts,
   replay: string,
 ): { claims: Claim[]; measurements: Measurement[] } => ({
   claims: CURVE_CLAIMS.map((claim) => judgedClaim(curve, facts, replay, claim)),
-  measurements: measurementsOf(curve),
+  measurements: [...measurementsOf(curve), ...leakedMeasurement(facts)],
 });

@@ -61,18 +61,20 @@ const keptSentences = (curve: FoundCurve): string[] => {
   return kept.length === 0 ? [] : [`Of the largest goodput it keeps ${kept.join(", ")}.`];
 };
 
-const isIn = (value: number): boolean => Number.isFinite(value) && value >= 0;
+/** How far above the largest value an interval is drawn. */
+const INTERVALS_MOST = 1.4;
 
 const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
   const { levels, knee, said = [] } = curve;
   const system = statedSystem(curve);
   const rates = levels.map(({ ratePerS }) => ratePerS);
-  const most = Math.max(
-    ...levels.flatMap(({ goodputPerS: { value, high } }) => [value, high].filter(isIn)),
-    ...[knee.before, knee.after].flatMap((one) => (one === null ? [] : [one.value])),
+  const seen = Math.max(
+    ...[...levels.map(({ goodputPerS }) => goodputPerS), knee.before, knee.after].map((one) => one?.value ?? 0),
     ...(system === null ? [] : rates.map((ratePerS) => carriedPerS(system, ratePerS))),
     1e-3,
   );
+  // Intervals of few calls may be wide; what is beyond is cut.
+  const most = Math.min(INTERVALS_MOST * seen, Math.max(seen, ...levels.map(({ goodputPerS: { high } }) => high)));
   const { y, height, ticks, top } = linear(240, most * 1.03, 5);
   const inside = (value: number): number => Math.min(top, Math.max(0, value));
   const lines: readonly (readonly [LineShape, string, string])[] = [

@@ -35,7 +35,7 @@ body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,-
 main{max-width:1120px;margin:0 auto;padding:20px 20px 48px}
 header{display:flex;justify-content:space-between;align-items:baseline;gap:4px 24px;flex-wrap:wrap}
 header p{margin:0 0 12px}.brand{font-weight:700;font-size:1.1rem;letter-spacing:.02em}header .muted{font-size:.875rem}
-h1{font-size:clamp(2rem,6vw,2.8rem);line-height:1;margin:0;text-transform:uppercase;letter-spacing:.01em;overflow-wrap:normal}
+h1{font-size:clamp(1.6rem,7.5vw,2.8rem);line-height:1;margin:0;text-transform:uppercase;letter-spacing:.01em;overflow-wrap:normal}
 h2{font-size:1.4rem;margin:0 0 8px}h3{font-size:1.05rem;margin:24px 0 4px;display:flex;gap:8px;align-items:center}
 p{margin:0 0 8px}ul{margin:8px 0;padding-left:22px}a{color:var(--link)}
 code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--code);border-radius:4px;padding:1px 4px}
