@@ -23,8 +23,8 @@ const LAGGED_MOST = 0.1;
  * between them, and longer than a limit by AIMD or Vegas needs at some ten calls a second.
  */
 const REACTION_MS = 5_000;
-/** Retries are back to what they were: more attempts than this beside the calm ones are a storm that goes on. */
-const AMPLIFIED = 1.25;
+/** A storm goes on where attempts are nearer to what they were at the top than to the calm ones. */
+const STILL = 0.5;
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 const seconds = (ms: number): string => (ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`);
@@ -82,7 +82,12 @@ const recovered = (settling: Settling, facts: StageFacts): Finding => {
       got,
     };
   }
-  if (facts.exclusive) return { verdict: "fail", reason: "the state before the overload did not come back", got };
+  if (facts.exclusive)
+    return {
+      verdict: "fail",
+      reason: `the state before the overload did not come back within ${seconds(settling.afterMs)}`,
+      got,
+    };
   return {
     ...open(
       "the state before did not come back, also not after a pause: others may call it (`exclusive` is not stated), or its capacity moved",
@@ -98,6 +103,7 @@ const reacted = ({ reaction, laggedStrained }: Settling): Finding => {
   if (laggedStrained > LAGGED_MOST)
     return { ...open(`${percent(laggedStrained)} of the calls after the step left late`), got };
   if (high !== null && high <= REACTION_MS) return { verdict: "pass", reason: got };
+  if (!reaction.isSteadily) return { ...open(`it had settled, and was disturbed once more: ${got}`), got };
   return low > REACTION_MS
     ? { verdict: "fail", reason: `goodput and latency took longer than ${seconds(REACTION_MS)} to settle: ${got}`, got }
     : { ...open(`windows are too long to say: ${got}`), got };
@@ -109,7 +115,7 @@ const amplified = (settling: Settling, facts: StageFacts): Finding => {
     return { verdict: "skipped", reason: "skipped: an overload" };
   const got = `${calm.toFixed(2)} attempts a call before, ${amplification.value.toFixed(2)} at the top (equal chances would give ${bound.toFixed(2)}), ${end.toFixed(2)} at the end`;
   if (settling.laggedCalm > LAGGED) return { ...open("the generator was late"), got };
-  if (end <= AMPLIFIED * calm) return { verdict: "pass", reason: got };
+  if (end <= calm + STILL * (amplification.value - calm)) return { verdict: "pass", reason: got };
   return recovered(settling, facts).verdict === "fail"
     ? { verdict: "fail", reason: "callers still retried when the overload was long over", got }
     : { ...open(`retries had not ended with the overload: ${got}`), got };

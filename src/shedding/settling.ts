@@ -35,6 +35,8 @@ export const spansOf = ({ pieces }: Profile, startUs: number): Span[] => {
 
 /** Calls by the moment at which they were due. */
 type Counts = {
+  /** How many short windows these are of. */
+  spans: number;
   /** First attempts, and with retries. */
   first: number;
   attempts: number;
@@ -65,6 +67,8 @@ export type SettledAfter = {
   readonly low: number;
   /** `null`: not until the end of the phase. */
   readonly high: number | null;
+  /** Most windows before that moment were bad; otherwise it had settled, and was disturbed later. */
+  readonly isSteadily: boolean;
   readonly windowMs: number;
   /** The share that one window may be off by chance (95 %). */
   readonly resolution: number;
@@ -87,6 +91,8 @@ export type Settling = {
   readonly strainedLoss: number;
   readonly reaction: SettledAfter | null;
   readonly recovery: SettledAfter | null;
+  /** How long the calm load was watched after it. */
+  readonly afterMs: number;
   /** The end of `after` compared with the calm phase, and what came after the pause; `null`: not played. */
   readonly end: State;
   readonly endShare: number;
@@ -123,6 +129,7 @@ const SLOW_TIMES = 1.5;
 const SLOW_MORE = 0.1;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
+const STEADILY = 0.5;
 /** Of its new level and of the calm one (field notes: Breakwater's and DAGOR's definitions of a settled overload). */
 const REACTED = 0.95;
 const RECOVERED = 0.99;
@@ -138,7 +145,7 @@ const DISPERSION_MOST = 8;
 const SURE = 3.29;
 
 const nothing = (): Counts => ({
-  ...{ first: 0, attempts: 0, refused: 0, whole: 0, good: 0, firstGood: 0, late: 0, slow: 0, lagged: 0 },
+  ...{ spans: 0, first: 0, attempts: 0, refused: 0, whole: 0, good: 0, firstGood: 0, late: 0, slow: 0, lagged: 0 },
 });
 
 const sum = (windows: readonly Counts[]): Counts => {
@@ -146,6 +153,8 @@ const sum = (windows: readonly Counts[]): Counts => {
   for (const window of windows) for (const name of Object.keys(all) as (keyof Counts)[]) all[name] += window[name];
   return all;
 };
+
+const window = (): Counts => ({ ...nothing(), spans: 1 });
 
 const ratio = (part: number, of: number): number => (of === 0 ? 0 : part / of);
 
@@ -184,26 +193,28 @@ const isSlower = ({ whole, slow }: Counts, { counts }: Level, log: number): bool
 const isTooLate = ({ whole, late }: Counts, log: number): boolean =>
   late > 0 && 1 - shareBelow(whole, LATE_SHARE, late - 1) < Math.exp(-log);
 
-/** The last bad one of the windows that begin at any of `windows` and reach over one or several; -1: none is. */
-const lastBad = (windows: readonly Counts[], isBad: (window: Counts, log: number) => boolean): number => {
+/** Which of the windows begin a bad one of one or several. */
+const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) => boolean): boolean[] => {
   const log = Math.log((LENGTHS.length * Math.max(1, windows.length)) / FALSE_ALARM);
-  for (let at = windows.length - 1; at >= 0; at -= 1) {
+  return windows.map((_, at) => {
     const reach = LENGTHS.filter((length) => at + length <= windows.length);
-    if (reach.some((length) => isBad(sum(windows.slice(at, at + length)), log))) return at;
-  }
-  return -1;
+    return reach.some((length) => isBad(sum(windows.slice(at, at + length)), log));
+  });
 };
 
 /** As much of a phase as is there, in windows of `fine` ones; what is left over at the end is no window. */
 const grouped = (windows: readonly Counts[], fine: number): Counts[] =>
   Array.from({ length: Math.floor(windows.length / fine) }, (_, at) => sum(windows.slice(at * fine, (at + 1) * fine)));
 
-const settledAfter = (windows: readonly Counts[], last: number, windowMs: number): SettledAfter => {
+const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], windowMs: number): SettledAfter => {
   const { first, good } = sum(windows);
+  const last = bad.lastIndexOf(true);
+  const until = bad.slice(0, last + 1);
   const share = inside(ratio(good, first), first);
   return {
     low: Math.max(0, last) * windowMs,
     high: last === windows.length - 1 ? null : (last + (last < 0 ? 2 : 1)) * windowMs,
+    isSteadily: until.filter(Boolean).length >= STEADILY * until.length,
     windowMs,
     resolution: 1.96 * Math.sqrt((share * (1 - share) * windows.length) / Math.max(1, first)),
     calls: first,
@@ -292,25 +303,25 @@ export class SettlingFold {
     const phase = this.#phases.findLast(({ fromUs, toUs }) => dueUs >= fromUs && dueUs < toUs);
     const at = phase === undefined ? 0 : Math.floor((dueUs - phase.fromUs) / FINE_US);
     if (phase === undefined || at >= WINDOWS_MOST) return;
-    while (phase.windows.length <= at) phase.windows.push(nothing());
-    const window = phase.windows[at] as Counts;
+    while (phase.windows.length <= at) phase.windows.push(window());
+    const counts = phase.windows[at] as Counts;
     this.#retriesMost = Math.max(this.#retriesMost, attempt);
-    window.attempts += 1;
-    if (attempt === 0) window.first += 1;
-    if (startedUs - dueUs > LAG_US) window.lagged += 1;
-    if (classOf(outcome) === "refused") window.refused += 1;
+    counts.attempts += 1;
+    if (attempt === 0) counts.first += 1;
+    if (startedUs - dueUs > LAG_US) counts.lagged += 1;
+    if (classOf(outcome) === "refused") counts.refused += 1;
     if (classOf(outcome) !== "answered" || !isWholeAnswer(call) || streamResult(call) !== "whole") return;
-    window.whole += 1;
+    counts.whole += 1;
     const [stayUs, firstUs] = [doneUs - dueUs, (call.first_event_us ?? doneUs) - dueUs];
     const isCalm = phase.phase === "calm";
     if (isCalm) this.#stay.record(stayUs);
     // In time order, every calm call has come before the first of another phase.
     const limits = isCalm ? this.#stated : this.#calmLimits();
     if (stayUs <= limits.stayUs && firstUs <= limits.firstEventUs) {
-      window.good += 1;
-      if (attempt === 0) window.firstGood += 1;
-    } else window.late += 1;
-    if (stayUs > limits.slowUs) window.slow += 1;
+      counts.good += 1;
+      if (attempt === 0) counts.firstGood += 1;
+    } else counts.late += 1;
+    if (stayUs > limits.slowUs) counts.slow += 1;
   }
 
   #calmLimits(): Limits {
@@ -332,7 +343,7 @@ export class SettlingFold {
     const all = Math.floor((found.toUs - found.fromUs) / FINE_US);
     const windows = Array.from(
       { length: Number.isFinite(all) ? Math.min(all, WINDOWS_MOST) : found.windows.length },
-      (_, at) => found.windows[at] ?? nothing(),
+      (_, at) => found.windows[at] ?? window(),
     );
     const skipped = Math.min(WARM_UP_US / FINE_US, Math.floor(WARM_UP_SHARE * windows.length));
     return wanted === "calm" || wanted === "again" ? windows.slice(skipped) : windows;
@@ -372,8 +383,10 @@ export class SettlingFold {
     const strained = grouped(strainedFine, fineStrained);
     const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
     const msOf = (fine: number): number => (fine * FINE_US) / 1000;
-    const isUnsettled = (window: Counts, log: number): boolean =>
-      isBelow(window, led, REACTED, log) || isTooLate(window, log);
+    const calmGood = ratio(calmAll.good, calmAll.spans);
+    // What grows under load beyond what was served before is no late answer.
+    const isUnsettled = (now: Counts, log: number): boolean =>
+      isTooLate(now, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log));
     const isWorse = (window: Counts, log: number): boolean =>
       isBelow(window, calm, RECOVERED, log) || isSlower(window, calm, log);
 
@@ -381,8 +394,9 @@ export class SettlingFold {
     const partOf = Math.floor(afterFine.length / PARTS);
     const parts = Array.from({ length: PARTS }, (_, at) => sum(afterFine.slice(at * partOf, (at + 1) * partOf)));
     const endState = stateOf(end, calm, calmFirst);
+    const worse = badOf(afterWindows, isWorse);
     // What is lost to the end did not settle, also where the last windows of all look well.
-    const lastWorse = endState === "lost" ? afterWindows.length - 1 : lastBad(afterWindows, isWorse);
+    if (endState === "lost") worse[worse.length - 1] = true;
     const all = sum(strainedFine);
     const again = sum(this.#windowsOf("again"));
     const refusedShare = ratio(all.refused, all.attempts);
@@ -395,9 +409,9 @@ export class SettlingFold {
       isCalmSteady: Math.abs(difference) <= SURE * halfError,
       isCalmEven: calmFirst.dispersion <= DISPERSION_MOST,
       strainedLoss: 1 - ratio(all.good, all.first),
-      reaction:
-        strained.length === 0 ? null : settledAfter(strained, lastBad(strained, isUnsettled), msOf(fineStrained)),
-      recovery: afterWindows.length === 0 ? null : settledAfter(afterWindows, lastWorse, msOf(fineCalm)),
+      reaction: strained.length === 0 ? null : settledAfter(strained, badOf(strained, isUnsettled), msOf(fineStrained)),
+      recovery: afterWindows.length === 0 ? null : settledAfter(afterWindows, worse, msOf(fineCalm)),
+      afterMs: msOf(afterFine.length),
       end: endState,
       endShare: ratio(end.good, end.first),
       endSlowShare: ratio(end.slow, end.whole),
