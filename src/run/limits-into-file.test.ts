@@ -16,6 +16,7 @@ const climbed = (met: Climbed["met"], least: number, most: number | null): Climb
   met,
   bounds: { least, most },
   inFlight: least,
+  heldBack: false,
 });
 
 const found = (more: Partial<LimitsFound> = {}): LimitsFound => ({
@@ -61,7 +62,10 @@ describe("what is written", () => {
     const none = { slots: null, bucket: { found: false, code: "never-refused" } } as const;
     const cases: [Partial<LimitsFound>, RegExp][] = [
       [{ alone: climbed("organization", 30, 33), together: null }, /org_in_flight: not found exactly: 30 to 33/],
-      [{ alone: climbed("organization", 40, 33), together: null }, /no one cap\..* state limits\.replicas/],
+      [
+        { alone: climbed("organization", 40, 33), together: null },
+        /no one cap\. Admitted beside 39, shed beside 33.*state limits\.replicas/,
+      ],
       [{ alone: climbed("nothing", 9, null), together: null }, /9 in flight at once.*higher permits\.load_max_rps/],
       [{ alone: climbed("key", 9, null), together: null }, /key's rate was met.*name tenants/],
       [

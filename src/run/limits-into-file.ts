@@ -10,7 +10,7 @@ import { readUserJson } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { type Finding, finding } from "../verify/doctor/finding.ts";
 import { UsageError } from "./exit-codes.ts";
-import { CALLS_MOST, type Climbed, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
+import { CALLS_MOST, type Climbed, isKnown, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
 type LimitName = (typeof NAMES)[number];
@@ -29,8 +29,7 @@ const figure = ({ value, low, high }: Figure, digits: number): string =>
   `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 const rounded = (value: number, digits: number): number => Number(value.toFixed(digits));
 
-const NO_ONE_CAP =
-  "calls were admitted with more in flight than others were shed at: several replicas, a limit that adapts, or other people's calls";
+const NO_ONE_CAP = "several replicas, a limit that adapts, places given back late, or other people's calls";
 
 /** Why a cap was not reached, and what would reach it. */
 const notMet = (what: string, { met, outcome, inFlight }: Climbed, found: LimitsFound, maxPerS: number): Finding => {
@@ -49,9 +48,17 @@ const notMet = (what: string, { met, outcome, inFlight }: Climbed, found: Limits
   return finding("skipped", what, `${text}, and none was shed`, raise);
 };
 
-const capFinding = (name: LimitName, bounds: WholeBounds, of: string): Finding => {
-  if (isContradiction(bounds))
-    return finding("warn", name, `not found: no one cap. ${NO_ONE_CAP}`, "state limits.replicas");
+const capFinding = (name: LimitName, { bounds, heldBack }: Climbed, replicas: number | undefined): Finding => {
+  const of = replicas !== undefined && replicas > 1 ? ", of each replica" : "";
+  if (isContradiction(bounds)) {
+    const text = `not found: no one cap. Admitted beside ${bounds.least - 1}, shed beside ${bounds.most}: ${NO_ONE_CAP}`;
+    const todo = "does one replica serve all? Then state limits.replicas, else what is true of shedding";
+    return finding("warn", name, text, replicas === undefined ? todo : undefined);
+  }
+  if (heldBack) {
+    const text = `not found: at most ${bounds.most}. Answers come whole, so nobody sees when a stream was admitted`;
+    return finding("warn", name, text, "does an edge in between buffer? Streams have to pass as they are written");
+  }
   if (isExact(bounds)) return finding("ok", name, `${bounds.least}${of}`);
   return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
 };
@@ -91,8 +98,13 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     findings.push(finding("warn", "search", `it ended early: ${found.cutOff}`));
   }
   if (service !== null) {
-    limits.service_ms = rounded(service.value, 1);
-    findings.push(finding("ok", "service_ms", `${figure(service, 1)}, of streams alone`));
+    if (isKnown(service)) limits.service_ms = rounded(service.value, 1);
+    const text = `${figure(service, 1)} until a stream ends`;
+    findings.push(
+      isKnown(service)
+        ? finding("ok", "service_ms", text)
+        : finding("skipped", "service_ms", `not found exactly: ${text}; lengths differ too much for so few streams`),
+    );
   }
   if (found.bucket !== null || service !== null) findings.push(...bucketFindings(found, maxPerS));
   if (found.bucket?.found === true) {
@@ -101,9 +113,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   }
   const isAdaptive = target.shedding === "adaptive";
   const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): void => {
-    const replicas = stated.replicas ?? 1;
-    findings.push(capFinding(name, climbed.bounds, replicas > 1 ? ", of each replica" : ""));
-    if (!isExact(climbed.bounds)) return;
+    findings.push(capFinding(name, climbed, stated.replicas));
+    if (!isExact(climbed.bounds) || climbed.heldBack) return;
     limits[name] = climbed.bounds.least;
     if (stated.replicas === undefined) limits.replicas = 1;
   };
@@ -127,12 +138,13 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   }
   if (slots !== null && !isAdaptive && (stated.replicas ?? 1) === 1) {
     const { global_in_flight: whole } = limits;
-    if (isExact(slots)) limits.slots = slots.least;
+    if (isExact(slots) && slots.least > 0) limits.slots = slots.least;
     else if (slots.most === null && whole !== undefined && slots.least >= whole) limits.slots = whole;
-    const text =
-      limits.slots === undefined
-        ? `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`
-        : `${limits.slots}${limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end"}`;
+    const unknown = isContradiction(slots)
+      ? "not found: streams waited for others to end beside fewer than others did not"
+      : `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`;
+    const known = `${limits.slots}${limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end"}`;
+    const text = limits.slots === undefined ? unknown : known;
     findings.push(finding(limits.slots === undefined ? "skipped" : "ok", "slots", text));
   }
   for (const name of NAMES) {

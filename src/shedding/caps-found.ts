@@ -33,13 +33,20 @@ export const isContradiction = ({ least, most }: WholeBounds): boolean => most !
 const SUPPORT = 2;
 
 /** The calls in flight beside one call; `ahead`: those of `most` that were sent before it. */
+/** `releaseUs`: for how long after its last byte a deployment may hold a call's place; `marginUs` where absent. */
+type Slack = { readonly marginUs: number; readonly releaseUs?: number };
+
 type Beside = { readonly call: CallLine; readonly least: number; readonly most: number; readonly ahead: number };
 
 /**
  * `marginUs`: by how much the ends of two calls may be read in another order than they happened. Calls that a cap refused
  * hold no place once they are answered. `least` are held from before the call was sent to `untilUs`.
  */
-const besideEach = (lines: readonly CallLine[], marginUs: number, untilUs = decidedUs): Beside[] => {
+const besideEach = (
+  lines: readonly CallLine[],
+  { marginUs, releaseUs = marginUs }: Slack,
+  untilUs = decidedUs,
+): Beside[] => {
   const calls = lines.toSorted((a, b) => a.sent_us - b.sent_us);
   return calls.map((call) => {
     let least = 0;
@@ -49,7 +56,7 @@ const besideEach = (lines: readonly CallLine[], marginUs: number, untilUs = deci
       if (other.sent_us > call.done_us) break;
       if (other === call) continue;
       const admitted = isAdmitted(other);
-      if (other.done_us + (admitted ? marginUs : 0) >= call.sent_us) {
+      if (other.done_us + (admitted ? releaseUs : 0) >= call.sent_us) {
         most += 1;
         if (other.sent_us <= Math.min(decidedUs(call), call.sent_us + marginUs)) ahead += 1;
       }
@@ -73,9 +80,9 @@ const boundsOf = (yes: readonly number[], no: readonly number[]): WholeBounds =>
 export const capBounds = (
   lines: readonly CallLine[],
   outcome: typeof GLOBAL_SHED | typeof ORGANIZATION_SHED,
-  { replicas = 1, marginUs }: { replicas?: number | undefined; marginUs: number },
+  { replicas = 1, ...slack }: Slack & { readonly replicas?: number | undefined },
 ): WholeBounds => {
-  const beside = besideEach(lines, marginUs);
+  const beside = besideEach(lines, slack);
   const admitted = beside.filter(({ call }) => isAdmitted(call) && isStream(call));
   const admissions = admitted.map(({ least }) => Math.floor(least / replicas));
   const sheds = beside.filter(({ call }) => call.outcome === outcome).map(({ most }) => most);
@@ -96,24 +103,21 @@ const WAIT_LEAST_US = 20_000;
  * Streams that are served at once, where more are admitted: the first events of the others come late, and only once
  * another stream has ended. `calm`: streams that were alone.
  */
-export const slotBounds = (
-  calm: readonly CallLine[],
-  lines: readonly CallLine[],
-  { marginUs }: { marginUs: number },
-): WholeBounds => {
+export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[], slack: Slack): WholeBounds => {
   const alone = calm.flatMap((call) => firstEventUs(call) ?? []);
   if (alone.length === 0) return { least: 0, most: null };
   const calmUs = Math.max(...alone);
   const served: number[] = [];
   const waited: number[] = [];
-  for (const { call, least, ahead } of besideEach(lines, marginUs, servedUs)) {
+  for (const { call, least, ahead } of besideEach(lines, slack, servedUs)) {
     const tookUs = firstEventUs(call);
     if (tookUs === null || !isAdmitted(call)) continue;
     if (tookUs <= calmUs + WAIT_LEAST_US / 2) served.push(least);
     else if (tookUs > WAIT_TIMES * calmUs + WAIT_LEAST_US) {
       const firstUs = call.sent_us + tookUs;
       const isBehind = lines.some(
-        ({ sent_us: sent, done_us: done }) => sent < call.sent_us && done > call.sent_us && done <= firstUs + marginUs,
+        ({ sent_us: sent, done_us: done }) =>
+          sent < call.sent_us && done > call.sent_us && done <= firstUs + slack.marginUs,
       );
       if (isBehind) waited.push(ahead);
     }
@@ -126,9 +130,9 @@ export type Figure = { readonly value: number; readonly low: number; readonly hi
 /** Streams from which a mean has an interval. */
 const STREAMS_MIN = 3;
 
-/** Mean stay of streams that were alone; what a read takes is the way there and back, which no slot is held for. */
-export const serviceTimeMs = (calm: readonly CallLine[], reads: readonly CallLine[]): Figure | null => {
-  const staysMs = calm.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
+/** Mean stay of streams that did not wait for one another; what a read takes is the way there and back, which no slot is held for. */
+export const serviceTimeMs = (streams: readonly CallLine[], reads: readonly CallLine[]): Figure | null => {
+  const staysMs = streams.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
   const m = mean(staysMs);
   if (m === null || staysMs.length < STREAMS_MIN) return null;
   const wayMs = median(reads.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000)) ?? 0;
@@ -150,6 +154,8 @@ const PRESSED_MIN = 8;
 /** By how much a limiter's clock may be coarse. */
 const CLOCK_US = 2_000;
 
+/** So many calls in a row, for each that is under way, are no chance. */
+const UNREFUSED_TIMES = 6;
 const REFUSALS_MOST = 250;
 const evenly = <T>(all: readonly T[]): readonly T[] => {
   const step = Math.ceil(all.length / REFUSALS_MOST);
@@ -205,7 +211,16 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
     low: owed.reduce((most, { s, n }) => Math.max(most, (n - burst) / s), 0),
     high: denied.reduce((least, one) => Math.min(least, highest(burst, one)), Number.POSITIVE_INFINITY),
   });
-  const fitting = admitted.map((_, at) => ({ burst: at + 1, ...rates(at + 1) })).filter(({ low, high }) => low <= high);
+  const before = calls.filter(({ sent_us: us }) => us < refused.sent_us);
+  const atOnce = Math.max(
+    1,
+    ...before.map((call) => before.filter((one) => one.sent_us <= call.sent_us && one.done_us > call.sent_us).length),
+  );
+  // Calls that are decided side by side say little of a smaller burst; but one would have refused some of them at once.
+  const smallest = before.length > UNREFUSED_TIMES * atOnce ? atOnce + 1 : 1;
+  const fitting = admitted
+    .map((_, at) => ({ burst: at + 1, ...rates(at + 1) }))
+    .filter(({ burst, low, high }) => burst >= smallest && low <= high);
   if (fitting.length === 0) return { found: false, code: "no-bucket" };
   const least = (of: "burst" | "low"): number => Math.min(...fitting.map((one) => one[of]));
   const most = (of: "burst" | "high"): number => Math.max(...fitting.map((one) => one[of]));
