@@ -45,12 +45,13 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     expect(failedOf(claimsOf(curveOf(make(5, LONG_S), 5, LONG_S))), "long").toEqual([]);
   });
 
-  test("a generator that starts late leaves its claims open", () => {
+  test("nor where the generator starts late; what fails beside such calls is left open", () => {
     const late = (atS: number): number => Math.max(0, 2 - atS) * 1e6;
     const make = HONEST["exponential times"] as (seed: number, lastsS: number) => Server;
-    const claims = claimsOf(curveOf(make(1, SHORT_S), 1, SHORT_S, late));
-    expect(failedOf(claims)).toEqual([]);
-    expect(claims.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({
+    expect(failedOf(claimsOf(curveOf(make(1, SHORT_S), 1, SHORT_S, late)))).toEqual([]);
+    const [claim, collapses] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
+    const claims = claimsOf(curveOf(collapses(1), 1, LONG_S, late));
+    expect(claims.find(({ id }) => id === `curve/${claim}`)).toMatchObject({
       verdict: "inconclusive",
       reason: expect.stringContaining("calls left late"),
     });
@@ -81,9 +82,12 @@ describe("a server that breaks under overload fails the claim about it", () => {
   test("but not where other callers may explain it, nor where an edge answers", () => {
     const [claim, make] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
     const curve = curveOf(make(1), 1, LONG_S);
-    const shared = claimsOf(curve, { exclusive: false });
-    expect(failedOf(shared)).toEqual([]);
-    expect(shared.find(({ id }) => id === `curve/${claim}`)?.reason).toContain("other callers");
+    expect(failedOf(claimsOf(curve, { exclusive: false })).join(), "the same before and after").toContain(claim);
+    const { before } = curve.knee;
+    const after = before && { value: before.value / 2, low: before.low / 2, high: before.high / 2 };
+    const moved = claimsOf({ ...curve, knee: { before, after } }, { exclusive: false });
+    expect(failedOf(moved)).toEqual([]);
+    expect(moved.find(({ id }) => id === `curve/${claim}`)?.reason).toContain("other callers");
     const edge = curve.levels.map((level) => ({ ...level, failed: { "edge 503": Math.ceil(level.offered / 10) } }));
     expect(failedOf(claimsOf({ ...curve, levels: edge }))).toEqual([]);
   });
@@ -132,8 +136,13 @@ describe("a curve needs", () => {
     const server = queueing({ slots: 64, inFlight: 64, serviceMs: 200 });
     const fold = openCurve({ stage: STAGE, planned: levelsOf(half) });
     for (const line of playRamp(server, half, 1, { stage: STAGE })) fold.see(line);
-    const claims = claimsOf(fold.end(START_US) as Curve);
-    expect(claims.filter(({ verdict }) => verdict === "fail" || verdict === "pass")).toEqual([]);
+    const curve = fold.end(START_US) as Curve;
+    expect(claimsOf(curve).filter(({ verdict }) => verdict === "fail" || verdict === "pass")).toEqual([]);
+    const permitted = claimsOf({ ...curve, notPlayed: [2, 3, 5, 10] });
+    expect(permitted.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({
+      verdict: "skipped",
+      reason: expect.stringContaining("permits.load_max_rps"),
+    });
   });
 
   test("objectives that are stated are kept by single calls", () => {

@@ -31,7 +31,7 @@ import {
 type Finding = { readonly verdict: ClaimVerdict; readonly reason: string; readonly got: string };
 
 /** What may explain a figure beside the deployment's shedding. */
-type Need = "knee" | "steady" | "settled" | "exclusive" | "time" | "direct" | "even";
+type Need = "knee" | "steady" | "settled" | "bracketed" | "exclusive" | "time" | "direct" | "even";
 
 type CurveClaim = {
   readonly measure: string;
@@ -49,6 +49,7 @@ const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 const found = (verdict: ClaimVerdict, reason: string, got = reason): Finding => ({ verdict, reason, got });
 const NOT_ENOUGH = "not enough to judge by";
 const open = (reason: string): Finding => found("inconclusive", reason, NOT_ENOUGH);
+const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
 
 /** Where `of` lies against a bound. `words` says what the figure is; `write` writes it. */
 const against = (
@@ -94,8 +95,11 @@ const COLLAPSE: readonly (readonly [times: number, least: number])[] = [
 /** Issue figures: at twice the knee nobody sensible loses a fifth; M/M/4/4 keeps 83 % of its largest. */
 const MUST_KEEP = 0.8;
 
-const SETTLED: readonly Need[] = ["knee", "settled", "exclusive", "time", "direct", "even"];
+const CAME_BACK: readonly Need[] = ["knee", "settled", "time", "direct", "even"];
+const SETTLED: readonly Need[] = [...CAME_BACK, "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
+
+const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
 
 /** That so much of the largest goodput is kept at a multiple of the knee, or what chance leaves of it. */
 const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
@@ -107,6 +111,9 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
     judge: (curve) => {
       const bound = { least: boundOf(curve) };
       const words = `goodput kept at ${times} times the knee`;
+      if (retentionAt(curve, times) === null && curve.notPlayed.length > 0) {
+        return skipped(`${times} times the knee, which is beyond what permits.load_max_rps allows`);
+      }
       const finding = against(retentionAt(curve, times), bound, words);
       const falls = against(retentionAt(curve, times, "before"), bound, words);
       if (finding.verdict !== "fail" || falls.verdict === "fail") return finding;
@@ -144,23 +151,28 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
   return `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
 };
 
+/** Where others may call, less than this share of calm calls has to be good: nobody's load takes as much at that moment. */
+const GOOD_BESIDE_OTHERS = 0.5;
+
 /** Every calm level has to show it: a limiter that measures its shortest round trip may spoil one. */
-const cameBack = (curve: Curve): Finding => {
+const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
   const { before, after } = curve.knee;
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (before?.value ?? 0));
   if (pairs.length === 0) return open("no calm level was played again after the overload");
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
-  if (lost.every(({ by, half }) => by - half > LOST)) return found("fail", `goodput has not come back: ${got}`, got);
+  const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
+  const fail = (what: string, got: string): Finding =>
+    isPlain ? found("fail", `${what} has not come back: ${got}`, got) : open(`${OTHERS}: ${got}`);
+  if (lost.every(({ by, half }) => by - half > LOST)) return fail("goodput", got);
   const slower = pairs.map(slowerAt);
-  if (slower.every((one) => one !== null))
-    return found("fail", `latency has not come back: ${slower[0]}`, slower[0] as string);
+  if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
   const again = wayOf(curve, "after")[0];
   const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
   const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
   if (isLess && before !== null && after !== null && after.high < (1 - CAPACITY_LOST) * before.low) {
     const less = `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
-    return found("fail", `capacity has not come back: ${less}`, less);
+    return fail("capacity", less);
   }
   return lost.every(({ by }) => by > LOST) ? open(`too few calls to say: ${got}`) : found("pass", got);
 };
@@ -230,7 +242,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: (curve, facts) => {
       const each = COLLAPSE.map(([times, least]) => kept(times, least).judge(curve, facts));
       const [at5, at10] = each as [Finding, Finding];
-      if (at5.verdict === "fail" || at10.got === NOT_ENOUGH) return at5;
+      if (at5.verdict === "fail" || at10.got === NOT_ENOUGH || at10.verdict === "skipped") return at5;
       return at10.verdict === "pass" ? at5 : at10;
     },
   },
@@ -243,7 +255,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "metastability",
     level: "must",
     expected: () => "goodput, latency and capacity after the overload are those before it",
-    needs: SETTLED,
+    needs: CAME_BACK,
     judge: cameBack,
   },
   // Below half of the knee a slot is free but for chance; 0.1 % is the AWS and Google availability of a single zone.
@@ -262,8 +274,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     needs: ["exclusive"],
     judge: (_, facts) => {
       const leaked = leakedIn(facts);
-      if (leaked === null)
-        return found("skipped", "skipped: gauges of the API replicas (control.api in the target file)");
+      if (leaked === null) return skipped("gauges of the API replicas (control.api in the target file)");
       if (!facts.drained) return open("the stage was not drained before the gauges were read");
       return found(leaked > 0 ? "fail" : "pass", `${leaked} slots were not given back`);
     },
@@ -277,7 +288,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     judge: (curve, { shedding }) => {
       const system = statedSystem(curve);
       if (system === null || shedding !== "fixed")
-        return found("skipped", "skipped: fixed shedding with limits.slots and limits.service_ms");
+        return skipped("fixed shedding with limits.slots and limits.service_ms");
       const shares = wayOf(curve, "up").map(({ ratePerS, goodputPerS: { value, low, high } }): Estimate => {
         const due = carriedPerS(system, ratePerS);
         return { value: value / due, low: low / due, high: high / due };
@@ -326,7 +337,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "wasted_work",
     level: "should",
     expected: () => "at most 5 % of the events past the knee are sent on streams that are cut or come late",
-    needs: ["knee", "settled", "exclusive", "time"],
+    needs: ["knee", "settled", "bracketed", "time"],
     judge: (curve) => {
       const past = pastKnee(curve);
       const [wasted, events] = past.reduce(
@@ -359,11 +370,9 @@ const SHAPING = 0.05;
 const lateLevels = ({ levels, serviceMs }: Curve): CurveLevel[] =>
   levels.filter(({ lagMs }) => (lagMs ?? 0) > Math.max(5, 0.1 * serviceMs));
 
-/** Why a need is not met, by the verdict that it would take away. */
-const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFacts): string[] => {
-  const { before, after } = curve.knee;
-  const limited = Math.max(
-    ...curve.levels.map(
+const limitedMost = ({ levels }: Curve): number =>
+  Math.max(
+    ...levels.map(
       (level) =>
         shareIn(
           [level],
@@ -371,14 +380,26 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
         ).share,
     ),
   );
+
+/** Where these callers or permits end below the knee there is nothing to judge past it; `null` where they do not. */
+const beyondReach = (curve: Curve): Finding | null => {
+  const limited = limitedMost(curve);
+  if (limited > SHAPING) {
+    const got = `${RATE_LIMITED} for ${percent(limited)} of a level's calls`;
+    return skipped(
+      `more tenants, each with its key: the rate of these ends before the capacity of the deployment (${got})`,
+    );
+  }
+  if (curve.knee.before !== null || curve.notPlayed.length === 0) return null;
+  return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
+};
+
+/** Why a need is not met, by the verdict that it would take away. */
+const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFacts): string[] => {
+  const { before, after } = curve.knee;
   switch (need) {
     case "knee":
-      if (before === null) return ["the load did not reach the knee"];
-      return limited > SHAPING
-        ? [
-            `${RATE_LIMITED} for ${percent(limited)} of a level's calls: the rate of these keys ends before the capacity of the deployment`,
-          ]
-        : [];
+      return before === null ? ["the load did not reach the knee"] : [];
     case "steady":
       if (!hasMoved(curve)) return [];
       return [
@@ -387,9 +408,10 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
     case "settled":
       return curve.warmUp.isCut ? ["calls last longer than a level leaves time to settle; play it for longer"] : [];
     case "exclusive":
-      return verdict === "fail" && !facts.exclusive
-        ? ["other callers may explain it (the target file does not state `exclusive`)"]
-        : [];
+      return verdict === "fail" && !facts.exclusive ? [OTHERS] : [];
+    // Load of others that is the same before and after only makes the knee lower.
+    case "bracketed":
+      return verdict === "fail" && !facts.exclusive && (after === null || hasMoved(curve)) ? [OTHERS] : [];
     case "direct": {
       const edge = Math.max(...curve.levels.map((level) => shareIn([level], failedWith(isEdge)).share));
       return verdict === "fail" && edge > SHAPING
@@ -405,6 +427,8 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
       ];
     }
     case "time": {
+      // Calls that leave late never make a deployment look better: what was not offered is no level.
+      if (verdict !== "fail") return [];
       const late = lateLevels(curve);
       const named = late.slice(0, 3).map(({ ratePerS, lagMs }) => `${rate(ratePerS)}: ${(lagMs ?? 0).toFixed(0)} ms`);
       const ofLevels = late.length === 0 ? [] : [`calls left late (p99) at ${named.join(", ")}`];
@@ -419,7 +443,7 @@ const unmet = (need: Need, verdict: ClaimVerdict, curve: Curve, facts: StageFact
 
 const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: CurveClaim): Claim => {
   const { measure, level, expected, needs, judge } = claim;
-  const finding = judge(curve, facts);
+  const finding = needs.includes("knee") ? (beyondReach(curve) ?? judge(curve, facts)) : judge(curve, facts);
   const { verdict, reason, got } = finding;
   const doubts = verdict === "skipped" ? [] : needs.flatMap((need) => unmet(need, verdict, curve, facts));
   return claimOf({
