@@ -99,6 +99,8 @@ export type SuiteFor = {
 };
 
 const SHORT_SHARE = 0.2;
+/** Each level of the curve has to have calls enough to be judged. */
+const SHORT_CURVE_SHARE = 0.5;
 const SHORTEST_S = 4;
 
 /** A fifth of the duration, unless the length follows from what the stage has to reach. */
@@ -111,7 +113,8 @@ export const shortened = (plan: StagePlan): StagePlan => {
     return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
   }
   if (disturbance !== undefined || durationS === undefined) return plan;
-  return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * SHORT_SHARE)) };
+  const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
+  return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * share)) };
 };
 
 export const loadStage = (parts: Pick<LoadStage, "name" | "judges"> & Partial<LoadStage>): LoadStage => ({
