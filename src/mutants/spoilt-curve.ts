@@ -117,7 +117,7 @@ export const SPOILT_CURVE: readonly Spoilt[] = [
     harm: "every caller who is turned away costs part of an answer to somebody else",
     kills: ["curve/refusal_price", "curve/goodput_retention_5", "curve/closed_form"],
     stage: "curve",
-    spoil: dearRefusals(0.1),
+    spoil: dearRefusals(0.13),
   },
   // A cache that a rush has emptied and that a busy machine cannot fill.
   {
