@@ -97,7 +97,7 @@ export const shownCurve = (found: unknown): FoundCurve | null => {
   };
 };
 
-export const sumOfCounts = (counts: Readonly<Record<string, number>>): number =>
+const sumOfCounts = (counts: Readonly<Record<string, number>>): number =>
   Object.values(counts).reduce((sum, n) => sum + n, 0);
 
 /** A level as a multiple of the knee: `1.5`; `–` without a knee. */
@@ -105,7 +105,7 @@ export const timesKnee = ({ knee: { before } }: Curve, ratePerS: number): string
   before === null || before.value <= 0 ? "–" : (ratePerS / before.value).toPrecision(ratePerS < before.value ? 2 : 3);
 
 /** `60/s (58/s to 62/s)`. */
-export const ratedText = ({ value, low, high }: Estimate): string =>
+const ratedText = ({ value, low, high }: Estimate): string =>
   `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
 
 /** Half the width of an interval. */
@@ -151,27 +151,28 @@ export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } 
   ]),
 });
 
-/** What a table does not show: the knee on both sides of the overload, and the same load once more. */
-export const curveSentences = (curve: Curve): string[] => {
-  const { knee, levels, notPlayed, kneeBy } = curve;
-  const most = Math.max(...levels.map(({ ratePerS }) => ratePerS));
-  const { before, after } = knee;
+/** The knee on both sides of the overload, and what was not played. */
+export const kneeSentences = ({ knee: { before, after }, levels, notPlayed, kneeBy }: Curve): string[] => {
   const isSame = before !== null && after !== null && after.low <= before.high && after.high >= before.low;
-  const again = levels
+  return [
+    before === null
+      ? `No knee up to ${perSecond(Math.max(...levels.map(({ ratePerS }) => ratePerS)))}.`
+      : `The knee is at ${ratedText(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
+    ...(after === null || isSame ? [] : [`After the overload it is at ${ratedText(after)}.`]),
+    ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
+  ];
+};
+
+/** What a table of both ways does not show. */
+export const curveSentences = (curve: Curve): string[] => [
+  ...kneeSentences(curve),
+  ...curve.levels
     .filter(({ pass }) => pass === "after")
     .map((level) => {
       const [good, half, shed, other, p99] = cellsOf(level);
       return `Once more at ${perSecond(level.ratePerS)}, after calm: ${good} ± ${half} good/s, ${shed} shed, ${other} other, p99 ${p99}.`;
-    });
-  return [
-    before === null
-      ? `No knee up to ${perSecond(most)}.`
-      : `The knee is at ${ratedText(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
-    ...(after === null || isSame ? [] : [`After the overload it is at ${ratedText(after)}.`]),
-    ...again,
-    ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
-  ];
-};
+    }),
+];
 
 const WIDTHS = [6, 8] as const;
 const WAY_WIDTHS = [7, 6, 7, 7, 6] as const;

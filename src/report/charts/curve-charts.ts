@@ -8,11 +8,12 @@ import { carriedPerS } from "../../shedding/knee.ts";
 import { RETENTION_LEVELS, retentionAt, statedSystem } from "../../shedding/measures.ts";
 import { figure, milliseconds, perSecond, share } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
-import { curveSentences, type FoundCurve, objectiveText, shownCurve, sumOfCounts, timesKnee } from "../shown-curve.ts";
+import { type FoundCurve, kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
 import { fillOf, type LineShape, swatch } from "./fills.ts";
 import { type Chart, chartFigure, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
 import { type Layer, layersOf } from "./layers.ts";
 import { linear } from "./over-time.ts";
+import { pathThrough } from "./step-path.ts";
 
 const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "once more, after calm" };
 
@@ -20,24 +21,22 @@ const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "o
 const MARGIN = 1.12;
 const TICKS_APART = 0.09;
 
+/** `x` in units of the drawing. */
 type Axis = { x: (ratePerS: number) => number; from: number; to: number; across: Chart["across"] };
 
 const axisOf = ({ levels }: FoundCurve): Axis => {
   const rates = [...new Set(levels.map(({ ratePerS }) => ratePerS))].sort((a, b) => a - b);
   const [from, to] = [(rates[0] as number) / MARGIN, (rates.at(-1) as number) * MARGIN];
-  const x = scaleLog([from, to], [0, 1]);
+  const x = scaleLog([from, to], [0, WIDTH]);
   let free = 0;
   const across = rates.flatMap((ratePerS) => {
-    const at = x(ratePerS);
+    const at = x(ratePerS) / WIDTH;
     if (at < free) return [];
     free = at + TICKS_APART;
     return [{ at, text: figure(ratePerS) }];
   });
   return { x, from, to, across };
 };
-
-const pathThrough = (points: readonly (readonly [x: number, y: number])[]): string =>
-  points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${(x * WIDTH).toFixed(1)} ${y.toFixed(1)}`).join("");
 
 const onWay = ({ levels }: FoundCurve, pass: Pass): CurveLevel[] =>
   levels.filter((level) => level.pass === pass).sort((a, b) => a.ratePerS - b.ratePerS);
@@ -66,11 +65,12 @@ const INTERVALS_MOST = 1.4;
 
 const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
   const { levels, knee, said = [] } = curve;
+  const { x } = axis;
+  const across = (ratePerS: number): string => percent(x(ratePerS) / WIDTH);
   const system = statedSystem(curve);
-  const rates = levels.map(({ ratePerS }) => ratePerS);
   const seen = Math.max(
     ...[...levels.map(({ goodputPerS }) => goodputPerS), knee.before, knee.after].map((one) => one?.value ?? 0),
-    ...(system === null ? [] : rates.map((ratePerS) => carriedPerS(system, ratePerS))),
+    ...(system === null ? [] : levels.map(({ ratePerS }) => carriedPerS(system, ratePerS))),
     1e-3,
   );
   // Intervals of few calls may be wide; what is beyond is cut.
@@ -86,9 +86,7 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
     ...(["up", "down"] as const).map((pass): [LineShape, string, string] => [
       pass === "up" ? "line callers" : "line p99",
       `on the way ${pass}, ${pass === "up" ? "filled" : "hollow"} dots`,
-      pathThrough(
-        onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [axis.x(ratePerS), y(inside(value))]),
-      ),
+      pathThrough(onWay(curve, pass).map(({ ratePerS, goodputPerS: { value } }) => [x(ratePerS), y(inside(value))])),
     ]),
   ];
   const drawn = lines.filter(([, , path]) => path !== "");
@@ -100,16 +98,11 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
   ).flatMap(([when, style]) => {
     const of = knee[when];
     if (of === null || of.value < axis.from || of.value > axis.to) return [];
-    const [low, high] = [axis.x(Math.max(axis.from, of.low)), axis.x(Math.min(axis.to, of.high))];
-    return html`<rect class="${style}" fill="none" x="${(low * WIDTH).toFixed(1)}" y="0" width="${Math.max(1, (high - low) * WIDTH).toFixed(1)}" height="${height}"><title>knee ${when} the overload: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
+    const [low, high] = [x(Math.max(axis.from, of.low)), x(Math.min(axis.to, of.high))];
+    return html`<rect class="${style}" fill="none" x="${low.toFixed(1)}" y="0" width="${Math.max(1, high - low).toFixed(1)}" height="${height}"><title>knee ${when} the overload: ${perSecond(of.value)}, with its 95 % interval</title></rect>`;
   });
-  const dots = levels.map((level) => {
-    const {
-      pass,
-      ratePerS,
-      goodputPerS: { value, low, high },
-    } = level;
-    const cx = percent(axis.x(ratePerS));
+  const dots = levels.map(({ pass, ratePerS, goodputPerS: { value, low, high } }) => {
+    const cx = across(ratePerS);
     const interval = Number.isFinite(high)
       ? spread("spread", [cx, cx], [inFrame(y(inside(high))), inFrame(y(inside(low)))])
       : null;
@@ -125,20 +118,17 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
   const names = [
     before === null || bands.length === 0
       ? null
-      : html`<text class="band-name" x="${percent(axis.x(before.value))}" y="${inFrame(-6)}" text-anchor="middle" fill="currentColor">knee</text>`,
-    html`<text class="limit-name" x="${percent(axis.x(nearTop))}" dx="-8" y="${inFrame(y(nearTop))}" text-anchor="end" fill="currentColor">all served</text>`,
+      : html`<text class="band-name" x="${across(before.value)}" y="${inFrame(-6)}" text-anchor="middle" fill="currentColor">knee</text>`,
+    html`<text class="limit-name" x="${across(nearTop)}" dx="-8" y="${inFrame(y(nearTop))}" text-anchor="end" fill="currentColor">all served</text>`,
   ];
-  const lostOn = levels.some(({ pass }) => pass === "after")
-    ? [{ swatch: html`<b>×</b>`, text: "once more, after calm" }]
-    : [];
+  const again = levels.some(({ pass }) => pass === "after") ? [{ swatch: html`<b>×</b>`, text: WAYS.after }] : [];
   return {
     id: "curve-goodput",
     height,
     unit: "good/s",
     title: "Served of what is offered.",
     finding: [
-      ...curveSentences(curve).filter((sentence) => !sentence.startsWith("Once")),
-      ...keptSentences(curve),
+      ...[...kneeSentences(curve), ...keptSentences(curve)],
       ...said.map((one) => `Not as it must be: ${one}.`),
     ].join(" "),
     description:
@@ -148,7 +138,7 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
     up: ticks,
     drawn: html`${bands}<path class="limit" d="${lineOf(axis, y, (r) => r)}"/>${drawn.map(([shape, , path]) => html`<path class="${shape}" d="${path}"/>`)}`,
     labels: html`${dots}${names}`,
-    keys: [...drawn.map(([shape, text]) => ({ swatch: swatch(shape), text })), ...lostOn],
+    keys: [...drawn.map(([shape, text]) => ({ swatch: swatch(shape), text })), ...again],
     table: {
       head: ["way", "× knee", "offered/s", "good/s", "95 % interval", "p50", "p99", "p99 of refusals"],
       rows: levels.map(({ pass, ratePerS, goodputPerS: { value, low, high }, stayMs, refusalMs }) => [
@@ -199,8 +189,7 @@ const lostChart = (curve: FoundCurve, axis: Axis): Chart => {
   const { y, height, ticks } = linear(130, 1, 4, (value) => `${figure(value * 100)} %`);
   const shareOf = (n: number, { offered }: CurveLevel): number => Math.min(1, n / Math.max(1, offered));
   const up = onWay(curve, "up");
-  const lost = ({ shed, failed, late, aborted }: CurveLevel): number =>
-    sumOfCounts(shed) + sumOfCounts(failed) + late + aborted;
+  const lost = levels.map((_, i) => layers.reduce((sum, { counts }) => sum + (counts[i] as number), 0));
   const under = up.map(() => 0);
   const areas = layers.map(({ name, pattern, counts }) => {
     for (const [i, level] of up.entries()) under[i] = (under[i] as number) + (counts[levels.indexOf(level)] as number);
@@ -211,12 +200,12 @@ const lostChart = (curve: FoundCurve, axis: Axis): Chart => {
     // As wide as the axis beside the first and the last level, so that a single one is seen as well.
     const [first, last] = [points[0], points.at(-1)];
     if (first === undefined || last === undefined) return null;
-    const d = `${pathThrough([[0, first[1]], ...points, [1, last[1]]])}V${height}H0z`;
+    const d = `${pathThrough([[0, first[1]], ...points, [WIDTH, last[1]]])}V${height}H0z`;
     return html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`;
   });
   const down = onWay(curve, "down").map((level): [number, number] => [
     axis.x(level.ratePerS),
-    y(shareOf(lost(level), level)),
+    y(shareOf(lost[levels.indexOf(level)] as number, level)),
   ]);
   const downKey = down.length === 0 ? [] : [{ swatch: swatch("line p99"), text: "all of them, on the way down" }];
   return {

@@ -3,7 +3,6 @@
  * at which it was sent. Where the two part, a generator that waits for answers hides it (coordinated omission).
  */
 import { scaleLog } from "d3-scale";
-import { line } from "d3-shape";
 import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, counted, milliseconds } from "../figures.ts";
 import { html } from "../page/markup.ts";
@@ -11,6 +10,7 @@ import { swatch } from "./fills.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logarithmic } from "./over-time.ts";
 import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
+import { pathThrough } from "./step-path.ts";
 
 /** A limit that the target states. */
 export type TimeLimit = { text: string; of: "answer" | "first event"; quantile: number; ms: number };
@@ -68,11 +68,7 @@ export const percentilePlot = (
   const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
   const x = scaleLog([1, furthest], [0, WIDTH]);
   const { y, ticks } = logarithmic(HEIGHT, low * 0.9, high * 1.1);
-  const path = (points: readonly Point[]): string =>
-    line<Point>(
-      ({ stretch }) => x(stretch),
-      ({ ms }) => y(ms),
-    ).digits(1)(points) ?? "";
+  const path = (points: readonly Point[]): string => pathThrough(points.map(({ stretch, ms }) => [x(stretch), y(ms)]));
   const marks = MARKS.map((p, i) => ({ p, name: NAMES[i] as string, stretch: 1 / (1 - p) })).filter(
     ({ stretch }) => stretch <= furthest * 1.001,
   );

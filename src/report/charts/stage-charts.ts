@@ -1,5 +1,4 @@
 /** Which charts a stage has, and what each of them shows: load, durations, calls in flight, and the generator itself. */
-import { line } from "d3-shape";
 import { largestOf, mergedOf, sumsOf } from "../../history/coarser-series.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
@@ -17,6 +16,7 @@ import { countsOf, type Layer, layerShapes, layersOf } from "./layers.ts";
 import { organizationsChart } from "./organizations-chart.ts";
 import { linear, overTime } from "./over-time.ts";
 import { percentilePlot, type TimeLimit } from "./percentile-plot.ts";
+import { pathThrough } from "./step-path.ts";
 
 /** Seconds around the first shed call in which the offered rate is read. */
 const AROUND_S = 1;
@@ -115,10 +115,7 @@ const inFlightChart = (stage: ChartSeries, id: string): Chart => {
   // A cap far above everything would flatten the chart.
   const shownCap = cap !== null && cap <= 4 * most ? cap : null;
   const scale = linear(110, Math.max(most, (shownCap ?? 0) * 1.05), 3, (n) => (Number.isInteger(n) ? count(n) : null));
-  const gaugeLine = line<{ s: number; value: number }>(
-    ({ s }) => xOf(stage, s),
-    ({ value }) => scale.y(value),
-  ).digits(0);
+  const gaugeLine = pathThrough(seen.map(({ s, value }) => [xOf(stage, s), Math.round(scale.y(value))]));
   return overTime(stage, {
     id,
     title: "In flight.",
@@ -129,7 +126,7 @@ const inFlightChart = (stage: ChartSeries, id: string): Chart => {
     limits: shownCap === null ? [] : [{ at: shownCap, text: `cap ${count(shownCap)}` }],
     lines: [
       { text: "by the callers", shape: "line callers", path: stepPath(stage, callers, scale.y) },
-      { text: "by the gauges", shape: "line gauges", path: gaugeLine(seen) ?? "" },
+      { text: "by the gauges", shape: "line gauges", path: gaugeLine },
     ],
     columns: [
       ["by the callers", largestOf(callers, binsInRow)],

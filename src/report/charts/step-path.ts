@@ -1,4 +1,4 @@
-/** Paths of steps, written short: from where the last step ended, and to a tenth of a unit. A page holds thousands of them. */
+/** Paths, written short: to a tenth of a unit, and those of steps from where the last one ended. A page holds thousands of them. */
 
 /** A step begins at `x` and goes on to the next one; `null` is nothing. */
 export type Step = { x: number; y: number | null };
@@ -17,6 +17,10 @@ const at = (x: number, y: number): string => {
   const second = short(y);
   return `M${short(x)}${second.startsWith("-") ? "" : " "}${second}`;
 };
+
+/** A straight line from each point to the next. */
+export const pathThrough = (points: readonly (readonly [x: number, y: number])[]): string =>
+  points.map(([x, y], i) => (i === 0 ? at(x, y) : `L${at(x, y).slice(1)}`)).join("");
 
 /** A line over the steps up to `endX`, broken where there is nothing. */
 export const stepsTo = (steps: readonly Step[], endX: number): string => {
