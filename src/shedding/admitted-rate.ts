@@ -6,7 +6,7 @@
  * Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last longer than a step.
  */
 import { type CallLine, classOf } from "../history/line.ts";
-import { mean } from "../history/statistics/statistics.ts";
+import { mean, mostAtOnce } from "../history/statistics/statistics.ts";
 
 export const LATENCY = "latency";
 /** Fewer calls say nothing. */
@@ -15,22 +15,6 @@ export const CALLS_MIN = 4;
 export const isAdmitted = ({ outcome }: CallLine): boolean => classOf(outcome) === "answered";
 
 type AdmittedRate = { perS: number; n: number; atMostPerS: number };
-
-/** The most of these calls that were under way at once. */
-const mostAtOnce = (calls: readonly CallLine[]): number => {
-  const edges = calls.flatMap(({ sent_us: sent, done_us: done }) => [
-    { us: sent, by: 1 },
-    { us: done, by: -1 },
-  ]);
-  let now = 0;
-  let most = 0;
-  // At one moment a call ends before another begins.
-  for (const { by } of edges.sort((a, b) => a.us - b.us || a.by - b.by)) {
-    now += by;
-    most = Math.max(most, now);
-  }
-  return most;
-};
 
 /** By Little's law, of calls that are refused because of those in flight. */
 const byInFlight = (
@@ -49,7 +33,11 @@ const byInFlight = (
   if (stayS === 0) return { perS: 0, n: 0, atMostPerS: 0 };
   const perS = inFlightUs / (toUs - fromUs) / stayS;
   // Between two arrivals a place may be empty: as many as ever were there at once are what would fit.
-  return { perS, n: counted.length, atMostPerS: mostAtOnce(overlapping) / stayS };
+  return {
+    perS,
+    n: counted.length,
+    atMostPerS: mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)) / stayS,
+  };
 };
 
 /** Calls per second that are admitted while the target is full, how many calls that is read from, and what may be missed. */

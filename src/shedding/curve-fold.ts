@@ -6,10 +6,20 @@ import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
+import { Z_95 } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { mean, median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
 import { isAdmitted, LATENCY } from "./admitted-rate.ts";
-import type { CallObjective, Curve, CurveLevel, OrganizationShare, Pass, PlannedLevel, Quantiles } from "./curve.ts";
+import type {
+  CallObjective,
+  Curve,
+  CurveLevel,
+  Estimate,
+  OrganizationShare,
+  Pass,
+  PlannedLevel,
+  Quantiles,
+} from "./curve.ts";
 import { batchMean, type Carried, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
 
@@ -42,8 +52,6 @@ const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
 const BATCHES_MOST = 20;
 const BATCH_MIN_S = 0.25;
-/** Batches shorter than this many medians depend on each other. */
-const BATCH_STAYS = 2;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
 export const PAST_KNEE = 0.25;
 /** Up to this multiple of the knee hardly anything is shed by chance. */
@@ -136,7 +144,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const calls = all.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
   const ends = calls.map((call) => endOf(call, objective));
   const count = (wanted: End): number => ends.filter(({ end }) => end === wanted).length;
-  const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, BATCH_STAYS * calmS))));
+  const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
   const perBatch = (wanted: (at: number) => boolean, moments: readonly number[]): number[] => {
     const counts = new Array<number>(batches).fill(0);
     for (const [at, us] of moments.entries()) {
@@ -171,7 +179,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
     failed: countBy(ends, "failed"),
     aborted: count("aborted"),
     retries,
-    goodputPerS: batchMean(perS(perBatch((at) => ends[at]?.end === "good", dueUs))),
+    goodputPerS: rateOf(perS(perBatch((at) => ends[at]?.end === "good", dueUs)), judgedS),
     shedShare: shareOf(shed, offered),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(whole.map(stayMs)),
@@ -207,6 +215,18 @@ const windowsOf = (
     if (ends[at]?.end === "shed") window.shed += 1;
   }
   return windows;
+};
+
+/** Below this many batches their own scatter says little. */
+const FEW_BATCHES = 6;
+/** Calls that come in bursts vary at most this many times more than those of a Poisson process, in standard deviations. */
+const IN_BURSTS = 2;
+
+const rateOf = (perS: readonly number[], judgedS: number): Estimate => {
+  const estimate = batchMean(perS);
+  const half = IN_BURSTS * Z_95 * Math.sqrt(estimate.value / judgedS);
+  if (perS.length >= FEW_BATCHES || estimate.value === 0 || estimate.high - estimate.value <= half) return estimate;
+  return { value: estimate.value, low: Math.max(0, estimate.value - half), high: estimate.value + half };
 };
 
 /** A share by batches of unequal size (Cochran, "Sampling Techniques", section 6.4). */

@@ -188,11 +188,11 @@ export const hysteresisOf = (curve: Curve): Estimate | null => {
   const sum = (of: (one: (typeof each)[number]) => number): number => each.reduce((all, one) => all + of(one), 0);
   const under = sum((one) => one.under);
   const value = sum(({ off }) => Math.abs(off)) / under;
-  // What scatters is now above, now below; what stays is on one side.
+  // What scatters is now above, now below; what the overload left behind is on one side, and less.
   const half = (WIDER * Math.hypot(...each.map((one) => one.half))) / under;
   return {
     value,
-    low: Math.min(value, Math.max(0, Math.abs(sum(({ off }) => off)) / under - half)),
+    low: Math.min(value, Math.max(0, sum(({ off }) => off) / under - half)),
     high: value + half,
   };
 };
