@@ -124,7 +124,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
     calling.onUnsent(whyEnded());
     return;
   }
-  const i = handed.firstCall + turn.n;
+  const { i } = turn;
   calling.onTurn?.(i);
   // Worked out beforehand, so that the call leaves at once when its moment comes.
   const steps = story.plan(handed.seed, i, handed.view);

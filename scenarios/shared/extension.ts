@@ -31,8 +31,8 @@ export const endInOrder = (reason: string): void => {
   else sleep((2 * DRAIN_MS) / 1000);
 };
 
-/** `n`: number of the arrival, from 0; `dueUs`: microseconds since 1970. */
-export type Turn = { n: number; dueUs: number };
+/** `i`: number of the arrival, from 0; `dueUs`: microseconds since 1970. */
+export type Turn = { i: number; dueUs: number };
 
 /**
  * Rests until shortly before an arrival is due; `null`: the load was ended before. The VU that came to rest last plays the next
@@ -49,8 +49,8 @@ export const turnsOf = ({ schedule, seed }: Pick<HandOver, "schedule" | "seed">)
   return () => {
     scenario ??= exec.scenario;
     zeroUs ??= (scenario.startTime + LEAD_MS) * 1000;
-    const n = floodgate.turn(scenario.iterationInTest, zeroUs);
-    return n < 0 ? null : { n, dueUs: floodgate.turnUs() };
+    const i = floodgate.turn(scenario.iterationInTest, zeroUs);
+    return i < 0 ? null : { i, dueUs: floodgate.turnUs() };
   };
 };
 

@@ -53,7 +53,7 @@ export const scenarioForRunner = (story: Story, handed: HandOver) => {
         performIteration(story, calling);
       } catch (error) {
         printing.fault({
-          i: i ?? handed.firstCall + exec.scenario.iterationInTest,
+          i: i ?? exec.scenario.iterationInTest,
           message: maskSecrets(String(error)),
           ...(error instanceof Refusal ? { lacks: true as const } : {}),
         });

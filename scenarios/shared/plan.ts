@@ -132,7 +132,6 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       stage: story.name,
       idPrefix: `k6-${Date.now().toString(36)}.${story.name}.c`,
       seed,
-      firstCall: 0,
       view,
       schedule: { profile, arrivals: spaced },
       places: { base_url, key_management_url, tile_url },

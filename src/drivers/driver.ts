@@ -24,8 +24,6 @@ export type DriveJob = {
   view: TargetView;
   /** When the run began, by `wallUs`. */
   epochUs: number;
-  /** Number of the first call, so that a second stage of a run does not repeat the first one's. */
-  firstCall?: number;
   /** More calls at once than this are not sent but counted as dropped (default 4096). */
   maxOutstanding?: number;
   /** The open-loop driver spends a whole core on not being late (pacer.ts). */

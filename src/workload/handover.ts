@@ -18,8 +18,6 @@ export type HandOver = {
   stage: string;
   idPrefix: string;
   seed: number;
-  /** Number of the first call. */
-  firstCall: number;
   view: TargetView;
   /**
    * When each iteration is due. `startUs`: microseconds since 1970 at its zero, shared by several k6; if absent, the

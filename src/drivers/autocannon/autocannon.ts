@@ -112,13 +112,9 @@ type Call = {
   connection: Connection | null;
 };
 
-type Setup = {
-  maxPerS?: number;
-};
-
 /** The job's profile gives the duration and the highest rate that is planned for. */
 export const driveAutocannon =
-  ({ maxPerS }: Setup = {}): Driver =>
+  ({ maxPerS }: { maxPerS?: number } = {}): Driver =>
   async (drive, beside) => {
     const { job, secrets, budget, signal } = drive;
     const { target, view, seed, stage, idPrefix, profile } = job;
@@ -167,7 +163,7 @@ export const driveAutocannon =
         const id = callId(idPrefix, made, 0, 0);
         const request = requestOf(step, id);
         const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
-        const taken = budget.take(clock.nowUs(), charge === undefined ? {} : { charge });
+        const taken = budget.take(clock.nowUs(), { charge });
         if (taken === null) return null;
         made += 1;
         return { id, step, taken, request, sentUs: 0, connection: null };

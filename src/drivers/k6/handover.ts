@@ -30,29 +30,20 @@ const MEMORY_SHARE = 0.5;
 
 const OTHER_FILES = 200;
 
-type Room = { freeBytes: number; files: number };
-
 /** Go raises its own limit as far as it may. */
-const roomHere = (): Room => ({
+const roomHere = () => ({
   freeBytes: process.availableMemory(),
   files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
 });
 
-type Wish = {
-  profile: Profile;
-  view: TargetView;
-  story: Story;
-  seed: number;
-  vus?: number;
-};
-type Vus = { vus: number; callsAtOnce: number; warnings: string[] };
+type Load = { profile: Profile; view: TargetView; story: Story; seed: number; vus?: number };
 
 /** Totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
-  { profile, view, story, seed, vus: asked }: Wish,
+  { profile, view, story, seed, vus: asked }: Load,
   segments: number,
-  { freeBytes, files }: Room = roomHere(),
-): Vus => {
+  { freeBytes, files } = roomHere(),
+): Pick<K6Run, "vus" | "callsAtOnce"> & { warnings: string[] } => {
   const concurrency = concurrencyOf(story, seed, view);
   if (asked !== undefined)
     return { vus: vusFor(profile, asked, concurrency), callsAtOnce: Math.max(1, asked), warnings: [] };
@@ -158,7 +149,7 @@ const scheduleFor = async ({ drive, folder, segments, vus }: K6Run): Promise<Han
 
 export const inputFor = async (run: K6Run): Promise<K6Input> => {
   const { drive, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
-  const { stage, idPrefix, seed, view, target, profile, firstCall = 0 } = drive.job;
+  const { stage, idPrefix, seed, view, target, profile } = drive.job;
   const transport = target.transport ?? {};
   const read = (ref: string | null | undefined, what: string): Promise<string> | undefined =>
     ref === undefined || ref === null ? undefined : drive.secrets.read(ref, `transport.${what}`);
@@ -183,7 +174,7 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
   return {
     environment,
     handOver: {
-      ...{ stage, idPrefix, seed, view, headers, timeouts, firstCall, ...credentials },
+      ...{ stage, idPrefix, seed, view, headers, timeouts, ...credentials },
       places: { base_url, key_management_url, tile_url },
       streamEnd: target.stream_end,
       callsAtOnce: Math.ceil(callsAtOnce / segments),

@@ -46,7 +46,6 @@ const read = (printed: readonly (Printed | PrintedMint)[], dropped = 0) => {
     view: viewOf(target),
     stage: "s",
     idPrefix: "r.s.c",
-    firstCall: 0,
     epochUs: EPOCH_US,
   };
   const { seen, take } = createReader(reading, (line) => lines.push(line));

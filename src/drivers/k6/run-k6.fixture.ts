@@ -25,7 +25,7 @@ export const k6OrSkip = (): string | null => {
 
 type More = Partial<K6Setup> &
   Partial<Omit<Drive, "job" | "budget">> &
-  Partial<Pick<DriveJob, "profile" | "arrivals" | "seed" | "target" | "view" | "firstCall" | "timeouts">> & {
+  Partial<Pick<DriveJob, "profile" | "arrivals" | "seed" | "target" | "view" | "timeouts">> & {
     budget?: Budget;
   };
 
@@ -37,13 +37,12 @@ export const playK6 = async (stub: StubApi, story: string, given: Profile, more:
     seed = 1,
     target = stub.target(),
     view = viewOf(target),
-    firstCall,
     ...drive
   } = rest;
   const lines: CallLine[] = [];
   const guard = guardBudget(budget);
   const job: DriveJob = {
-    ...{ story, stage: story, idPrefix: `run1-${story}`, seed, profile, arrivals, target, view, firstCall },
+    ...{ story, stage: story, idPrefix: `run1-${story}`, seed, profile, arrivals, target, view },
     ...{ epochUs: wallUs(), timeouts: { callMs: 5000 } },
   };
   const result = await runK6(

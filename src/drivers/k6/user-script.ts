@@ -189,7 +189,7 @@ const ALWAYS_HOLDS = /^\s*\S+\s*>=\s*0(\.0*)?\s*$/;
 /** Without a sample a counter is zero, which an upper bound may accept. */
 const BOUNDS_A_COUNT = /^\s*count\s*(<|<=|===?)\s*[\d.]+\s*$/;
 
-export const statedThresholds = ({ thresholds }: ScriptAccount): ScriptAccount["thresholds"] =>
+const statedThresholds = ({ thresholds }: ScriptAccount): ScriptAccount["thresholds"] =>
   thresholds.filter(({ source }) => !ALWAYS_HOLDS.test(source));
 
 const isEmpty = (

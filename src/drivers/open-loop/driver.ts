@@ -26,7 +26,7 @@ export type OpenLoopResult = {
   problems: Problem[];
 };
 
-export type OpenLoopProgram = { path: string; silentMs: number };
+type OpenLoopProgram = { path: string; silentMs: number };
 
 type OpenLoopOptions = {
   job: OpenLoopJob;

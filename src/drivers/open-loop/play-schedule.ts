@@ -137,7 +137,6 @@ export const startPressing = (
   let k = -1;
   let steps: readonly Step[] | Error = [];
 
-  const numberOf = (arrival: number): number => (job.firstCall ?? 0) + arrival;
   const planned = (i: number): readonly Step[] | Error => {
     try {
       return story.plan(job.seed, i, job.view);
@@ -151,7 +150,7 @@ export const startPressing = (
       if (at === null) return null;
       k += 1;
       if (k % of !== index) continue;
-      steps = planned(numberOf(k));
+      steps = planned(k);
       return startUs + at;
     }
   };
@@ -187,7 +186,7 @@ export const startPressing = (
       return;
     }
     try {
-      perform(client, steps, numberOf(k), dueUs, how, over);
+      perform(client, steps, k, dueUs, how, over);
     } catch (error) {
       over(error);
     }

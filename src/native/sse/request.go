@@ -46,13 +46,12 @@ type params struct {
 // request is what the script asked for, checked before a byte is sent: a misspelt time-out that was silently none would cost a whole run.
 type request struct {
 	params
-	url     httpext.URL
-	header  http.Header
-	host    string
-	body    []byte
-	hasBody bool
-	jar     *cookiejar.Jar
-	tags    metrics.TagsAndMeta
+	url    httpext.URL
+	header http.Header
+	host   string
+	body   []byte
+	jar    *cookiejar.Jar
+	tags   metrics.TagsAndMeta
 }
 
 // milliseconds are given as a number or as text such as "30s".
@@ -211,7 +210,6 @@ func (r *request) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) 
 		}
 	}
 	if !common.IsNullish(body) {
-		r.hasBody = true
 		if r.body, err = common.ToBytes(body.Export()); err != nil {
 			return errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
 		}
@@ -253,7 +251,7 @@ func (r *request) http() (*http.Request, error) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		body = unresendable{}
 	}
-	if r.hasBody {
+	if r.body != nil {
 		body = bytes.NewReader(r.body)
 	}
 	out, err := http.NewRequest(r.Method, r.url.GetURL().String(), body)
