@@ -119,13 +119,13 @@ const CURVE: readonly (readonly [measure: string, means: string, judged: string,
   [
     "reaction",
     "a step of load or capacity is answered soon",
-    "should: within 5 s every later window keeps 95 % of the goodput to come, and its p99 the objective; short times need many calls a second to be seen",
+    "should: within 5 s every later window keeps 95 % of the goodput to come, or of that before the step, and its p99 the objective; short times need many calls a second to be seen",
     "an average over a long window, a limit by AIMD or Gradient2 at its defaults (about 8 s), an autoscaler",
   ],
   [
     "amplification",
     "callers who retry make no more attempts after an overload than before it",
-    "should: attempts over first attempts at the end are at most 1.25 times those before; a fail needs that recovery fails too",
+    "should: attempts over first attempts at the end are nearer to those before than to those at the top; a fail needs that recovery fails too",
     "no Retry-After, the same one for all, retries in several layers",
   ],
 ];
