@@ -50,12 +50,21 @@ describe("a server that does nothing wrong is accused of nothing", () => {
     const make = HONEST["exponential times"] as (seed: number, lastsS: number) => Server;
     expect(failedOf(claimsOf(curveOf(make(1, SHORT_S), 1, SHORT_S, late)))).toEqual([]);
     const [claim, collapses] = FAULTY["collapses from 1.5 times on"] as (typeof FAULTY)[string];
-    const claims = claimsOf(curveOf(collapses(1), 1, LONG_S, late));
+    const lateAbove = (atS: number): number => (atS > 70 && atS < 200 ? 0.5e6 : 0);
+    const claims = claimsOf(curveOf(collapses(1), 1, LONG_S, lateAbove));
     expect(claims.find(({ id }) => id === `curve/${claim}`)).toMatchObject({
       verdict: "inconclusive",
       reason: expect.stringContaining("calls left late"),
     });
   });
+});
+
+test("a level that left late and changes nothing leaves the claims as they are", () => {
+  const late = (atS: number): number => (atS > 150 && atS < 152 ? 0.3e6 : 0);
+  const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800 }), 1, LONG_S, late);
+  expect(curve.levels.filter(({ lagMs }) => (lagMs ?? 0) > 200).length).toBeGreaterThan(0);
+  const goodput = claimsOf(curve).find(({ id }) => id === "curve/goodput_retention");
+  expect(goodput).toMatchObject({ verdict: "pass" });
 });
 
 test("a server of fixed slots passes, and its knee is its slots over their time", () => {

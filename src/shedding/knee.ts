@@ -155,7 +155,8 @@ export const kneeOfLevels = (
     high: Math.max(...knees.map(({ high }) => high)),
   };
   const best = mostCarried(all);
-  if (best === null || best.low <= knee.high) return { knee, systems };
+  if (best === null || best.low <= knee.value) return { knee, systems };
+  if (best.low <= knee.high) return { knee: { ...best, high: Math.max(best.high, knee.high) }, systems };
   // Past the knee less is carried than below it: the level that carries most shows what could be.
   return { knee: best, systems: [systemOf(best.value, { most, stayS, replicas: 1 })] };
 };

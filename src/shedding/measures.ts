@@ -117,9 +117,14 @@ export const retentionByChance = (curve: Curve, times: number): number => {
   );
 };
 
-/** What chance refuses at a rate, at most. */
-export const chanceSheds = (curve: Curve, ratePerS: number): number =>
-  Math.max(0, ...systemsOf(curve).map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
+/** What chance refuses at a rate, at most; `slotsLeast`: several replicas have at least so many each, unless they are stated. */
+export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number =>
+  Math.max(
+    0,
+    ...systemsOf(curve)
+      .filter(({ slots, replicas }) => replicas === (curve.closedForm?.replicas ?? 1) || slots >= slotsLeast * replicas)
+      .map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS),
+  );
 
 /** The share shed over some levels; where batches hardly differ, its interval is that of as many calls. */
 export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
