@@ -67,7 +67,7 @@ const TEXTS = JSON.stringify(madeRun()).split('"').length;
 
 const filesOf = async (redactor: Redactor, document: RunDocument, text: string): Promise<[string, string][]> => {
   const folder: RunFolder = openRunFolder(path, redactor);
-  await folder.writeJson("curve.json", { ...CURVE, kneeBy: text, said: [text] });
+  await folder.writeJson("curve.json", { ...CURVE, kneeBy: text, stage: text });
   await writeReports(folder, document, madeSeries({ calls: 60, text, withFault: true }));
   const writer = folder.openLines("history.ndjson");
   await writer.write(JSON.stringify({ id: "1", error: text }));

@@ -27,7 +27,7 @@ const spoilt = (): Server => {
 };
 
 /** As `curve.json` has it. */
-export const madeCurve = (over: Partial<Curve> = {}, isSpoilt = true): Curve & { said: string[] } => {
+export const madeCurve = (over: Partial<Curve> = {}, isSpoilt = true): Curve => {
   const profile = upAndDown(KNEE_PER_S, 240, 600);
   const server = isSpoilt ? spoilt() : queueing({ slots: 24, inFlight: 24, serviceMs: 400, service: "constant" });
   const fold = openCurve({
@@ -41,5 +41,5 @@ export const madeCurve = (over: Partial<Curve> = {}, isSpoilt = true): Curve & {
   }
   const curve = fold.end(5_000_000);
   if (curve === null) throw new Error(`no curve: ${fold.lacks()}`);
-  return { ...curve, said: [], ...over };
+  return { ...curve, ...over };
 };

@@ -4,7 +4,7 @@ import { measurementsOf } from "../shedding/measures.ts";
 import { curveSection } from "./charts/curve-charts.ts";
 import { HOSTILE } from "./hostile-text.fixture.ts";
 import { madeCurve } from "./made-curve.fixture.ts";
-import { madeRun } from "./made-run.fixture.ts";
+import { madeClaim, madeRun } from "./made-run.fixture.ts";
 import { madeSeries } from "./made-series.fixture.ts";
 import { definedMeasurement } from "./page/definitions.ts";
 import { htmlReport } from "./page/html.ts";
@@ -12,7 +12,7 @@ import { curveLines } from "./shown-curve.ts";
 import { summaryMarkdown } from "./summary-markdown.ts";
 
 /** As it comes out of a file. */
-const read = (curve: unknown): Curve & { said: string[] } => JSON.parse(JSON.stringify(curve));
+const read = (curve: unknown): Curve => JSON.parse(JSON.stringify(curve));
 const MADE = read(madeCurve());
 
 describe("the curve on the page", () => {
@@ -32,21 +32,28 @@ describe("the curve on the page", () => {
   });
 
   test("has a dot and an interval for each level, two lines, the closed form, all calls in its tables", () => {
-    const section = curveSection(MADE)!.text;
+    const section = curveSection(MADE, [])!.text;
     expect(section.split('class="spread"')).toHaveLength(MADE.levels.length + 1);
     for (const key of ["closed form", "on the way up", "on the way down", "once more", "late", "503", "edge"])
       expect(section).toContain(key);
     expect(section.split("<tr>")).toHaveLength(2 * (MADE.levels.length + 1) + 1);
-    expect(curveSection({ ...MADE, closedForm: null })!.text).not.toContain("closed form");
+    expect(curveSection({ ...MADE, closedForm: null }, [])!.text).not.toContain("closed form");
   });
 
   test("a knee that moved, a level that was not played and a claim that fails are said", () => {
+    const broken = madeClaim("curve/collapse", { stage: "shedding-curve", verdict: "fail", reason: "it collapsed" });
     const after = { value: 30, low: 29, high: 31 };
-    const { text } = curveSection({ ...MADE, knee: { ...MADE.knee, after }, notPlayed: [10], said: ["it collapsed"] })!;
+    const { text } = curveSection({ ...MADE, knee: { ...MADE.knee, after }, notPlayed: [10] }, [
+      broken,
+      { ...broken, verdict: "pass", reason: "it passed" },
+      { ...broken, stage: "another", reason: "another one" },
+      { ...broken, id: "answered/shedding-curve", reason: "no answer" },
+    ])!;
     expect(text).toContain("After the overload it is at 30/s (29/s to 31/s).");
     expect(text).toContain("Not played: 10 times the knee.");
+    expect(text.split("Not as it must be: ")).toHaveLength(2);
     expect(text).toContain("Not as it must be: it collapsed.");
-    expect(curveSection({ ...MADE, knee: { before: null, after: null } })!.text).toContain("No knee up to 600/s.");
+    expect(curveSection({ ...MADE, knee: { before: null, after: null } }, [])!.text).toContain("No knee up to 600/s.");
   });
 });
 
@@ -89,7 +96,7 @@ describe("a file that is not what it should be", () => {
   test.each([null, undefined, 1, "x", [], {}, { levels: null }, { levels: [] }, { levels: [null, 1, {}] }])(
     "%j has no curve",
     (found) => {
-      expect(curveSection(found)).toBeNull();
+      expect(curveSection(found, [])).toBeNull();
       expect(curveLines(found)).toEqual([]);
       expect(summaryMarkdown(madeRun(), { curve: found as never })).not.toContain("Shedding by load");
     },
@@ -127,7 +134,7 @@ describe("a file that is not what it should be", () => {
     ],
     ["endless slots", { ...MADE, closedForm: { slots: 1e15, replicas: 1e15 } }],
   ])("%s is drawn without harm", (_, found) => {
-    const drawn = curveSection(found)?.text ?? "";
+    const drawn = curveSection(found, [])?.text ?? "";
     expect(drawn).not.toMatch(/NaN|Infinity|undefined|null/);
     for (const [, at] of drawn.matchAll(/ (?:cx|cy|x|y|x1|x2|y1|y2|width)="(-?[\d.]+)%?"/g))
       expect(Math.abs(Number(at))).toBeLessThan(1e4);
@@ -138,7 +145,7 @@ describe("a file that is not what it should be", () => {
   test("whatever a server said stays text", () => {
     const hostile = JSON.parse(`{"__proto__": 7, "constructor": 3, ${JSON.stringify(HOSTILE)}: 5}`);
     const levels = MADE.levels.map((level) => ({ ...level, shed: hostile, failed: hostile }));
-    const curve = { ...MADE, levels, kneeBy: HOSTILE, stage: HOSTILE, said: [HOSTILE, 7 as never] };
+    const curve = { ...MADE, levels, kneeBy: HOSTILE, stage: HOSTILE };
     const page = htmlReport(madeRun(), madeSeries(), { curve });
     expect(page.replace(/<script>[\s\S]*?<\/script>/, "")).not.toMatch(/<(?:script|img)\b/i);
     expect(summaryMarkdown(madeRun(), { curve })).not.toMatch(/<script|<img/);

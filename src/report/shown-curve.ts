@@ -6,9 +6,6 @@ import type { Curve, CurveLevel, Estimate, Pass } from "../shedding/curve.ts";
 import { oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
 
-/** `said`: why claims about the curve fail. */
-export type FoundCurve = Curve & { readonly said?: readonly string[] };
-
 const PASSES: readonly Pass[] = ["up", "down", "after"];
 /** Erlang's formula takes a step a slot. */
 const SLOTS_MOST = 100_000;
@@ -65,7 +62,7 @@ const levelOf = (value: unknown): CurveLevel[] => {
 };
 
 /** `null` of what has no level that can be drawn. */
-export const shownCurve = (found: unknown): FoundCurve | null => {
+export const shownCurve = (found: unknown): Curve | null => {
   const of = fieldsOf(found);
   const levels = listOf(of.levels).flatMap(levelOf);
   if (levels.length === 0) return null;
@@ -93,7 +90,6 @@ export const shownCurve = (found: unknown): FoundCurve | null => {
     closedForm:
       slots >= 1 && replicas >= 1 && slots * replicas <= SLOTS_MOST && serviceMs > 0 ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter((one) => typeof one === "number"),
-    said: listOf(of.said).filter((one) => typeof one === "string"),
   };
 };
 

@@ -3,12 +3,13 @@
  * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import type { Curve } from "../shedding/curve.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
-import { curveSentences, curveTable, type FoundCurve, shownCurve } from "./shown-curve.ts";
+import { curveSentences, curveTable, shownCurve } from "./shown-curve.ts";
 import { whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;
@@ -88,7 +89,7 @@ const notJudgedLines = (run: RunDocument): string[] => {
   return [...groups, ...outcomes];
 };
 
-const curveSection = (found: FoundCurve | undefined): Section[] => {
+const curveSection = (found: Curve | undefined): Section[] => {
   const curve = shownCurve(found);
   if (curve === null) return [];
   const { heads, rows } = curveTable(curve);
@@ -105,7 +106,7 @@ const curveSection = (found: FoundCurve | undefined): Section[] => {
 };
 
 /** Those without rows are left out. */
-const sections = (run: RunDocument, curve: FoundCurve | undefined): Section[] => {
+const sections = (run: RunDocument, curve: Curve | undefined): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
   const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
@@ -150,7 +151,7 @@ const sections = (run: RunDocument, curve: FoundCurve | undefined): Section[] =>
 /** Markdown of at most `maxBytes` in UTF-8; below some 8 KiB there is no room for the verdict itself. */
 export const summaryMarkdown = (
   run: RunDocument,
-  { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: FoundCurve; maxBytes?: number } = {},
+  { curve, maxBytes = SUMMARY_BYTES_MAX }: { curve?: Curve; maxBytes?: number } = {},
 ): string => {
   const lines = top(run);
   let left = maxBytes - RESERVE_BYTES - utf8Bytes(lines.join("\n"));

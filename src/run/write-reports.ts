@@ -14,8 +14,8 @@ import { junitXml } from "../report/junit.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import type { Earlier } from "../report/page/changes.ts";
 import { htmlReport } from "../report/page/html.ts";
-import type { FoundCurve } from "../report/shown-curve.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
+import type { Curve } from "../shedding/curve.ts";
 import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 
 const FOLDER = /^\d{8}T\d{6}Z-(.+)-[0-9a-f]{4}$/;
@@ -42,8 +42,7 @@ const readEarlier = (path: string): Earlier | null => {
   return null;
 };
 
-const readCurve = ({ path }: { path: string }): FoundCurve | undefined =>
-  read<FoundCurve>(join(path, "curve.json")) ?? undefined;
+const readCurve = ({ path }: { path: string }): Curve | undefined => read<Curve>(join(path, "curve.json")) ?? undefined;
 
 const readFound = (folder: { path: string }): Found & { earlier?: Earlier } => {
   const { path } = folder;

@@ -32,7 +32,8 @@ import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { curveLines } from "../report/shown-curve.ts";
-import { type CurveJudged, openStageCurve, type StageCurve } from "../shedding/stage-curve.ts";
+import type { Curve } from "../shedding/curve.ts";
+import { openStageCurve, type StageCurve } from "../shedding/stage-curve.ts";
 import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
 import { streamers } from "../workload/callers/overload.ts";
@@ -92,10 +93,9 @@ const offeredBy = ({ pieces }: Profile, startUs: number): OfferedPiece[] => {
 };
 
 /** For the page, and at once for whoever waits. */
-const keepCurve = ({ folder, events }: RunContext, { curve, claims }: CurveJudged): Promise<void> => {
-  const said = claims.filter(({ verdict }) => verdict === "fail").map(({ reason }) => reason);
+const keepCurve = ({ folder, events }: RunContext, curve: Curve): Promise<void> => {
   for (const line of curveLines(curve)) events.result(line);
-  return folder.writeJson("curve.json", { ...curve, said });
+  return folder.writeJson("curve.json", curve);
 };
 
 /** Objectives of the target file that streams of chat have to keep. */
@@ -278,7 +278,7 @@ export const playLoadStage = async (
   const { measurements: ofShedding = [] } = shedding ?? {};
   /** What they measure with an interval, over the part of the stage that it is about. */
   const isOfShedding = (wanted: string): boolean => ofShedding.some(({ name }) => name === wanted);
-  if (shedding?.curve != null) await keepCurve(context, shedding);
+  if (shedding?.curve != null) await keepCurve(context, shedding.curve);
   const met = plan.meets === undefined ? undefined : statesReached(states.times(facts), plan.meets);
   const whole: StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },

@@ -2,10 +2,10 @@
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { ClaimVerdict, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import type { Curve } from "../../shedding/curve.ts";
 import { VERDICTS } from "../claim-order.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
-import type { FoundCurve } from "../shown-curve.ts";
 import { type ChartSeries, chartSeriesOf, type Detail } from "./chart-series.ts";
 import { faultFacts } from "./faults.ts";
 import type { FoundCapacity } from "./found-charts.ts";
@@ -67,7 +67,7 @@ export const isDrawn =
     sumOf(one.offered) >= CALLS_LEAST && stages.find(({ name }) => name === one.stage)?.driver !== "verify";
 
 /** What a gate, a capacity search or a curve found, beside the calls that it made. */
-export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity; curve?: FoundCurve };
+export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity; curve?: Curve };
 
 /** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
 export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {

@@ -3,12 +3,14 @@
  * what became of the rest. The axis is logarithmic, because levels are multiples of the knee.
  */
 import { scaleLog } from "d3-scale";
-import type { CurveLevel, Pass } from "../../shedding/curve.ts";
+import type { Claim } from "../../history/run-document.ts";
+import type { Curve, CurveLevel, Pass } from "../../shedding/curve.ts";
 import { carriedPerS } from "../../shedding/knee.ts";
 import { RETENTION_LEVELS, retentionAt, statedSystem } from "../../shedding/measures.ts";
 import { figure, milliseconds, perSecond, share } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
-import { type FoundCurve, kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
+import { kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
+import { groupOf } from "../verdict.ts";
 import { fillOf, type LineShape, swatch } from "./fills.ts";
 import { type Chart, chartFigure, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
 import { type Layer, layersOf } from "./layers.ts";
@@ -24,7 +26,7 @@ const TICKS_APART = 0.09;
 /** `x` in units of the drawing. */
 type Axis = { x: (ratePerS: number) => number; from: number; to: number; across: Chart["across"] };
 
-const axisOf = ({ levels }: FoundCurve): Axis => {
+const axisOf = ({ levels }: Curve): Axis => {
   const rates = [...new Set(levels.map(({ ratePerS }) => ratePerS))].sort((a, b) => a - b);
   const [from, to] = [(rates[0] as number) / MARGIN, (rates.at(-1) as number) * MARGIN];
   const x = scaleLog([from, to], [0, WIDTH]);
@@ -38,7 +40,7 @@ const axisOf = ({ levels }: FoundCurve): Axis => {
   return { x, from, to, across };
 };
 
-const onWay = ({ levels }: FoundCurve, pass: Pass): CurveLevel[] =>
+const onWay = ({ levels }: Curve, pass: Pass): CurveLevel[] =>
   levels.filter((level) => level.pass === pass).sort((a, b) => a.ratePerS - b.ratePerS);
 
 const POINTS = 60;
@@ -50,7 +52,7 @@ const lineOf = ({ x, from, to }: Axis, y: (value: number) => number, of: (ratePe
       .filter(([, at]) => at >= -1),
   );
 
-const keptSentences = (curve: FoundCurve): string[] => {
+const keptSentences = (curve: Curve): string[] => {
   const kept = RETENTION_LEVELS.flatMap((times) => {
     const of = retentionAt(curve, times);
     return of === null || !Number.isFinite(of.value)
@@ -63,8 +65,9 @@ const keptSentences = (curve: FoundCurve): string[] => {
 /** How far above the largest value an interval is drawn. */
 const INTERVALS_MOST = 1.4;
 
-const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
-  const { levels, knee, said = [] } = curve;
+/** `broken`: why claims about it fail. */
+const goodputChart = (curve: Curve, broken: readonly string[], axis: Axis): Chart => {
+  const { levels, knee } = curve;
   const { x } = axis;
   const across = (ratePerS: number): string => percent(x(ratePerS) / WIDTH);
   const system = statedSystem(curve);
@@ -129,7 +132,7 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
     title: "Served of what is offered.",
     finding: [
       ...[...kneeSentences(curve), ...keptSentences(curve)],
-      ...said.map((one) => `Not as it must be: ${one}.`),
+      ...broken.map((one) => `Not as it must be: ${one}.`),
     ].join(" "),
     description:
       "Rates of calls across, on a logarithmic scale; good calls a second up. A solid line with filled dots on the way up, a dashed one with hollow dots on the way down, each dot with its 95 % interval. A dotted line is where all would be served; a band is the knee with its interval, an empty dashed one the knee after the overload.",
@@ -151,7 +154,7 @@ const goodputChart = (curve: FoundCurve, axis: Axis): Chart => {
 };
 
 /** Everything but good calls, each as a layer with its count at every level. */
-const lostLayers = ({ levels }: FoundCurve): Layer[] => {
+const lostLayers = ({ levels }: Curve): Layer[] => {
   const outcomes = new Set(levels.flatMap(({ shed, failed }) => [...Object.keys(shed), ...Object.keys(failed)]));
   const counts = (of: (level: CurveLevel) => number): number[] => levels.map(of);
   const own = (all: Readonly<Record<string, number>>, name: string): number =>
@@ -169,7 +172,7 @@ const lostLayers = ({ levels }: FoundCurve): Layer[] => {
 
 const LEAST_SAID = 0.001;
 
-const lostFinding = (curve: FoundCurve, layers: readonly Layer[]): string => {
+const lostFinding = (curve: Curve, layers: readonly Layer[]): string => {
   const { levels } = curve;
   const at = levels.reduce((top, { ratePerS }, i) => (ratePerS > (levels[top] as CurveLevel).ratePerS ? i : top), 0);
   const { offered, ratePerS } = levels[at] as CurveLevel;
@@ -183,7 +186,7 @@ const lostFinding = (curve: FoundCurve, layers: readonly Layer[]): string => {
     : `At ${perSecond(ratePerS)}: ${lost.join(", ")}.`;
 };
 
-const lostChart = (curve: FoundCurve, axis: Axis): Chart => {
+const lostChart = (curve: Curve, axis: Axis): Chart => {
   const { levels } = curve;
   const layers = lostLayers(curve);
   const { y, height, ticks } = linear(130, 1, 4, (value) => `${figure(value * 100)} %`);
@@ -235,14 +238,25 @@ const lostChart = (curve: FoundCurve, axis: Axis): Chart => {
   };
 };
 
-export const curveSection = (found: unknown): Markup | null => {
+export const curveSection = (found: unknown, claims: readonly Claim[]): Markup | null => {
   const curve = shownCurve(found);
   if (curve === null) return null;
   const axis = axisOf(curve);
+  const broken = claims.filter(
+    ({ id, stage, verdict }) => verdict === "fail" && stage === curve.stage && groupOf(id) === "curve",
+  );
+  const charts = [
+    goodputChart(
+      curve,
+      broken.map(({ reason }) => reason),
+      axis,
+    ),
+    lostChart(curve, axis),
+  ];
   return card(
     "curve",
     "Shedding by load",
     html`<p class="small muted">${objectiveText(curve)}</p>`,
-    [goodputChart(curve, axis), lostChart(curve, axis)].map((chart) => chartFigure(chart)),
+    charts.map((chart) => chartFigure(chart)),
   );
 };

@@ -128,7 +128,7 @@ const NO_CHARTS = "The charts were left out: with them this page would be above 
 /** A whole HTML document: as small as `bytesMost` where coarser charts achieve that, and without charts rather than above 3 MB. */
 export const htmlReport = (run: RunDocument, series?: Series, found: Found & { earlier?: Earlier } = {}): string => {
   const { earlier } = found;
-  const curve = curveSection(found.curve);
+  const curve = curveSection(found.curve, run.claims);
   if (series === undefined) return page(run, { charts: null, first: null, curve, chartOf: () => undefined }, earlier);
   const drawn = series.stages.filter(isDrawn(run.stages)).map(({ stage }) => stage);
   const first = headline(run, series, found, curve !== null);
