@@ -17,7 +17,7 @@ export type OwnParts = {
   startApi(name: string): Promise<ServePart>;
   startRole: RoleStarter;
   /** Where there are several replicas: what stands before them, each replica by its base URL in the order of `apis`. */
-  front?: { upstreams: readonly string[]; send(upstreams: readonly string[]): Promise<void> };
+  front?: { upstreams: readonly string[]; send(upstreams: readonly string[]): Promise<unknown> };
 };
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */

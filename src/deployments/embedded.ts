@@ -5,14 +5,23 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { controlSend } from "../client/control-planes.ts";
 import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
-import { type RoleStarter, roleStarter, startRedisPart } from "./part.ts";
+import { type Part, type RoleStarter, roleStarter, type ServePart, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
-import { embeddedTenants, EMBEDDED_LIMITS as LIMITS, referenceTarget, seedNow, sendSeed } from "./tenants.ts";
+import {
+  addressesOf,
+  embeddedTenants,
+  EMBEDDED_LIMITS as LIMITS,
+  referenceTarget,
+  seedNow,
+  sendSeed,
+} from "./tenants.ts";
 
 export type EmbeddedOptions = {
   limiter: "sqlite" | "redis";
@@ -117,4 +126,53 @@ export const openDeployment = async (
   const embedded = await openEmbedded(context, options);
   context.opened(embedded);
   return embedded;
+};
+
+export type Replicated = { deployment: Deployment; close(): Promise<void> };
+
+const origin = (url: string): string => new URL(url).origin;
+
+export const reachedAt = (url: string, { base_url }: Target) => addressesOf(`${url}${new URL(base_url).pathname}`);
+
+/** More API replicas of it on the same dependencies, and a front before them, for one stage. */
+export const withReplicas = async (deployment: Deployment & { own: OwnParts }, count: number): Promise<Replicated> => {
+  const { target, own } = deployment;
+  const opened: Part[] = [];
+  const close = async (): Promise<void> => {
+    for (const part of opened.reverse()) if (part.isRunning()) await part.endInOrder().catch(() => part.kill());
+  };
+  const keep = <P extends ServePart>(started: P): P => {
+    opened.push(started.part);
+    return started;
+  };
+  try {
+    const more: ServePart[] = [];
+    for (let at = 2; at <= count; at += 1) more.push(keep(await own.startApi(`api-${at}`)));
+    const urls = [origin(target.base_url), ...more.map(({ url }) => origin(url))];
+    const upstreams = urls.flatMap((url) => ["--upstream", url]);
+    const front = keep(await own.startRole("front", "front", upstreams));
+    return {
+      close,
+      deployment: {
+        ...deployment,
+        target: {
+          ...target,
+          ...reachedAt(front.url, target),
+          limits: { ...target.limits, replicas: count },
+          control: { ...target.control, api: [...(target.control?.api ?? []), ...more.map(({ control }) => control)] },
+        },
+        own: {
+          ...own,
+          apis: [...own.apis, ...more.map(({ part }) => part)],
+          front: {
+            upstreams: urls,
+            send: (upstreams) => controlSend("PATCH", `${front.control}/deployment`, { upstreams }),
+          },
+        },
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 };

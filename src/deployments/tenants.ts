@@ -42,12 +42,16 @@ const QUOTA_TENANTS: readonly SeedTenant[] = [
 ];
 export const embeddedTenants = (): SeedTenant[] => [...loadTenants(), ...QUOTA_TENANTS];
 
-/** What the target file of a reference deployment says, whoever starts it. */
-export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "name"> & Partial<Target>): Target => ({
-  schema: "floodgate/target@1",
+export const addressesOf = (base: string) => ({
   base_url: base,
   key_management_url: base,
   tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
+});
+
+/** What the target file of a reference deployment says, whoever starts it. */
+export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "name"> & Partial<Target>): Target => ({
+  schema: "floodgate/target@1",
+  ...addressesOf(base),
   shedding: "fixed",
   stream_end: REFERENCE_STREAM_ENDS,
   limits: EMBEDDED_LIMITS,

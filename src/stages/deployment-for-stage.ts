@@ -1,7 +1,7 @@
 /** The deployment as one stage needs it: its replicas, its tenants, its edge proxy. */
 
 import type { Deployment, OwnParts } from "../deployments/deployment.ts";
-import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
+import { type Replicated, reachedAt, withReplicas } from "../deployments/embedded.ts";
 import { stageTenants } from "../deployments/tenants.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
