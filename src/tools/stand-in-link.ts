@@ -29,7 +29,7 @@ export type LinkToxic = {
 };
 
 /** One direction of a connection, as a toxic acts on it; `seen`: bytes that this toxic has met there. */
-type Meeting = { seen: number; pass(data: Buffer): void; close(): void; reset(): void };
+type Meeting = { seen: number; pass(data: Buffer): void; answer(data: Buffer): void; close(): void; reset(): void };
 
 export const TOXICS: Readonly<
   Record<string, (data: Buffer, attributes: LinkToxic["attributes"], meeting: Meeting) => unknown>
@@ -71,12 +71,14 @@ export class StandInLink {
   toxics: LinkToxic[] = [];
   readonly #stated: StatedLink;
   readonly #network: LinkNetwork;
+  readonly #works: typeof TOXICS;
   #server: Server | null = null;
   readonly #open = new Set<Socket>();
 
-  constructor(stated: StatedLink, network: LinkNetwork = TCP) {
+  constructor(stated: StatedLink, network: LinkNetwork = TCP, works = TOXICS) {
     this.#stated = { ...stated };
     this.#network = network;
+    this.#works = works;
   }
 
   state(): Required<StatedLink> & { toxics: LinkToxic[] } {
@@ -141,8 +143,9 @@ export class StandInLink {
       const before = seen.get(toxic) ?? 0;
       seen.set(toxic, before + data.length);
       const passed: Promise<void>[] = [];
-      await TOXICS[toxic.type]?.(data, toxic.attributes, {
+      await this.#works[toxic.type]?.(data, toxic.attributes, {
         seen: before,
+        answer: (piece) => void from.write(piece),
         pass: (piece) => void passed.push(through(piece, further)),
         close: () => void Promise.all(passed).then(close),
         reset,
