@@ -140,17 +140,13 @@ declare module "k6/x/sse" {
     setup?: (client: SseClient) => void,
   ): SseResponse;
 
-  const checked: unique symbol;
-  /** Parameters that were checked. */
-  export type SseKind = { readonly [checked]: true };
-
   const sse: { open: typeof open };
   export default sse;
 }
 
 /** Beside `open`: what all VUs of the process have together, and calls that are printed for the runner. */
 declare module "k6/x/floodgate" {
-  import type { open as openStream, SseKind, SseParams, SseUrl } from "k6/x/sse";
+  import type { open as openStream, SseParams, SseUrl } from "k6/x/sse";
 
   export const open: typeof openStream;
 
@@ -209,6 +205,10 @@ declare module "k6/x/floodgate" {
 
   /** How many calls of `begin` may be under way at once in the process; every VU says the same. */
   export function callsAtOnce(most: number): void;
+
+  const checked: unique symbol;
+  /** Parameters that were checked. */
+  export type SseKind = { readonly [checked]: true };
 
   /** Checks parameters once for all calls of `begin` that have them. */
   export function kind(params: SseParams): SseKind;

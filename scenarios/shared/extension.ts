@@ -1,7 +1,8 @@
 /** Our extension of k6: it times every call in microseconds, names the end of every stream and asks the budget before a call leaves. */
 import { sleep } from "k6";
 import exec from "k6/execution";
-import type { SseKind, SseParams, SseResponse } from "k6/x/sse";
+import type { SseKind } from "k6/x/floodgate";
+import type { SseParams, SseResponse } from "k6/x/sse";
 import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { LEAD_MS } from "../../src/workload/k6-executor.ts";
@@ -10,7 +11,7 @@ type Extension = typeof import("k6/x/floodgate");
 
 declare const require: (module: "k6/x/floodgate") => { default?: Extension };
 
-/** An import of what a k6 does not have ends it before a line of this is run. */
+/** Not imported: where a module is missing, k6 ends before the first line of a script that imports it. */
 const found = require("k6/x/floodgate").default;
 if (found === undefined) {
   throw new Error(

@@ -101,6 +101,9 @@ var codeOfErrno = map[syscall.Errno]string{
 // transportCode says why no whole answer came in the words of src/contract/transport-codes.ts, which every driver uses; "" where it has
 // none for it.
 func transportCode(err error) string {
+	if err == nil { // of most calls, so that nothing is looked for
+		return ""
+	}
 	timeout, isTimeout := as[*timeoutError](err)
 	expired, isExpired := as[x509.CertificateInvalidError](err)
 	alert, isAlert := as[tls.AlertError](err)
@@ -108,8 +111,6 @@ func transportCode(err error) string {
 	network, isNetwork := as[net.Error](err)
 	operation, isOperation := as[*net.OpError](err)
 	switch {
-	case err == nil:
-		return ""
 	case errors.Is(err, errNoLastEvent):
 		return errNoLastEvent.Error()
 	case isTimeout:
