@@ -12,7 +12,7 @@ import { planVerify } from "../verify/planning/plan.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import { plannedFor, stageMissing } from "./planned-load.ts";
+import { plannedFor, stageMissing, storyOfPlan } from "./planned-load.ts";
 import { readTarget } from "./prepare-target.ts";
 import { type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 
@@ -146,8 +146,12 @@ const planOfStage = (plan: StagePlan, { target, embedded }: SuiteFor, lacks: rea
   }
   const whole = profileDurationS(planned.profile);
   const isExperiment = plan.disturbance !== undefined && plan.disturbance.kind !== "fault-schedule";
-  const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S) : whole;
-  const calls = Math.ceil((profileCalls(planned.profile) * seconds) / whole);
+  const { disturbance } = plan;
+  const calmS = disturbance?.kind === "faults" ? (disturbance.calmMs ?? 0) / 1000 : 0;
+  const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S + calmS) : whole;
+  const due = (profileCalls(planned.profile) * seconds) / whole;
+  // With the retries and further steps of each, and sessions beforehand.
+  const calls = Math.ceil(storyOfPlan(plan).costs(viewOf(sized), due).requests);
   return { name, driver, seconds: Math.ceil(seconds), calls, lacks };
 };
 
