@@ -14,9 +14,9 @@ type ClaimFamily = {
 /** The two overload subcodes, what sheds and when, which of them comes first. */
 const SHEDDING = [210, 211, 220, 221] as const;
 
-/** What leaves any claim about the curve open. */
+/** What takes any claim about the curve out, or leaves it open. */
 const OPEN_BY =
-  "Open where something else may explain it: a load that did not reach the knee, a key's rate below it, capacity that moved, an edge that answers, other callers (`exclusive` not stated), a generator that was late";
+  "Skipped where permits or the key's rate end below the load it needs; open where something else may explain a fail: capacity that moved, an edge that answers, other callers (`exclusive` not stated), a limiter that probes, a generator that was late";
 
 /** Of the shedding curve: goodput over offered load, up past the knee and down again, and how a step of it settles. */
 const CURVE: readonly (readonly [measure: string, means: string, judged: string, breaks: string])[] = [
@@ -34,8 +34,8 @@ const CURVE: readonly (readonly [measure: string, means: string, judged: string,
   ],
   [
     "collapse",
-    "under five times the load at least half of the best goodput is left",
-    "must: as goodput_retention, at 5 times the knee and 50 %",
+    "under five times the load at least half of the best goodput is left, under ten times a quarter",
+    "must: as goodput_retention, at 5 times the knee and 50 %, at 10 times and 25 %",
     "refusals that cost as much as calls, one event loop for both, memory that grows with what waits",
   ],
   [
@@ -53,13 +53,13 @@ const CURVE: readonly (readonly [measure: string, means: string, judged: string,
   [
     "metastability",
     "when the overload is over, goodput, latency and capacity are those before it",
-    "must: the lowest load before and after the overload: share of good calls, median time, and the knee",
+    "must: the calm loads before and after the overload: at each of them fewer good calls or a longer median time is a fail, as is a knee that is a tenth lower",
     "retries that keep the queue full, caches that were emptied, slots, connections or memory that are not given back",
   ],
   [
     "false_sheds",
     "nothing is shed while there is room",
-    "must: the share shed at up to half of the knee, with its interval: at most 0.1 % (limits.false_sheds_allowed) and what chance refuses. Regular bursts, as of a limiter that measures its shortest round trip, leave it open unless shedding is stated to be fixed",
+    "must: the share shed at up to half of the knee, with its interval: at most 0.1 % (limits.false_sheds_allowed) and what chance refuses, on both ways. Bursts, as of a limiter that measures its shortest round trip, leave it open unless shedding is stated to be fixed",
     "a limit below what can be carried, a limiter that probes, one replica that gets more than its part",
   ],
   [

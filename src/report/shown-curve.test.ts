@@ -25,6 +25,14 @@ describe("the curve on the page", () => {
     expect(page).not.toContain('id="headline"');
   });
 
+  test("of a run of many stages stands after the strip of all of them, and is drawn without a series", () => {
+    const stages = Array.from({ length: 13 }, (_, i) => ({ stage: `stage-${i}`, calls: 60 }));
+    const night = htmlReport(madeRun(), madeSeries(...stages), { curve: MADE });
+    expect(night.indexOf('class="strip"')).toBeGreaterThan(0);
+    expect(night.indexOf('id="curve"')).toBeGreaterThan(night.indexOf('class="strip"'));
+    expect(htmlReport(madeRun(), undefined, { curve: MADE })).toContain('id="curve"');
+  });
+
   test("says the knee, what is kept past it, and what became of the rest", () => {
     expect(page).toMatch(/The knee is at 5\d\/s \(5\d\/s to \d\d\/s\), ended by 429 b2b_overloaded\./);
     expect(page).toMatch(/Of the largest goodput it keeps [\d.]+ % at 2 times the knee, [\d.]+ % at 5 times/);
