@@ -80,7 +80,7 @@ export type DisturbanceContext = {
   recent: RecentCalls;
   onLine(line: FaultLine | MarkLine): void;
   /** States that the fault has to meet. */
-  meets: readonly FaultState[];
+  requiredStates: readonly FaultState[];
 };
 
 /** Doubts about the stage, and notes for its reason. */

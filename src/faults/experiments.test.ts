@@ -48,13 +48,13 @@ test("while a fault lets nothing through, the calls that need its component are 
 });
 
 test("every situation that costs somebody something is met by an experiment", () => {
-  const met = new Set([...EXPERIMENTS.values()].flatMap(({ meets = [] }) => meets));
+  const met = new Set([...EXPERIMENTS.values()].flatMap(({ requiredStates = [] }) => requiredStates));
   expect(FAULT_STATES.filter((state) => !met.has(state))).toEqual([]);
 });
 
 test("past the cap a fault has to meet what it meets below it, and calls that are shed", () => {
   for (const name of PAST_THE_CAP) {
-    const below = EXPERIMENTS.get(name)?.meets ?? [];
-    expect(EXPERIMENTS.get(`${name}-past-the-cap`)?.meets).toEqual([...below, "shedding"]);
+    const below = EXPERIMENTS.get(name)?.requiredStates ?? [];
+    expect(EXPERIMENTS.get(`${name}-past-the-cap`)?.requiredStates).toEqual([...below, "shedding"]);
   }
 });

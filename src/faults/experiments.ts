@@ -13,7 +13,7 @@ export type Experiment = {
   /** `some`: a deployment that retries may hide it. */
   refuses: "all" | "some" | "none";
   holds: string;
-  meets?: readonly FaultState[];
+  requiredStates?: readonly FaultState[];
   /**
    * Calls besides streams, besides mints of organizations with one map load left, or of three organizations only, whose calls
    * share keys. Default: reads and metered calls of many organizations.
@@ -51,9 +51,9 @@ const store = (fault: Extract<Fault, { by: "store" }>["fault"]): Fault => ({
 });
 
 const REPLY_LOST = link("limiter", "reply-lost");
-const COLD: More = { meets: ["cold-keys"] };
-const REFUND: More = { meets: ["refund-under-way"] };
-const OPEN: More = { meets: ["streams-open"] };
+const COLD: More = { requiredStates: ["cold-keys"] };
+const REFUND: More = { requiredStates: ["refund-under-way"] };
+const OPEN: More = { requiredStates: ["streams-open"] };
 const REDIS: More = { store: "redis" };
 const SQLITE: More = { store: "sqlite" };
 
@@ -83,9 +83,9 @@ const ROWS: readonly Row[] = [
   [link("keys", "flapping"), "some", "calls are decided while the link is up or a record is fresh, and refused with 503 otherwise"],
   // Processes, restarted on the same ports and stores. A kill cuts calls off, so streams have to be open.
   [process("limiter", "killed"), "all", "429 limiter_unavailable while it is gone; what it had charged before is in the ledger", { ...OPEN, load: "streams" }],
-  [process("limiter", "stopped"), "all", "silence ends at the limiter's budget; what it charges when it wakes is given back", { meets: [] }],
-  [process("limiter", "restarted"), "all", "it finishes what it had begun; 429 limiter_unavailable while it is gone", { meets: [] }],
-  [process("keys", "killed"), "all", "once the cached record is too old a call is refused with 503, and never with 401", { meets: ["cold-keys", "streams-open"], load: "streams" }],
+  [process("limiter", "stopped"), "all", "silence ends at the limiter's budget; what it charges when it wakes is given back", { requiredStates: [] }],
+  [process("limiter", "restarted"), "all", "it finishes what it had begun; 429 limiter_unavailable while it is gone", { requiredStates: [] }],
+  [process("keys", "killed"), "all", "once the cached record is too old a call is refused with 503, and never with 401", { requiredStates: ["cold-keys", "streams-open"], load: "streams" }],
   [process("keys", "stopped"), "all", "silence ends at the key service's budget with 503", COLD],
   [process("keys", "restarted"), "all", "503 while it is gone; no key is forgotten", COLD],
   [process("api", "killed"), "none", "calls in flight get no answer; what was answered before is charged exactly", OPEN],
@@ -107,12 +107,12 @@ const ROWS: readonly Row[] = [
   [link("edge", "reset"), "none", "a call whose connection is reset is charged at most once, and its slot is given back", OPEN],
   // Moments at which a wrong charge or refund costs money.
   [REPLY_LOST, "all", "a mint that takes the last map load and hears nothing is refused, and one mint has it afterwards",
-    { name: "last-unit-reply-lost", load: "last-units", meets: ["last-unit", "refund-under-way"] }],
+    { name: "last-unit-reply-lost", load: "last-units", requiredStates: ["last-unit", "refund-under-way"] }],
   [[{ by: "operator", component: "service", fault: "new-month" }, REPLY_LOST], "all", "what was charged before a month's edge is given back to that month, and the new one begins with nothing used",
-    { name: "month-edge-reply-lost", load: "last-units", meets: ["month-edge", "refund-under-way"] }],
+    { name: "month-edge-reply-lost", load: "last-units", requiredStates: ["month-edge", "refund-under-way"] }],
   // The API ends only after its refunds are confirmed, which takes a limiter.
   [[process("limiter", "stopped"), process("api", "restarted-unsettled")], "some", "told to end while the limiter is silent, the API stays until its refunds are confirmed",
-    { name: "api-restarted-unsettled", load: "streams", meets: ["refund-under-way"], healsInOrder: true }],
+    { name: "api-restarted-unsettled", load: "streams", requiredStates: ["refund-under-way"], healsInOrder: true }],
 ];
 
 /** Repeated under a load beyond the in-flight cap, for shedding and refunds at once. */
@@ -127,11 +127,11 @@ const BELOW_THE_CAP = ROWS.map(([broken, refuses, holds, more]): Experiment => {
   return { name: `${component}-${fault}`, faults, refuses, holds, ...more };
 });
 
-const beyondTheCap = ({ name, holds, meets = [], ...experiment }: Experiment): Experiment => ({
+const beyondTheCap = ({ name, holds, requiredStates = [], ...experiment }: Experiment): Experiment => ({
   ...experiment,
   name: `${name}-past-the-cap`,
   holds: `${holds}; beyond the cap on calls in flight, 429 b2b_overloaded, and only there`,
-  meets: [...meets, "shedding"],
+  requiredStates: [...requiredStates, "shedding"],
   pastTheCap: true,
 });
 

@@ -19,9 +19,9 @@ const ENOUGH_STREAMS = 2;
 type Moments = { beganUs: number; askedUs: number; injectedUs: number; healedUs: number };
 
 /** Whether the fault meets the required states. Streams end within a moment, so they are waited for. */
-const isMet = async ({ meets, deployment }: DisturbanceContext): Promise<boolean> => {
+const isMet = async ({ requiredStates, deployment }: DisturbanceContext): Promise<boolean> => {
   const apis = deployment.target.control?.api ?? [];
-  if (!deployment.reference || !meets.includes("streams-open") || apis.length === 0) return true;
+  if (!deployment.reference || !requiredStates.includes("streams-open") || apis.length === 0) return true;
   return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
 };
 

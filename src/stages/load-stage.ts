@@ -279,7 +279,7 @@ export const playLoadStage = async (
   /** What they measure with an interval, over the part of the stage that it is about. */
   const isOfShedding = (wanted: string): boolean => ofShedding.some(({ name }) => name === wanted);
   if (shedding?.curve != null) await keepCurve(context, shedding.curve);
-  const met = plan.meets === undefined ? undefined : statesReached(states.times(facts), plan.meets);
+  const met = plan.requiredStates === undefined ? undefined : statesReached(states.times(facts), plan.requiredStates);
   const whole: StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
     ...{ states: met, replayed: plan.replayed },

@@ -109,7 +109,16 @@ export const play = async (
       errors?.fault(line);
     };
     const signal = AbortSignal.any([context.signal, loadOver]);
-    const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine, meets: plan.meets ?? [] };
+    const about = {
+      context,
+      deployment,
+      stage: plan.name,
+      ratePerS,
+      signal,
+      recent,
+      onLine,
+      requiredStates: plan.requiredStates ?? [],
+    };
     disturbed = await disturb(disturbance, about).catch(
       (error: Error): Disturbed => ({
         problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],

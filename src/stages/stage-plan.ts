@@ -38,7 +38,7 @@ export type LoadStage = {
   /** The load must fill the in-flight cap, so the cap must be known and `ratePerS` permitted. */
   pastTheCap?: true;
   /** What the fault has to meet, and how often it did is reported. */
-  meets?: readonly FaultState[];
+  requiredStates?: readonly FaultState[];
   /** Of the embedded deployment: three tenants alone, or organizations with one map load left beside the others. */
   tenants?: "few" | "last-units";
   /** API replicas of the embedded deployment; anybody else's has those that it has. */

@@ -33,7 +33,7 @@ const entry = (label: string, text: string): string[] => wrapped(text, `  ${labe
 export const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const all = [...experimentsFor(target).values()];
-  const listed = all.map(({ name, faults, holds, store, meets }) => {
+  const listed = all.map(({ name, faults, holds, store, requiredStates }) => {
     const [{ component, fault }] = faults;
     const abouts = faults.map((one) => about(one, target));
     return {
@@ -45,16 +45,18 @@ export const listExperiments = async (targetFile: string | undefined, isJson: bo
       at_once: faults.length === 1 ? undefined : faults.map(faultKey),
       needs_limiter: store,
       must_hold: [holds, ...HOLDS_ALWAYS],
-      must_meet: meets,
+      must_meet: requiredStates,
     };
   });
-  const lines = all.flatMap(({ name, faults, holds, store, meets = [] }) => [
+  const lines = all.flatMap(({ name, faults, holds, store, requiredStates = [] }) => [
     name,
     ...entry("on", faults.map(({ by, component }) => `${FROM[by]}${PART[component]}`).join(" and ")),
     ...entry("breaks", [...new Set(faults.map((one) => about(one, target).what))].join("; ")),
     ...(store === "redis" ? entry("needs", "--limiter redis") : []),
     ...entry("must", holds),
-    ...(meets.length === 0 ? [] : entry("meets", meets.map((state) => FAULT_STATE_WORDS[state]).join("; "))),
+    ...(requiredStates.length === 0
+      ? []
+      : entry("meets", requiredStates.map((state) => FAULT_STATE_WORDS[state]).join("; "))),
   ]);
   printShown(isJson, {
     document: { schema: "floodgate/experiments@1", experiments: listed },

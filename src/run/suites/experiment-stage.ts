@@ -94,7 +94,7 @@ const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
 /** Something that is broken and mended under load. */
 export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOLD_MS): LoadStage => {
-  const { name, faults, healsInOrder, load, meets = [] } = entry;
+  const { name, faults, healsInOrder, load, requiredStates = [] } = entry;
   // Where connections break, streams are to be open on them.
   const story =
     load === "last-units"
@@ -107,7 +107,7 @@ export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOL
     judges: judgesOf(entry),
     pastTheCap: entry.pastTheCap,
     tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
-    meets: given.embedded ? meets : meets.filter((state) => SEEN_ANYWHERE.includes(state)),
+    requiredStates: given.embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),
     disturbance: { kind: "faults", name, faults, holdMs, healsInOrder },
     reaches: reachesOf(entry, given.embedded),
   };
