@@ -12,10 +12,9 @@ import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts"
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
 import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
-import { CHEAPEST, planTrials } from "../src/trials/plan.ts";
 import { healthyShedding } from "../src/trials/stages/curve.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
-import { COLUMNS, columnOf, type Trial, tryOn } from "../src/trials/trials.ts";
+import { CHEAPEST, COLUMNS, columnOf, planTrials, type Trial, tryOn } from "../src/trials/trials.ts";
 import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 

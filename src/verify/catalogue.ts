@@ -17,8 +17,7 @@ import { OPTIONAL_MEMBER_RULES, PROMPT_IS_OPTIONAL } from "./rules/optional-memb
 import { OVERLOAD_RULES } from "./rules/overload.ts";
 import { RATE_LIMIT_ENDS, RATE_RULES } from "./rules/rate.ts";
 import { ROUTE_FAILURE_RULES } from "./rules/route-failures.ts";
-import { RUNTIME_RULES } from "./rules/runtime.ts";
-import { ORGANIZATIONS_ARE_SERVED_ALIKE, RUNTIME_ANSWER_RULES } from "./rules/runtime-answers.ts";
+import { ORGANIZATIONS_ARE_SERVED_ALIKE, RUNTIME_ANSWER_RULES, RUNTIME_RULES } from "./rules/runtime.ts";
 import { SESSION_RULES, STYLE_IS_NO_DEFAULT } from "./rules/sessions.ts";
 import { ERROR_EVENT_RULES, STREAM_RULES } from "./rules/streams.ts";
 

@@ -23,10 +23,9 @@ import {
   trialsTable,
 } from "../../trials/experiment-trials.ts";
 import { tryLaws } from "../../trials/laws.ts";
-import { planTrials, tryAll } from "../../trials/plan.ts";
 import { MINI_STAGE_NAMES } from "../../trials/stages.ts";
 import { matrixOf, mutantsTable } from "../../trials/table.ts";
-import { COLUMNS, type Column, isRight, isWrong, type Trial } from "../../trials/trials.ts";
+import { COLUMNS, type Column, isRight, isWrong, planTrials, type Trial, tryAll } from "../../trials/trials.ts";
 import { type Limiter, limiterOption } from "../judging-command.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";

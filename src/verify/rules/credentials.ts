@@ -1,23 +1,69 @@
 /** Missing, unknown, forged, almost right, revoked and expired credentials: 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
-import { UNKNOWN_KEYS } from "../../workload/request.ts";
+import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 import { type Context, RUNTIME_ROUTES } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
 import { acceptsOf, all, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
-import {
-  CLAIMS,
-  forgeries,
-  HEAD,
-  SIGNATURE,
-  segment,
-  UNKNOWN_CREDENTIALS,
-  type UnknownCredential,
-} from "./forged-credentials.ts";
+
+const LIVE = "svc_sess_live_";
+const segment = (text: string): string => Buffer.from(text).toString("base64url");
+const jsonSegment = (value: unknown): string => segment(JSON.stringify(value));
+
+const HEAD = jsonSegment({ alg: "HS256", typ: "JWT" });
+const CLAIMS = jsonSegment({ sub: "nobody", exp: 4_102_444_800 });
+const SIGNATURE = segment("signature-of-nobody");
+
+// biome-ignore format: a table
+const UNKNOWN_CREDENTIALS = ([
+  ["garbage", "a text that is no key", GARBAGE_KEY, "$GARBAGE"],
+  ["server", "a server key that nobody issued", UNKNOWN_KEYS.server, "$UNKNOWN_SERVER"],
+  ["publishable", "a publishable key that nobody issued", UNKNOWN_KEYS.publishable, "$UNKNOWN_PUBLISHABLE"],
+  ["session", "a session token that nobody issued", `${LIVE}${HEAD}.${CLAIMS}.${SIGNATURE}`, "$UNKNOWN_SESSION"],
+] as const).map(([kind, what, value, variable]) => ({ kind, what, secret: { value, variable } }));
+
+/** `once`: one of several for the same weakness, tried on one route only. */
+type Forgery = { what: string; value: string; once: boolean };
+
+const changedAt = (text: string, at: number): string =>
+  `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
+
+/** The last base64url character may hold only padding bits, so changes are made before it. */
+const BEFORE_END = 10;
+
+/** Variants of a valid token, each with one change. Empty if it is not a JWT. */
+export const forgeries = (token: string): Forgery[] => {
+  const prefix = /^svc_sess_[^_]*_/.exec(token)?.[0];
+  const [head, payload, signature] = prefix === undefined ? [] : token.slice(prefix.length).split(".");
+  if (head === undefined || payload === undefined || signature === undefined || signature.length < 8) return [];
+  const signed = (what: string, other: string): Forgery => ({
+    ...{ what: `a session token ${what}`, once: true },
+    value: `${prefix}${head}.${payload}.${other}`,
+  });
+  const middle = Math.floor(signature.length / 2);
+  const unsigned = `${prefix}${jsonSegment({ alg: "none", typ: "JWT" })}.${payload}.`;
+  const made: Forgery[] = [
+    signed("with another signature", changedAt(signature, 0)),
+    signed("whose signature differs in the middle", changedAt(signature, middle)),
+    signed(
+      "whose signature differs near its end",
+      changedAt(signature, Math.max(middle + 1, signature.length - BEFORE_END)),
+    ),
+    signed("with half a signature", signature.slice(0, middle)),
+    { what: "a session token without a signature (alg none)", value: unsigned, once: false },
+  ];
+  try {
+    const claims = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as Record<string, unknown>;
+    const later = `${prefix}${head}.${jsonSegment({ ...claims, exp: 4_102_444_800 })}.${signature}`;
+    made.push({ what: "a session token whose end was moved", value: later, once: false });
+  } catch {
+    // Claims that cannot be decoded cannot be changed.
+  }
+  return made;
+};
 
 const { must, should } = rulesOf("lattice");
 
@@ -45,7 +91,7 @@ const unknownBy = (
  * Refusals that may come before the key is looked up, because prefix and Origin show in the head. Whether 401 comes before them
  * is not specified (items 69-70, 83; A1, A4).
  */
-const earlier = (kind: UnknownCredential["kind"], route: RouteName, origin: string): string[] => {
+const earlier = (kind: (typeof UNKNOWN_CREDENTIALS)[number]["kind"], route: RouteName, origin: string): string[] => {
   const needsOrigin = origin === "none" ? ["origin_required"] : [];
   const inBrowser = kind === "server" && origin !== "none" ? ["server_key_in_browser"] : [];
   if (route !== "sdk.sessions")
@@ -54,7 +100,6 @@ const earlier = (kind: UnknownCredential["kind"], route: RouteName, origin: stri
   return kind === "garbage" ? [] : ["publishable_key_required", ...inBrowser];
 };
 
-const LIVE = "svc_sess_live_";
 const NO_UTF8 = Buffer.from('{"sub":"\xff"}', "latin1").toString("base64url");
 
 /** Texts that no JWT library can parse. */

@@ -46,7 +46,7 @@ import {
   type TestCall,
 } from "../sending/test-call.ts";
 import { inconclusive, skipped } from "../verdict.ts";
-import { forgeries } from "./forged-credentials.ts";
+import { forgeries } from "./credentials.ts";
 import { keepsProducts } from "./key-creations.ts";
 
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
