@@ -1,4 +1,4 @@
-/** What a run knows of a deployment because it started it: its processes and its stores, to be disturbed. */
+/** What a run knows of a deployment: how it is reached, and of one that it started its processes and stores. */
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";

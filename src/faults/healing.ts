@@ -5,7 +5,7 @@
  * ours, listening, and with no step left that toxiproxy may still carry out.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
-import type { TakeBack } from "../supervision/take-back.ts";
+import type { UndoPorts } from "../supervision/run-undo.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
 import {
   type CallOptions,
@@ -149,7 +149,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
 };
 
 /** Heals one proxy of a shared server, leaving what is not ours. Throws unless it serves. */
-const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {
+const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
   const toxiproxy = openToxiproxy(undo.api_url, { signal, callMs });
   try {
     const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
@@ -168,7 +168,7 @@ const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {
 };
 
 /** Restores the fields and reads them back. Tries every plane. */
-const change: TakeBack["change"] = async ({ planes }) => {
+const change: UndoPorts["change"] = async ({ planes }) => {
   const troubles: string[] = [];
   for (const { url, was } of planes) {
     try {
@@ -185,4 +185,4 @@ const change: TakeBack["change"] = async ({ planes }) => {
 };
 
 /** Undoes changes to proxies and control planes, for supervision/, which knows neither. */
-export const TAKE_BACK: TakeBack = { proxy, change };
+export const UNDO_PORTS: UndoPorts = { proxy, change };

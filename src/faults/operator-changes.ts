@@ -6,7 +6,7 @@ import { controlGet, controlSend } from "../client/control-planes.ts";
 import { type ChangeUndo, stateOfPlane } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
 import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "./disturbance.ts";
-import { TAKE_BACK } from "./healing.ts";
+import { UNDO_PORTS } from "./healing.ts";
 import { undoTarget } from "./injectors/link.ts";
 
 const CALL_MS = 5_000;
@@ -50,7 +50,7 @@ export const changeDeployment = async (
   const restore = async (): Promise<void> =>
     context.journal.undone(
       id,
-      await TAKE_BACK.change(undo, { signal: AbortSignal.timeout(RESTORE_MS), callMs: CALL_MS }),
+      await UNDO_PORTS.change(undo, { signal: AbortSignal.timeout(RESTORE_MS), callMs: CALL_MS }),
     );
   const forget = context.supervisor.registerUndo(`put back ${fields.join(", ")}`, restore);
   const doubts: string[] = [];

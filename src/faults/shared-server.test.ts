@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
-import { heal, TAKE_BACK } from "./healing.ts";
+import { heal, UNDO_PORTS } from "./healing.ts";
 import { makeFault } from "./link-faults.ts";
 
 const path = toxiproxyOrSkip();
@@ -37,12 +37,12 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
     const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
     const theirs = await broken("two", "reply-lost");
     await theirs.setEnabled(false);
-    expect(await TAKE_BACK.proxy({ ...undo, proxy: "two", disables: false }, limits)).toContain(
+    expect(await UNDO_PORTS.proxy({ ...undo, proxy: "two", disables: false }, limits)).toContain(
       "somebody else disabled",
     );
     expect(await theirs.read()).toMatchObject({ enabled: false, toxics: [{ name: "theirs" }] });
     const ours = await broken("three", "refused");
-    await TAKE_BACK.proxy({ ...undo, proxy: "three", disables: true }, limits);
+    await UNDO_PORTS.proxy({ ...undo, proxy: "three", disables: true }, limits);
     expect(await ours.read()).toMatchObject({ enabled: true, toxics: [{ name: "theirs" }] });
   });
 
@@ -60,7 +60,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
     const target = { base_url: "http://127.0.0.1:1/v1" };
     const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, proxy: "six", disables: true, target } as const;
     const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
-    await expect(TAKE_BACK.proxy(undo, limits)).rejects.toThrow("nobody answers at its upstream");
+    await expect(UNDO_PORTS.proxy(undo, limits)).rejects.toThrow("nobody answers at its upstream");
   });
 
   test("on a server of our own everything goes", async () => {

@@ -13,7 +13,7 @@ import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
-import { TAKE_BACK } from "./healing.ts";
+import { UNDO_PORTS } from "./healing.ts";
 import { createWatchdogLease, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
 
 const CALL_MS = 1_000;
@@ -83,7 +83,7 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
       if ("proxy" in held) {
         const about = { api_url: toxiproxy?.api_url ?? "", target: targetName(target, file) };
         const limits = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS };
-        return TAKE_BACK.proxy({ how: "heal-proxy", ...held, ...about }, limits);
+        return UNDO_PORTS.proxy({ how: "heal-proxy", ...held, ...about }, limits);
       }
       const commands = faults[held.fault]?.heal ?? [];
       for (const command of commands) {

@@ -12,8 +12,8 @@ import { resolve } from "node:path";
 import { type Effect, type Keeper, type Notes, notesIn } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
+import { type UndoPorts, undoAll } from "./run-undo.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
-import { type TakeBack, takeBackAll } from "./take-back.ts";
 import { inTime } from "./waiting.ts";
 
 /** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
@@ -142,12 +142,12 @@ const openNotes = (journalPath: string): Notes | null => {
   }
 };
 
-const rescue = async (journalPath: string, mark: string, takeBack: TakeBack, { env, effects }: Held): Promise<void> => {
+const rescue = async (journalPath: string, mark: string, ports: UndoPorts, { env, effects }: Held): Promise<void> => {
   // What nobody can take back (a session, a key) stays open, for people to see. A fault of a part of the run's own ends with the part.
   const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
   const open = [...effects.values()].reverse().filter(isOver);
   const notes = open.length === 0 ? null : openNotes(journalPath);
-  await takeBackAll(open, notes, { takeBack, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
+  await undoAll(open, notes, { ports, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
   notes?.close();
   await killMarked(mark);
 };
@@ -166,14 +166,14 @@ const cutOff = (mark: string, { effects }: Held): void => {
 };
 
 /** Called once, by a process that exists for this alone: it lives until the runner says "bye" or its pipe closes. */
-export const guardRunner = (journalPath: string, mark: string, takeBack: TakeBack): void => {
+export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts): void => {
   const held: Held = { env: process.env, effects: new Map() };
   let begun = false;
   const begin = (): void => {
     if (begun) return;
     begun = true;
     setTimeout(() => cutOff(mark, held), RESCUE_MS);
-    rescue(journalPath, mark, takeBack, held).then(
+    rescue(journalPath, mark, ports, held).then(
       () => process.exit(0),
       () => cutOff(mark, held),
     );

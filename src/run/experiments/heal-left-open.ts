@@ -4,11 +4,11 @@
  * fault of ours is found that no journal knows of, by the name of its toxic.
  */
 import { dirname } from "node:path";
-import { hasOurToxics, heal, isDisabledByUs, TAKE_BACK } from "../../faults/healing.ts";
+import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/healing.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { type Effect, notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
-import { type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
+import { type UndoResult, undoAll } from "../../supervision/run-undo.ts";
 import type { TargetName } from "../../supervision/undo.ts";
 import { isServing } from "../../tools/link-probe.ts";
 import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
@@ -21,7 +21,7 @@ const CALL_MS = 5_000;
 const GRACE_MS = 2_000;
 
 /** `needs`: the deployment whose target file has to be given for it. */
-export type Healed = TakenBack & { needs?: TargetName };
+export type Healed = UndoResult & { needs?: TargetName };
 
 export type HealedRun = {
   journal: string;
@@ -53,8 +53,8 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
   const notes = notesIn(journal, "heal");
   try {
     const signal = AbortSignal.timeout(JOURNAL_MS);
-    const limits = { takeBack: TAKE_BACK, signal, callMs: CALL_MS, graceMs: GRACE_MS };
-    const taken: Healed[] = await takeBackAll(resolved, notes, limits);
+    const limits = { ports: UNDO_PORTS, signal, callMs: CALL_MS, graceMs: GRACE_MS };
+    const taken: Healed[] = await undoAll(resolved, notes, limits);
     const strays = run === null ? [] : await killMarked(run.mark);
     for (const { pid } of strays) taken.push({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null });
     return { journal, running: null, taken: [...taken, ...open] };

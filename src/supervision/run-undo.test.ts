@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { carryOut } from "./take-back.ts";
+import { runUndo } from "./run-undo.ts";
 import type { Undo } from "./undo.ts";
 
 const limits = (did: string[]) => ({
-  takeBack: {
+  ports: {
     proxy: async (undo: Extract<Undo, { how: "heal-proxy" }>) => {
       if (undo.proxy === "stuck") throw new Error("stuck is stuck");
       did.push(undo.proxy);
@@ -25,7 +25,7 @@ const proxy = (name: string): Undo => ({
 
 test("several are taken back the last of them first", async () => {
   const did: string[] = [];
-  const said = await carryOut({ how: "all", undos: [proxy("a"), proxy("b")] }, limits(did));
+  const said = await runUndo({ how: "all", undos: [proxy("a"), proxy("b")] }, limits(did));
   expect(did).toEqual(["b", "a"]);
   expect(said).toBe("healed b, healed a");
 });
@@ -33,6 +33,6 @@ test("several are taken back the last of them first", async () => {
 test("one that cannot be taken back does not keep the others, and is reported", async () => {
   const did: string[] = [];
   const undo: Undo = { how: "all", undos: [proxy("a"), proxy("stuck"), proxy("b")] };
-  await expect(carryOut(undo, limits(did))).rejects.toThrow("stuck is stuck");
+  await expect(runUndo(undo, limits(did))).rejects.toThrow("stuck is stuck");
   expect(did).toEqual(["b", "a"]);
 });

@@ -13,14 +13,14 @@ import { pause } from "./waiting.ts";
 type CallLimits = { signal: AbortSignal; callMs: number };
 
 /** What knows proxies and control planes, handed in (faults/healing.ts); each returns what it did. */
-export type TakeBack = {
+export type UndoPorts = {
   proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
   change(undo: ChangeUndo, limits: CallLimits): Promise<string>;
 };
 
 /** `signal` ends the attempt; `callMs` is the deadline of each control call. */
 type UndoLimits = CallLimits & {
-  takeBack: TakeBack;
+  ports: UndoPorts;
   /** What heal commands find in their environment (default: this process's own). */
   env?: NodeJS.ProcessEnv;
   /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
@@ -29,13 +29,13 @@ type UndoLimits = CallLimits & {
 };
 
 /** What it did, in a few words. Throws a sentence when the side effect is still there. */
-export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> => {
+export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> => {
   switch (undo.how) {
     case "all": {
       const did: string[] = [];
       const troubles: string[] = [];
       for (const one of [...undo.undos].reverse()) {
-        await carryOut(one, limits).then(
+        await runUndo(one, limits).then(
           (what) => did.push(what),
           (error: Error) => troubles.push(error.message),
         );
@@ -60,9 +60,9 @@ export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> 
     case "command":
       return await runCommands(undo, limits);
     case "heal-proxy":
-      return await limits.takeBack.proxy(undo, limits);
+      return await limits.ports.proxy(undo, limits);
     case "deployment":
-      return await limits.takeBack.change(undo, limits);
+      return await limits.ports.change(undo, limits);
   }
 };
 
@@ -81,20 +81,20 @@ const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): 
 };
 
 /** `did`: what was done, or `null` with the `trouble`; the effect then stays open. */
-export type TakenBack = { kind: string; name: string; did: string | null; trouble: string | null };
+export type UndoResult = { kind: string; name: string; did: string | null; trouble: string | null };
 
 const isLast = ({ undo }: Effect): boolean =>
   undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
 
 /** Faults and load at the same time, then what carries the links and what they wrote. Never rejects because of one effect. */
-export const takeBackAll = async (
+export const undoAll = async (
   effects: readonly Effect[],
   notes: Notes | null,
   limits: UndoLimits,
-): Promise<TakenBack[]> => {
-  const takeBack = async (effect: Effect): Promise<TakenBack> => {
+): Promise<UndoResult[]> => {
+  const undoOne = async (effect: Effect): Promise<UndoResult> => {
     const about = { kind: effect.kind, name: effect.name };
-    const result = await carryOut(effect.undo, limits).then(
+    const result = await runUndo(effect.undo, limits).then(
       (did) => ({ ...about, did, trouble: null }),
       ({ message }: Error) => ({ ...about, did: null, trouble: message }),
     );
@@ -106,6 +106,6 @@ export const takeBackAll = async (
     }
     return result;
   };
-  const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
-  return [...first, ...(await Promise.all(effects.filter(isLast).map(takeBack)))];
+  const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(undoOne));
+  return [...first, ...(await Promise.all(effects.filter(isLast).map(undoOne)))];
 };
