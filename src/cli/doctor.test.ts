@@ -36,7 +36,7 @@ afterAll(() => stub.close());
 const tools: Record<string, string> = {};
 const toolFolder = mkdtempSync(join(tmpdir(), "floodgate-doctor-tools-"));
 beforeAll(() => {
-  const prints = { K6: "k6 v2.2.0 (go1.26.8)\n  k6/x/sse v0.1.0", TOXIPROXY: "toxiproxy-server version 2.12.0" };
+  const prints = { K6: "k6 v2.2.0 (go1.26.8)\n  k6/x/floodgate v0.1.0", TOXIPROXY: "toxiproxy-server version 2.12.0" };
   for (const [name, text] of Object.entries(prints)) {
     const path = join(toolFolder, name);
     writeFileSync(path, `#!/bin/sh\nprintf '%s\\n' '${text}'\n`, { mode: 0o755 });

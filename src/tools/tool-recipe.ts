@@ -50,7 +50,7 @@ export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
   k6: {
     name: "k6",
     variable: "FLOODGATE_K6",
-    expected: "k6 2.x with the extension k6/x/sse",
+    expected: "k6 2.x with the extension k6/x/floodgate",
     versionArguments: ["version"],
     package: "./k6",
     linkerFlags: "-s -w",
@@ -59,7 +59,8 @@ export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
       const version = /^\S+ v((\d+)\.\S+) \(.*\bgo\d/m.exec(output);
       if (version === null) return { because: `asked for its version, ${whatItPrinted(output)}` };
       if (Number(version[2]) < 2) return { because: `it is version ${version[1]}` };
-      if (!/\bk6\/x\/sse\b/.test(output)) return { because: `it is version ${version[1]} and does not have k6/x/sse` };
+      if (!/\bk6\/x\/floodgate\b/.test(output))
+        return { because: `it is version ${version[1]} and does not have k6/x/floodgate` };
       return { version: version[1] as string };
     },
   },

@@ -25,7 +25,7 @@ const look = async (env: NodeJS.ProcessEnv): Promise<Record<string, Finding>> =>
   return Object.fromEntries(findings.map((one) => [one.name, one]));
 };
 
-const K6 = "k6 v2.2.0 (go1.26.8, linux/amd64)\n  k6/x/sse v0.1.0";
+const K6 = "k6 v2.2.0 (go1.26.8, linux/amd64)\n  k6/x/floodgate v0.1.0";
 
 describe("which tools are there", () => {
   test("with nothing at all, what is needed is missing and says how to get it; nothing is built", async () => {
