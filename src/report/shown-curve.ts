@@ -2,7 +2,7 @@
  * A curve of `curve.json` as reports show it: checked, because a file of another version or one that was edited is read as
  * well, and as rows, which the page, the summary and the terminal share.
  */
-import type { Curve, CurveLevel, Estimate, Pass } from "../shedding/curve.ts";
+import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
 import { oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
 
@@ -16,49 +16,42 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-const numberOr = <T>(value: unknown, other: T): number | T =>
-  typeof value === "number" && Math.abs(value) < LARGEST ? value : other;
-const numberOf = (value: unknown): number => numberOr(value, 0);
-const countOf = (value: unknown): number => Math.max(0, numberOf(value));
+const isMeasured = (value: unknown): value is number => typeof value === "number" && value >= 0 && value < LARGEST;
+
+/** The fields of `like`, each as found where it is of that kind; `null` is a number that may be missing. */
+const shaped = <T>(found: unknown, like: T): T => {
+  if (typeof like === "number" || like === null) return isMeasured(found) ? (found as T) : like;
+  if (typeof like !== "object") return typeof found === typeof like ? (found as T) : like;
+  const of = fieldsOf(found);
+  return Object.fromEntries(Object.entries(like).map(([name, value]) => [name, shaped(of[name], value)])) as T;
+};
 
 /** JSON has no infinity: a bound that is not known is `null` in a file. */
-const estimateOf = (value: unknown): Estimate | null => {
-  const found = fieldsOf(value);
-  const middle = numberOr(found.value, null);
-  return middle === null
-    ? null
-    : { value: middle, low: numberOr(found.low, 0), high: numberOr(found.high, Number.POSITIVE_INFINITY) };
+const ESTIMATE: Estimate = { value: 0, low: 0, high: Number.POSITIVE_INFINITY };
+const QUANTILES: Quantiles = { p50: null, p99: null };
+const LEVEL: Omit<CurveLevel, "pass" | "shed" | "failed"> = {
+  ...{ ratePerS: 0, judgedS: 0, offered: 0, good: 0, late: 0, aborted: 0, retries: 0, events: 0, wastedEvents: 0 },
+  ...{ goodputPerS: ESTIMATE, shedShare: { ...ESTIMATE, high: 1 }, shedDispersion: null, lagMs: null },
+  ...{ stayMs: QUANTILES, firstEventMs: QUANTILES, refusalMs: QUANTILES },
+};
+const CURVE = {
+  ...{ stage: "?", serviceMs: 0, warmUp: { seconds: 0, isCut: false }, kneeBy: "" },
+  objective: { firstEventMs: 0, stayMs: 0, from: "calm" as const },
 };
 
 const countsOf = (value: unknown): Record<string, number> =>
-  Object.fromEntries(Object.entries(fieldsOf(value)).map(([outcome, n]) => [outcome, countOf(n)]));
+  Object.fromEntries(Object.entries(fieldsOf(value)).map(([outcome, n]) => [outcome, shaped(n, 0)]));
 
-const quantilesOf = (value: unknown) => {
-  const { p50, p99 } = fieldsOf(value);
-  return { p50: numberOr(p50, null), p99: numberOr(p99, null) };
-};
+const estimateOf = (value: unknown): Estimate | null =>
+  isMeasured(fieldsOf(value).value) ? shaped(value, ESTIMATE) : null;
 
 const levelOf = (value: unknown): CurveLevel[] => {
-  const of = fieldsOf(value);
-  const pass = PASSES.find((one) => one === of.pass);
-  const ratePerS = numberOf(of.ratePerS);
-  if (pass === undefined || ratePerS <= 0) return [];
-  return [
-    {
-      ...{ pass, ratePerS, judgedS: numberOf(of.judgedS), offered: countOf(of.offered), good: countOf(of.good) },
-      ...{ late: countOf(of.late), shed: countsOf(of.shed), failed: countsOf(of.failed), aborted: countOf(of.aborted) },
-      retries: countOf(of.retries),
-      goodputPerS: estimateOf(of.goodputPerS) ?? { value: 0, low: 0, high: Number.POSITIVE_INFINITY },
-      shedShare: estimateOf(of.shedShare) ?? { value: 0, low: 0, high: 1 },
-      shedDispersion: numberOr(of.shedDispersion, null),
-      stayMs: quantilesOf(of.stayMs),
-      firstEventMs: quantilesOf(of.firstEventMs),
-      refusalMs: quantilesOf(of.refusalMs),
-      lagMs: numberOr(of.lagMs, null),
-      events: countOf(of.events),
-      wastedEvents: countOf(of.wastedEvents),
-    },
-  ];
+  const { pass: way, shed, failed } = fieldsOf(value);
+  const pass = PASSES.find((one) => one === way);
+  const level = shaped(value, LEVEL);
+  return pass === undefined || level.ratePerS === 0
+    ? []
+    : [{ ...level, pass, shed: countsOf(shed), failed: countsOf(failed) }];
 };
 
 /** `null` of what has no level that can be drawn. */
@@ -66,30 +59,19 @@ export const shownCurve = (found: unknown): Curve | null => {
   const of = fieldsOf(found);
   const levels = listOf(of.levels).flatMap(levelOf);
   if (levels.length === 0) return null;
-  const [knee, objective, form] = [fieldsOf(of.knee), fieldsOf(of.objective), fieldsOf(of.closedForm)];
-  const warmUp = fieldsOf(of.warmUp);
-  const [slots, replicas] = [numberOf(form.slots), numberOf(form.replicas)];
-  const serviceMs = numberOf(of.serviceMs);
-  const bursts = fieldsOf(of.burstsBelowKnee);
+  const curve = shaped(found, CURVE);
+  const { slots, replicas } = shaped(of.closedForm, { slots: 0, replicas: 0 });
+  const isForm = slots >= 1 && replicas >= 1 && slots * replicas <= SLOTS_MOST && curve.serviceMs > 0;
+  const knee = fieldsOf(of.knee);
   return {
+    ...curve,
     levels,
-    serviceMs,
-    stage: String(of.stage ?? "?"),
-    warmUp: { seconds: numberOf(warmUp.seconds), isCut: warmUp.isCut === true },
-    objective: {
-      firstEventMs: numberOf(objective.firstEventMs),
-      stayMs: numberOf(objective.stayMs),
-      from: objective.from === "stated" ? "stated" : "calm",
-    },
     knee: { before: estimateOf(knee.before), after: estimateOf(knee.after) },
-    // Neither is shown.
-    ...{ models: [], organizations: null },
-    burstsBelowKnee:
-      numberOf(bursts.count) > 0 ? { count: numberOf(bursts.count), periodS: numberOr(bursts.periodS, null) } : null,
-    kneeBy: typeof of.kneeBy === "string" ? oneLine(of.kneeBy) : null,
-    closedForm:
-      slots >= 1 && replicas >= 1 && slots * replicas <= SLOTS_MOST && serviceMs > 0 ? { slots, replicas } : null,
-    notPlayed: listOf(of.notPlayed).filter((one) => typeof one === "number"),
+    kneeBy: oneLine(curve.kneeBy) || null,
+    closedForm: isForm ? { slots, replicas } : null,
+    notPlayed: listOf(of.notPlayed).filter(isMeasured),
+    // None of these is shown.
+    ...{ models: [], organizations: null, burstsBelowKnee: null },
   };
 };
 
