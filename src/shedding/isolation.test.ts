@@ -80,8 +80,31 @@ describe("isolation", () => {
     expect(judge(unknown, ALL, { limits: {} }).verdict).toBe("skipped");
     expect(judge(unknown, ALL, { limits: { org_in_flight: 24, global_in_flight: 24 } }).verdict).toBe("skipped");
     expect(judge(ALL).verdict).toBe("skipped");
-    // It refuses an organization for itself, so there are shares.
-    expect(judge(starving(20), ALL, { limits: {} }).verdict).toBe("fail");
+    // It refuses an organization for itself, so there are shares; whether the whole was full is not known.
+    expect(judge(starving(20), ALL, { limits: {} })).toMatchObject({
+      verdict: "skipped",
+      measurements: [{ value: expect.closeTo(0.95, 1) }],
+    });
+    expect(judge(starving(20, "429 org_overloaded"), ALL, { limits: {} }).verdict).toBe("fail");
+    const wide = { limits: { org_in_flight: 20, global_in_flight: 24 } };
+    expect(judge(starving(20), ALL, wide).verdict).toBe("skipped");
+  });
+
+  test("counts no call of an organization beside another of its own", () => {
+    const isolation = createIsolation();
+    const long = (stage: string, i: number, outcome: string): CallLine => ({
+      ...call(stage, i, outcome),
+      ...(outcome === "200" ? { done_us: i * 10_000 + 2_000_000 } : {}),
+    });
+    const numbers = Array.from({ length: CALLS }, (_, i) => i);
+    const beside = numbers.map((i) => long("noisy-neighbour", i, starving(20, "429 org_overloaded")(i)));
+    isolation.see("beside", beside, facts("noisy-neighbour"));
+    isolation.see(
+      "alone",
+      numbers.map((i) => long("noisy-neighbour-alone", i, "200")),
+      facts("noisy-neighbour-alone"),
+    );
+    expect(isolation.judged("again").claims[0]?.verdict).toBe("inconclusive");
   });
 
   test("says nothing where one of the two was not played", () => {

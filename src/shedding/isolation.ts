@@ -14,7 +14,13 @@ import { exactInterval } from "../history/statistics/statistics.ts";
 /** Which of the two a stage plays. */
 export type IsolationPart = "beside" | "alone";
 
-type Played = { readonly facts: StageFacts; readonly ids: Map<number, string>; readonly served: Map<number, boolean> };
+/** `full`: shed because the whole was full, where that takes no share from anybody. */
+type Outcome = "served" | "shed" | "full";
+type Played = {
+  readonly facts: StageFacts;
+  readonly ids: Map<number, string>;
+  readonly outcomes: Map<number, Outcome>;
+};
 
 /** Of one organization, for its own calls. */
 const ITS_OWN = "429 org_overloaded";
@@ -34,7 +40,7 @@ const percent = (share: number): string => `${Number((100 * share).toFixed(2))} 
 type Found = { verdict: ClaimVerdict; reason: string; got?: string; evidence?: string[] };
 
 export type Isolation = {
-  /** Lines of one stage, in any order. */
+  /** Lines of one stage, in time order. */
   see(part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void;
   /** Nothing where the pair was not played. */
   judged(replay: string): { claims: Claim[]; measurements: Measurement[] };
@@ -45,35 +51,46 @@ export const createIsolation = (): Isolation => {
   let isNoiseShed = false;
 
   const see: Isolation["see"] = (part, lines, facts) => {
-    const [ids, served] = [new Map<number, string>(), new Map<number, boolean>()];
+    const [ids, outcomes] = [new Map<number, string>(), new Map<number, Outcome>()];
+    /** When the calls of an organization that were let in end. */
+    const busyUntilUs = new Map<string, number>();
+    const { org_in_flight: ofOrg, global_in_flight: ofAll } = facts.limits;
+    // Where one may hold more than half of all, or nobody states it, the whole may be full for somebody inside its share.
+    const isHeld = ofOrg !== undefined && ofAll !== undefined && 2 * ofOrg <= ofAll;
     const noisy = new Set(Object.keys(facts.tenants).filter((org) => facts.tenants[org]?.noisy === true));
     for (const line of lines) {
       if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;
       if (part === "beside" && noisy.has(line.org)) isNoiseShed ||= line.outcome === ITS_OWN;
       const number = Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN);
-      if (noisy.has(line.org) || Number.isNaN(number) || served.size >= CALLS_MOST) continue;
+      if (noisy.has(line.org) || Number.isNaN(number) || outcomes.size >= CALLS_MOST) continue;
+      const isFirst = (busyUntilUs.get(line.org) ?? 0) <= line.sent_us;
+      const isServed = classOf(line.outcome) === "answered";
+      if (isServed) busyUntilUs.set(line.org, Math.max(busyUntilUs.get(line.org) ?? 0, line.done_us));
       const isShed = SHED_OUTCOMES.has(line.outcome);
-      // What was refused for another reason, or by nobody, is no loss to a neighbour.
-      if (!isShed && classOf(line.outcome) !== "answered") continue;
-      served.set(number, !isShed);
-      if (isShed && ids.size < EVIDENCE_MOST) ids.set(number, line.id);
+      // One call at a time is inside any share. What was refused for another reason, or by nobody, is no loss to a neighbour.
+      if (!isFirst || (!isShed && !isServed)) continue;
+      const outcome = isServed ? "served" : isHeld || line.outcome === ITS_OWN ? "shed" : "full";
+      outcomes.set(number, outcome);
+      if (outcome === "shed" && ids.size < EVIDENCE_MOST) ids.set(number, line.id);
     }
-    played.set(part, { facts, ids, served });
+    played.set(part, { facts, ids, outcomes });
   };
 
   const judged: Isolation["judged"] = (replay) => {
     const [beside, alone] = [played.get("beside"), played.get("alone")];
     if (beside === undefined || alone === undefined) return { claims: [], measurements: [] };
     const { facts } = beside;
-    const pairs = [...beside.served].flatMap(([number, now]) => {
-      const without = alone.served.get(number);
+    const pairs = [...beside.outcomes].flatMap(([number, now]) => {
+      const without = alone.outcomes.get(number);
       return without === undefined ? [] : [{ now, without }];
     });
     const count = (wanted: (pair: (typeof pairs)[number]) => boolean): number => pairs.filter(wanted).length;
     const n = pairs.length;
-    const kept = count(({ now }) => now);
-    const lostAlone = count(({ without }) => !without);
-    const [lost, won] = [count(({ now, without }) => without && !now), count(({ now, without }) => now && !without)];
+    const kept = count(({ now }) => now === "served");
+    const lostAlone = count(({ without }) => without !== "served");
+    const full = count(({ now }) => now === "full");
+    const lost = count(({ now, without }) => now === "shed" && without === "served");
+    const won = count(({ now, without }) => now === "served" && without === "shed");
     const interval = exactInterval(kept, n);
     const chance = lost === 0 ? 1 : 1 - shareBelow(lost + won, 0.5, lost - 1);
     const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
@@ -95,11 +112,18 @@ export const createIsolation = (): Isolation => {
           got,
         };
       }
-      if (chance < CHANCE && (interval?.high ?? 1) < KEPT) {
+      if (chance < CHANCE && (exactInterval(n - lost, n)?.high ?? 1) < KEPT) {
         const reason = `quiet organizations were refused because of another: ${lost} calls that are served without it`;
         return { verdict: "fail", reason, got, evidence: [...beside.ids.values()] };
       }
       if (kept >= KEPT * n) return { verdict: "pass", reason: got };
+      if (n - lost >= KEPT * n) {
+        const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
+        return {
+          ...skipped(`${stated}: the whole was full for ${full} quiet calls, and what is held for them is not known`),
+          got,
+        };
+      }
       return { verdict: "inconclusive", reason: `too few calls to be certain: ${got}`, got };
     };
     const claim = claimOf({
