@@ -5,7 +5,7 @@ import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/s
 import { bareReason, groupedBy } from "./claim-order.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
 
-export type ReasonGroup = { reason: string; ids: string[] };
+type ReasonGroup = { reason: string; ids: string[] };
 
 type NotJudged = {
   /** Skipped claims by what was missing, the largest group first. */
