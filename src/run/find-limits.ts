@@ -56,6 +56,8 @@ const ROUNDS_LEAST = 4;
 const ROUNDS_MOST = 12;
 const STEPS_MOST = 80;
 const EXPLORING_STEPS = 3;
+/** Below this many reads behind each stream; with two of three, two or three replicas in turn show themselves. */
+const READS_MOST = 3;
 const SHEDS_A_ROUND = 8;
 /** Streams of a climb that are sent one by one, below the cap. */
 const LAST_STEPS = 2;
@@ -109,17 +111,11 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
   const view = viewOf(target);
   const clock = createRunClock(wallUs());
   const idPrefix = `limits.${randomBytes(4).toString("hex")}`;
-  const by = { stage: "find-limits", driver: "doctor" };
-  const client = await openApiClient({
-    target,
-    secrets,
-    view,
-    clock,
-    budget,
-    idPrefix,
-    ...by,
-    onLine: () => undefined,
-  });
+  const as = { stage: "find-limits", driver: "doctor" };
+  const common = { secrets, view, clock, budget, idPrefix, ...as, onLine: () => undefined };
+  const client = await openApiClient({ target, ...common });
+  // A balancer hands out connections: a new one for each call takes its turns as they come.
+  const fresh = target.transport?.protocol === "h2" ? client : await openApiClient({ target, ...common });
   const beganMs = performance.now();
   let calls = 0;
   let ended: string | null = null;
@@ -144,24 +140,26 @@ const openSender = async ({ target, secrets, budget, signal }: Room) => {
     },
     openSession: async (caller: Caller): Promise<void> => {
       for (const { of, product } of sessionsOf([caller], [STREAM, READ])) {
-        await client.book.fetch({ as: "session", of, product });
+        for (const one of new Set([client, fresh])) await one.book.fetch({ as: "session", of, product });
       }
     },
     /** `null`: it was not sent. */
-    ask: async (caller: Caller, route: RouteName): Promise<CallLine | null> => {
+    ask: async (caller: Caller, route: RouteName, by = client): Promise<CallLine | null> => {
       if (!mayGoOn()) return null;
       const n = calls;
       calls += 1;
       try {
-        const step = callAs(view, n, caller, { route, via });
-        const context = { id: `${idPrefix}.${n}`, ...by, intendedUs: clock.nowUs() };
-        return (await client.send(step, context)).line;
+        const asked = callAs(view, n, caller, { route, via });
+        const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
+        const context = { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() };
+        return (await by.send(step, context)).line;
       } catch (error) {
         ended ??= (error as Error).message;
         return null;
       }
     },
-    close: client.close,
+    fresh,
+    close: () => Promise.all([client.close(), fresh.close()]),
   };
 };
 
@@ -349,7 +347,7 @@ const round = async (
   const send = (route: RouteName): Promise<void> => {
     const caller = callers[turn % callers.length] as Caller;
     if (route === STREAM) turn += 1;
-    const sent = sender.ask(caller, route).then((line) => {
+    const sent = sender.ask(caller, route, reads > 0 ? sender.fresh : undefined).then((line) => {
       if (line === null) return;
       lines.push(line);
       if (!isAdmitted(line)) refused += 1;
@@ -370,6 +368,8 @@ const round = async (
     if (performance.now() > untilMs) break;
     await Promise.race([send(STREAM), sender.pause(stepMs)]);
     for (let r = 0; r < reads; r += 1) await Promise.race([send(READ), sender.pause(stepMs)]);
+    // A read that has just ended might still hold a place.
+    if (reads > 0) await sender.pause(calm.marginUs / 1000 + 1);
   }
   await Promise.all(pending);
   const used = lines.filter(isAdmitted).length / callers.length;
@@ -426,16 +426,15 @@ const climb = async (
     for (let k = 0; k < rounds && sender.mayGoOn(); k += 1) {
       if (k >= ROUNDS_LEAST && (isExact(found) || isContradiction(found))) break;
       onProgress(`climb ${k + 1}: between ${found.least} and ${found.most ?? "unknown"}`);
-      const near = Math.max(0, Math.min(found.most ?? base, mostAtOnce(lines)) - LAST_STEPS + push);
-      const came = await round(how, {
-        base: near,
-        reads: isOne ? 0 : k % 3,
-        sheds: SHEDS_A_ROUND,
-        steps: STEPS_MOST,
-      });
+      const near = Math.max(0, Math.min(found.most ?? base, mostAtOnce(lines)) - LAST_STEPS);
+      const wanted = isOne ? 0 : k % READS_MOST;
+      const reads = Math.min(wanted, Math.max(0, Math.floor(tokens / (near + LAST_STEPS)) - 1));
+      // Of replicas in turn one alone gets the streams, and is full with its part of what all hold.
+      const first = reads === 0 ? near + push : Math.floor(near / (reads + 1));
+      const came = await round(how, { base: first, reads, sheds: SHEDS_A_ROUND, steps: STEPS_MOST });
       lines.push(...came);
       // Steps came too slowly to fill it: begin nearer to it.
-      push = came.some(({ outcome }) => outcome === cap) ? 0 : push + 1;
+      if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? 0 : push + 1;
       found = bounds();
     }
   }

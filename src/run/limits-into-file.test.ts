@@ -81,6 +81,12 @@ describe("what is written", () => {
     }
   });
 
+  test("one cap that calls contradict makes the other doubtful", () => {
+    const decided = decideLimits(found({ alone: climbed("organization", 31, 25) }), TARGET);
+    expect(decided.limits).not.toHaveProperty("global_in_flight");
+    expect(decided.isFixed).toBe(false);
+  });
+
   test("replicas that the file states stay; a limit that adapts has no caps", () => {
     const two = { ...TARGET, limits: { replicas: 2 } };
     expect(decideLimits(found(), two).limits).not.toHaveProperty("replicas");

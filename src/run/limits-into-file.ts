@@ -113,6 +113,12 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   }
   const isAdaptive = target.shedding === "adaptive";
   const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): void => {
+    const other = climbed === alone ? together : alone;
+    if (isExact(climbed.bounds) && other !== null && isContradiction(other.bounds)) {
+      const text = `${climbed.bounds.least}, not written: it is as doubtful as the other cap`;
+      findings.push(finding("warn", name, text));
+      return;
+    }
     findings.push(capFinding(name, climbed, stated.replicas));
     if (!isExact(climbed.bounds) || climbed.heldBack) return;
     limits[name] = climbed.bounds.least;
@@ -140,9 +146,7 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     const { global_in_flight: whole } = limits;
     if (isExact(slots) && slots.least > 0) limits.slots = slots.least;
     else if (slots.most === null && whole !== undefined && slots.least >= whole) limits.slots = whole;
-    const unknown = isContradiction(slots)
-      ? "not found: streams waited for others to end beside fewer than others did not"
-      : `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`;
+    const unknown = `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`;
     const known = `${limits.slots}${limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end"}`;
     const text = limits.slots === undefined ? unknown : known;
     findings.push(finding(limits.slots === undefined ? "skipped" : "ok", "slots", text));

@@ -122,7 +122,12 @@ export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[]
       if (isBehind) waited.push(ahead);
     }
   }
-  return boundsOf(served, waited);
+  const { least } = boundsOf(served, []);
+  // Whoever was served at once beside so many shows it; a late first event beside fewer has another cause.
+  return boundsOf(
+    served,
+    waited.filter((ahead) => ahead >= least),
+  );
 };
 
 export type Figure = { readonly value: number; readonly low: number; readonly high: number };
