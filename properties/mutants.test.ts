@@ -19,7 +19,9 @@ import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);
-const CURVE_IDS = [...CURVE_CLAIMS, ...SETTLING_CLAIMS].map(({ measure }) => `curve/${measure}`);
+const CURVE_IDS = [...CURVE_CLAIMS, ...SETTLING_CLAIMS, { measure: "isolation" }].map(
+  ({ measure }) => `curve/${measure}`,
+);
 const JUDGES = new Set([
   ...IDS,
   ...CURVE_IDS,

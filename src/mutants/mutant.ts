@@ -8,7 +8,7 @@ import type { Parts } from "../platform/parts.ts";
 /**
  * Where a mutant is tried first: the cheapest stage on which it has to be caught. All are small stages on deployments in this
  * process (`trials/stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
- * two of them, `curve` and `retry-storm` are played in virtual time.
+ * two of them, `curve`, `retry-storm` and `noisy-and-quiet` are played in virtual time.
  */
 export type MutantStage =
   | "answers"
@@ -33,7 +33,8 @@ export type MutantStage =
   | "verify-load"
   | "gate"
   | "curve"
-  | "retry-storm";
+  | "retry-storm"
+  | "noisy-and-quiet";
 
 export type Mutant = {
   /** What it does, as a verb. */

@@ -184,6 +184,20 @@ export const SPOILT_CURVE: readonly Spoilt[] = [
       },
     })),
   },
+  // Slots of organizations that hold none are lent to whoever asks for more.
+  {
+    name: "starves-the-quiet",
+    harm: "one customer's rush turns away the customer who calls once a minute",
+    kills: ["curve/isolation"],
+    stage: "noisy-and-quiet",
+    spoil: shedder((own, caps) => ({
+      enterOrganization: (org, cap) => {
+        const held = own.inFlightByOrganization();
+        const isTaken = Object.values(held).some((calls) => calls >= caps.orgInFlight);
+        return (held[org] !== undefined || !isTaken) && own.enterOrganization(org, cap);
+      },
+    })),
+  },
   // A deadline that is looked at in the middle of an answer, under load alone.
   {
     name: "cuts-streams-that-it-works-for",

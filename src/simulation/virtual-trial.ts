@@ -17,7 +17,7 @@ import {
 } from "../faults/fault-schedule.ts";
 import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
-import type { Gauges, StageFacts } from "../history/stage-facts.ts";
+import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { connectorOf } from "../platform/links/http-client.ts";
@@ -38,9 +38,10 @@ export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 /** A load in place of a schedule's own, and what it is played on. */
 export type VirtualLoad = {
   profile: Profile;
-  /** Calls served at once, and in flight at once; one organization may have all of them. */
+  /** Calls served at once; in flight at once, of all and of one organization. */
   slots: number;
   places: number;
+  placesOfOrg: number;
   serviceMs: number;
   shedding: "fixed" | "adaptive";
   tenants: number;
@@ -48,13 +49,17 @@ export type VirtualLoad = {
 
 type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, ProxyControl> };
 
-const roleOf = ({ slots, places, serviceMs, shedding }: VirtualLoad, seed: number): RoleOptions => ({
+const roleOf = ({ slots, places, placesOfOrg, serviceMs, shedding }: VirtualLoad, seed: number): RoleOptions => ({
   shedding,
   globalInFlight: places,
-  orgInFlight: places,
+  orgInFlight: placesOfOrg,
   rateLimit: null,
   inference: { slots, serviceMs, tokens: 4, seed },
   logLevel: "error",
+});
+
+const limitsOf = ({ slots, places, placesOfOrg, serviceMs }: VirtualLoad): Limits => ({
+  ...{ replicas: 1, slots, service_ms: serviceMs, global_in_flight: places, org_in_flight: placesOfOrg },
 });
 
 /** To be called, and waited for, inside `time.until`. */
@@ -198,9 +203,14 @@ const play = async (
     incidental: true,
     shedding: load?.shedding ?? "fixed",
     stream_end: REFERENCE_STREAM_ENDS,
-    limits: load === undefined ? LIMITS : { replicas: 1, slots: load.slots, service_ms: load.serviceMs },
+    limits: load === undefined ? LIMITS : limitsOf(load),
     started_at_ms: VIRTUAL_START_MS,
-    tenants: platform.tenants,
+    tenants: Object.fromEntries(
+      Object.entries(platform.tenants).map(([org, tenant]) => [
+        org,
+        story.noisy(view).includes(org) ? { ...tenant, noisy: true } : tenant,
+      ]),
+    ),
     faults: schedule.events.length > 0,
     drained: isDrained(),
     recovery_deadline_ms: RECOVERY_MS,

@@ -10,7 +10,7 @@ import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
 import { type ComparedStage, type MiniStage, openBench, type VirtualStage } from "./stage-bench.ts";
-import { curve, retryStorm } from "./stages/curve.ts";
+import { curve, noisyAndQuiet, retryStorm } from "./stages/curve.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
 import { gate } from "./stages/gate.ts";
@@ -42,6 +42,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
   gate,
   curve,
   "retry-storm": retryStorm,
+  "noisy-and-quiet": noisyAndQuiet,
 };
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];

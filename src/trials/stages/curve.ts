@@ -1,13 +1,15 @@
 /**
- * The curve of shedding and a storm of retries in virtual time: the whole platform, client and driver on a clock that jumps.
- * Both take minutes of a clock and thousands of calls, and in virtual time a busy machine explains nothing.
+ * The curve of shedding, a storm of retries and a noisy neighbour in virtual time: the whole platform, client and driver on a clock that jumps.
+ * They take minutes of a clock and thousands of calls, and in virtual time a busy machine explains nothing.
  */
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
+import { createIsolation } from "../../shedding/isolation.ts";
 import { openStageCurve } from "../../shedding/stage-curve.ts";
+import type { Trial } from "../../simulation/search-schedules.ts";
 import { startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import type { VirtualLoad } from "../../simulation/virtual-trial.ts";
-import { storm, upAndDown } from "../../workload/load-profiles.ts";
+import { constant, storm, upAndDown } from "../../workload/load-profiles.ts";
 import type { VirtualStage } from "../stage-bench.ts";
 
 type Play = {
@@ -23,7 +25,10 @@ const KNEE_PER_S = (SLOTS * 1000) / SERVICE_MS;
 /** The shortest levels are ten times as long as a call. */
 const CURVE_S = 64;
 const HIGHEST = 5;
-const PLATFORM = { slots: SLOTS, places: SLOTS, serviceMs: SERVICE_MS, shedding: "fixed", tenants: 4 } as const;
+const PLATFORM: Omit<VirtualLoad, "profile"> = {
+  ...{ slots: SLOTS, places: SLOTS, placesOfOrg: SLOTS, serviceMs: SERVICE_MS, tenants: 4 },
+  shedding: "fixed",
+};
 
 const CURVE: Play = {
   story: "shedding-curve",
@@ -38,29 +43,51 @@ const STORM: Play = {
   facts: { step: { of: "load" } },
 };
 
-/** Claims about a mutant, or about the healthy platform (`null`). */
+/** Bursts of twice an organization's cap, and three quiet organizations that read. */
+const NOISE: VirtualLoad = { ...PLATFORM, placesOfOrg: 8, profile: constant(80, 20) };
+
+/** A mutant, or the healthy platform (`null`). */
 const playVirtually = async (
+  story: string,
+  load: VirtualLoad,
+  mutant: string | null,
+  seed: number,
+): Promise<Pick<Trial, "lines" | "facts">> => {
+  const player = startVirtualPlayer({ mutant, load });
+  try {
+    const { lines, facts, doubt } = await player.play({ seed, story, ratePerS: 0, events: [] });
+    if (doubt !== null) throw new Error(doubt);
+    return { lines, facts };
+  } finally {
+    await player.close();
+  }
+};
+
+const claimsOf = async (
   { story, load, facts }: Play,
   mutant: string | null,
   seed: number,
   replay: string,
 ): Promise<Claim[]> => {
-  const player = startVirtualPlayer({ mutant, load });
-  try {
-    const { lines, doubt, ...played } = await player.play({ seed, story, ratePerS: 0, events: [] });
-    if (doubt !== null) throw new Error(doubt);
-    let fromUs = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
-    const offered = load.profile.pieces.map(({ from, to, durationS }) => {
-      const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
-      fromUs = piece.to_us;
-      return piece;
-    });
-    const judge = openStageCurve({ ...played.facts, ...facts, offered });
-    for (const line of lines) judge?.see(line);
-    return judge?.end(replay).claims ?? [];
-  } finally {
-    await player.close();
-  }
+  const { lines, facts: seen } = await playVirtually(story, load, mutant, seed);
+  let fromUs = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+  const offered = load.profile.pieces.map(({ from, to, durationS }) => {
+    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
+    fromUs = piece.to_us;
+    return piece;
+  });
+  const judge = openStageCurve({ ...seen, ...facts, offered });
+  for (const line of lines) judge?.see(line);
+  return judge?.end(replay).claims ?? [];
+};
+
+const isolationClaims = async (mutant: string | null, seed: number, replay: string): Promise<Claim[]> => {
+  const isolation = createIsolation();
+  const beside = await playVirtually("noisy-neighbour", NOISE, mutant, seed);
+  isolation.see("beside", beside.lines, beside.facts);
+  const alone = await playVirtually("noisy-neighbour-alone", NOISE, mutant, seed);
+  isolation.see("alone", alone.lines, alone.facts);
+  return isolation.judged(replay).claims;
 };
 
 /** An adaptive limit finds its own way below so many places. */
@@ -74,7 +101,7 @@ export const healthyShedding = (
 ): Promise<Claim[]> => {
   const play = of === "curve" ? CURVE : STORM;
   const load = { ...play.load, ...(shedding === "adaptive" ? ADAPTIVE : {}) };
-  return playVirtually({ ...play, load }, null, seed, "");
+  return claimsOf({ ...play, load }, null, seed, "");
 };
 
 const SEED = 1;
@@ -87,7 +114,7 @@ export const curve: VirtualStage = {
     "curve/goodput_retention",
     "curve/collapse",
     "curve/metastability",
-
+    "curve/false_sheds",
     "curve/slots_leaked",
     "curve/closed_form",
     "curve/oscillation",
@@ -95,11 +122,17 @@ export const curve: VirtualStage = {
     "curve/wasted_work",
     "curve/jain_index",
   ],
-  inVirtualTime: (mutant) => playVirtually(CURVE, mutant, SEED, replayOf("curve")),
+  inVirtualTime: (mutant) => claimsOf(CURVE, mutant, SEED, replayOf("curve")),
 };
 
 export const retryStorm: VirtualStage = {
   about: "streams at four fifths of the knee, then three times it with retries, then as before, in virtual time",
   proves: ["curve/recovery", "curve/reaction", "curve/amplification"],
-  inVirtualTime: (mutant) => playVirtually(STORM, mutant, SEED, replayOf("retry-storm")),
+  inVirtualTime: (mutant) => claimsOf(STORM, mutant, SEED, replayOf("retry-storm")),
+};
+
+export const noisyAndQuiet: VirtualStage = {
+  about: "bursts of one organization beside three quiet ones, and the quiet ones alone on one seed, in virtual time",
+  proves: ["curve/isolation"],
+  inVirtualTime: (mutant) => isolationClaims(mutant, SEED, replayOf("noisy-and-quiet")),
 };
