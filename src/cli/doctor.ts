@@ -8,7 +8,7 @@ import { ObjectiveError } from "../history/objectives.ts";
 import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
 import { EXIT, EXIT_OF_SIGNAL, worstExit } from "../run/exit-codes.ts";
-import { findLimits } from "../run/find-limits.ts";
+import { findLimits } from "../run/limits/find-limits.ts";
 import {
   AT_MOST,
   checkCopy,
@@ -17,7 +17,7 @@ import {
   copyOf,
   decideLimits,
   writeCopy,
-} from "../run/limits-into-file.ts";
+} from "../run/limits/limits-into-file.ts";
 import { checkObjectives } from "../stages/objectives.ts";
 import { misspeltRequired, prepareTarget } from "../stages/prepare-target.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -73,7 +73,7 @@ const closing = (
     [EXIT.inconclusive]: "This machine does not measure time well enough just now: see the lines that begin with warn.",
     [EXIT.guarded]: "Refused by the safety guard; nothing was sent.",
   };
-  return `${spent ?? ""}${verdicts[exitCode]}`;
+  return `${spent ?? ""}${verdicts[exitCode] ?? "Stopped: what was found until then is above, and no copy was written."}`;
 };
 
 /** Checks the fields of a target file that only a run reads. */

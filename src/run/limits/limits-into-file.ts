@@ -4,13 +4,15 @@
  */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { type Figure, isContradiction, isExact, type WholeBounds, writtenRate } from "../shedding/caps-found.ts";
-import { writePrivateFile } from "../supervision/private-file.ts";
-import { readUserJson } from "../supervision/user-file.ts";
-import type { Target } from "../target/target.ts";
-import { type Finding, finding } from "../verify/doctor/finding.ts";
-import { UsageError } from "./exit-codes.ts";
-import { CALLS_MOST, type Climbed, isKnown, type LimitsFound, SECONDS_MOST } from "./find-limits.ts";
+import { type Figure, isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
+import { writePrivateFile } from "../../supervision/private-file.ts";
+import { readUserJson } from "../../supervision/user-file.ts";
+import type { Target } from "../../target/target.ts";
+import { type Finding, finding } from "../../verify/doctor/finding.ts";
+import { UsageError } from "../exit-codes.ts";
+import type { Climbed } from "./climb.ts";
+import { isKnown, type LimitsFound } from "./find-limits.ts";
+import { CALLS_MOST, SECONDS_MOST } from "./limit-calls.ts";
 
 const NAMES = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"] as const;
 type LimitName = (typeof NAMES)[number];
@@ -106,7 +108,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
         : finding("skipped", "service_ms", `not found exactly: ${text}; lengths differ too much for so few streams`),
     );
   }
-  if (found.bucket !== null || service !== null) findings.push(...bucketFindings(found, maxPerS));
+  if (found.bucket !== null || (service !== null && found.cutOff === null))
+    findings.push(...bucketFindings(found, maxPerS));
   if (found.bucket?.found === true) {
     limits.rate_per_s = writtenRate(found.bucket.ratePerS);
     limits.burst = found.bucket.burst.most;
@@ -117,6 +120,11 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
     if (isExact(climbed.bounds) && other !== null && isContradiction(other.bounds)) {
       const text = `${climbed.bounds.least}, not written: it is as doubtful as the other cap`;
       findings.push(finding("warn", name, text));
+      return;
+    }
+    if (isExact(climbed.bounds) && !climbed.isChecked) {
+      const text = `${climbed.bounds.least}, not written: that one replica serves all was not to be seen`;
+      findings.push(finding("warn", name, text, "state limits.replicas"));
       return;
     }
     findings.push(capFinding(name, climbed, stated.replicas));

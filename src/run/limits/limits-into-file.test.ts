@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Target } from "../target/target.ts";
-import type { Climbed, LimitsFound } from "./find-limits.ts";
+import type { Target } from "../../target/target.ts";
+import type { Climbed } from "./climb.ts";
+import type { LimitsFound } from "./find-limits.ts";
 import { checkCopy, checkPermitted, copyOf, decideLimits, withLimits, writeCopy } from "./limits-into-file.ts";
 
 const TARGET: Target = {
@@ -17,6 +18,7 @@ const climbed = (met: Climbed["met"], least: number, most: number | null): Climb
   bounds: { least, most },
   inFlight: least,
   heldBack: false,
+  isChecked: true,
 });
 
 const found = (more: Partial<LimitsFound> = {}): LimitsFound => ({
@@ -79,6 +81,12 @@ describe("what is written", () => {
       expect(decided.limits.global_in_flight, String(words)).toBeUndefined();
       expect(said(found({ ...none, ...more }))).toMatch(words);
     }
+  });
+
+  test("where replicas in turn could not have shown themselves, no cap is written", () => {
+    const alone = { ...climbed("organization", 32, 32), isChecked: false };
+    expect(decideLimits(found({ alone, together: null }), TARGET).isFixed).toBe(false);
+    expect(said(found({ alone, together: null }))).toMatch(/32, not written.*state limits\.replicas/);
   });
 
   test("one cap that calls contradict makes the other doubtful", () => {

@@ -1,8 +1,8 @@
 /** The search on a server whose limits are known, over real sockets: one organization, one key. */
 import { afterEach, expect, test } from "vitest";
-import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
-import { createSecrets } from "../target/secrets.ts";
-import { guardBudget, statedBudget } from "../workload/budget.ts";
+import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { guardBudget, statedBudget } from "../../workload/budget.ts";
 import { findLimits, type LimitsFound } from "./find-limits.ts";
 
 const CAP = 12;

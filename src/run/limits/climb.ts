@@ -1,0 +1,185 @@
+/** Climbs: an idle deployment is filled with streams up to what sheds them, again and again. */
+import type { RouteName } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
+import {
+  type BucketFound,
+  capBounds,
+  GLOBAL_SHED,
+  isContradiction,
+  isExact,
+  KEY_REFUSED,
+  ORGANIZATION_SHED,
+  type WholeBounds,
+} from "../../shedding/caps-found.ts";
+import type { Caller } from "../../workload/callers/callers.ts";
+import { type Calm, isAdmitted, READ, type Sender, STREAM } from "./limit-calls.ts";
+import { REST_MOST_MS } from "./press-key.ts";
+
+const IN_FLIGHT_MOST = 1_024;
+const ROUNDS_LEAST = 4;
+const ROUNDS_MOST = 12;
+const STEPS_MOST = 80;
+const EXPLORING_STEPS = 3;
+/** Below this many reads behind each stream; with two of three, two or three replicas in turn show themselves. */
+const READS_MOST = 3;
+const SHEDS_A_ROUND = 8;
+/** Streams of a climb that are sent one by one, below the cap. */
+const LAST_STEPS = 2;
+
+const ROUNDS_HELD_BACK = 2;
+
+/** How long after its last byte a deployment may hold a place, and the rest between two climbs for it. */
+const LATE_RELEASE_MS = 250;
+/** Where the key was refused and its rate is not known. */
+const REST_UNKNOWN_MS = 1_500;
+
+/** What a climb met first; `edge`: an answer that is not the API's, such as a balancer's own limit. */
+type Met = "global" | "organization" | "key" | "edge" | "nothing";
+
+export type Climbed = {
+  readonly met: Met;
+  readonly bounds: WholeBounds;
+  /** The most streams that were in flight at once. */
+  readonly inFlight: number;
+  readonly outcome?: string;
+  /** Answers come whole, so nobody sees when a stream was admitted. */
+  readonly heldBack: boolean;
+  /** Replicas in turn would have shown themselves, or the file states how many there are. */
+  readonly isChecked: boolean;
+};
+
+const metIn = (lines: readonly CallLine[]): { met: Met; outcome?: string } => {
+  const find = (test: (outcome: string) => boolean): string | undefined =>
+    lines.find(({ outcome }) => test(outcome))?.outcome;
+  const edge = find((outcome) => /^edge /.test(outcome) || outcome === "indeterminate" || /^5\d\d/.test(outcome));
+  if (find((outcome) => outcome === GLOBAL_SHED) !== undefined) return { met: "global" };
+  if (find((outcome) => outcome === ORGANIZATION_SHED) !== undefined) return { met: "organization" };
+  if (find((outcome) => outcome === KEY_REFUSED) !== undefined) return { met: "key" };
+  return edge === undefined ? { met: "nothing" } : { met: "edge", outcome: edge };
+};
+
+type Climb = {
+  readonly sender: Sender;
+  readonly callers: readonly Caller[];
+  readonly calm: Calm;
+  readonly bucket: BucketFound | null;
+  /** Calls a second that are permitted. */
+  readonly maxPerS: number;
+};
+
+/** Until a key has so many tokens back. */
+export const refillMs = (bucket: BucketFound | null, tokens: number): number => {
+  if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
+  return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
+};
+
+/** `base` streams at once, then one by one; `reads` after each stream, so that a balancer that takes turns shows itself. */
+const round = async (
+  { sender, callers, calm, maxPerS, bucket }: Climb,
+  { base, reads, sheds, steps }: { base: number; reads: number; sheds: number; steps: number },
+): Promise<CallLine[]> => {
+  const lines: CallLine[] = [];
+  const pending: Promise<void>[] = [];
+  let refused = 0;
+  let turn = 0;
+  const send = (route: RouteName): Promise<void> => {
+    const caller = callers[turn % callers.length] as Caller;
+    if (route === STREAM) turn += 1;
+    const sent = sender.ask(caller, route, reads > 0 ? sender.fresh : undefined).then((line) => {
+      if (line === null) return;
+      lines.push(line);
+      if (!isAdmitted(line)) refused += 1;
+    });
+    pending.push(sent);
+    return sent;
+  };
+  for (let k = 0; k < base; k += 1) {
+    send(STREAM);
+    for (let r = 0; r < reads; r += 1) send(READ);
+  }
+  await sender.pause((1000 * base * (1 + reads)) / (0.95 * maxPerS) + 1.3 * calm.headMs + 5);
+  const stepMs = Math.max(2.5, 1.2 * calm.headMs);
+  // Where streams end faster than steps can replace them, the first ones are all that can fill it.
+  const isHeld = calm.stayMs > 1.5 * base * stepMs;
+  const untilMs = performance.now() + (isHeld ? Number.POSITIVE_INFINITY : calm.stayMs);
+  for (let step = 0; step < steps && refused < sheds && sender.mayGoOn(); step += 1) {
+    if (performance.now() > untilMs) break;
+    await Promise.race([send(STREAM), sender.pause(stepMs)]);
+    for (let r = 0; r < reads; r += 1) await Promise.race([send(READ), sender.pause(stepMs)]);
+    // A read that has just ended might still hold a place.
+    if (reads > 0) await sender.pause(calm.marginUs / 1000 + 1);
+  }
+  await Promise.all(pending);
+  const used = lines.filter(isAdmitted).length / callers.length;
+  const isRefused = lines.some(({ outcome }) => outcome === KEY_REFUSED);
+  const restMs = Math.max(isRefused ? REST_UNKNOWN_MS : 0, refillMs(bucket, used));
+  await sender.pause(Math.max(restMs, LATE_RELEASE_MS + 50, (2 * calm.marginUs) / 1000));
+  return lines;
+};
+
+const mostAtOnce = (lines: readonly CallLine[]): number => {
+  const admitted = lines.filter(isAdmitted);
+  return Math.max(
+    0,
+    ...admitted.map(
+      (call) =>
+        admitted.filter(({ sent_us: sent, done_us: done }) => sent <= call.sent_us && done > call.sent_us).length,
+    ),
+  );
+};
+
+/** Twice as many streams at once each time until something is met, then climbs to just there. */
+export const climb = async (
+  how: Climb,
+  { from, replicas }: { from: number; replicas: number | undefined },
+  onProgress: (text: string) => void,
+): Promise<{ climbed: Climbed; lines: CallLine[] }> => {
+  const { sender, calm, bucket, maxPerS, callers } = how;
+  const lines: CallLine[] = [];
+  const tokens = bucket?.found === true ? bucket.burst.least * callers.length : Number.POSITIVE_INFINITY;
+  const reachable = Math.floor(Math.min(IN_FLIGHT_MOST, tokens, (0.95 * maxPerS * calm.stayMs) / 1000));
+  let base = Math.min(from, reachable);
+  for (;;) {
+    onProgress(`${base} streams at once`);
+    const came = await round(how, { base, reads: 0, sheds: 1, steps: EXPLORING_STEPS });
+    lines.push(...came);
+    if (came.some((line) => !isAdmitted(line)) || base >= reachable || !sender.mayGoOn()) break;
+    base = Math.min(2 * base, reachable);
+  }
+  const { met, outcome } = metIn(lines);
+  const cap = met === "organization" ? ORGANIZATION_SHED : GLOBAL_SHED;
+  const isOne = replicas === 1;
+  /** Of climbs that were made, by their reads behind each stream. */
+  const kinds = new Set<number>();
+  const { marginUs } = calm;
+  const bounds = (): WholeBounds => {
+    const prompt = capBounds(lines, cap, { replicas, marginUs });
+    // Where the file states that it is one replica, a contradiction may be a place that is given back late.
+    return isOne && isContradiction(prompt)
+      ? capBounds(lines, cap, { marginUs, releaseUs: 1000 * LATE_RELEASE_MS })
+      : prompt;
+  };
+  if (met === "global" || met === "organization") {
+    let found = bounds();
+    let push = 0;
+    const rounds = calm.heldBack ? ROUNDS_HELD_BACK : ROUNDS_MOST;
+    for (let k = 0; k < rounds && sender.mayGoOn(); k += 1) {
+      if (k >= ROUNDS_LEAST && (isExact(found) || isContradiction(found))) break;
+      onProgress(`climb ${k + 1}: between ${found.least} and ${found.most ?? "unknown"}`);
+      const near = Math.max(0, Math.min(found.most ?? base, mostAtOnce(lines)) - LAST_STEPS);
+      const wanted = isOne ? 0 : k % READS_MOST;
+      const reads = tokens >= near + LAST_STEPS + 4 * (1 + wanted) ? wanted : 0;
+      // Of replicas in turn one alone gets the streams, and is full with its part of what all hold.
+      const first = reads === 0 ? near + push : Math.floor(near / (reads + 1));
+      const came = await round(how, { base: first, reads, sheds: SHEDS_A_ROUND, steps: STEPS_MOST });
+      lines.push(...came);
+      if (sender.mayGoOn()) kinds.add(reads);
+      // Steps came too slowly to fill it: begin nearer to it.
+      if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? 0 : push + 1;
+      found = bounds();
+    }
+  }
+  const { heldBack } = calm;
+  const isChecked = replicas !== undefined || kinds.size === READS_MOST;
+  return { climbed: { met, outcome, bounds: bounds(), inFlight: mostAtOnce(lines), heldBack, isChecked }, lines };
+};

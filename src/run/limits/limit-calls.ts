@@ -1,0 +1,152 @@
+/** The calls of a search for limits, and what streams and reads take while there is nothing else to do. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openApiClient } from "../../client/api-client.ts";
+import { createRunClock, wallUs } from "../../client/clock.ts";
+import type { RouteName } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
+import { quantile } from "../../history/statistics/statistics.ts";
+import { KEY_REFUSED, serviceTimeMs } from "../../shedding/caps-found.ts";
+import type { PreparedTarget } from "../../stages/prepare-target.ts";
+import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+
+export const CALLS_MOST = 8_000;
+export const SECONDS_MOST = 75;
+export const STREAM = "chat.control";
+export const READ = "design.themes";
+
+const CALM_MS = 7_000;
+const CALM_MOST = 30;
+const CALM_LEAST = 8;
+/** Streams this long are measured side by side, four at once. */
+const LONG_STREAM_MS = 2_000;
+/** The mean stay is known when its interval is this narrow. */
+const CALM_SHARE = 0.03;
+
+/** Heads of streams that take this part of the whole stay say nothing of when they were admitted. */
+const HELD_BACK = 0.5;
+
+export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
+export const spanMs = (from: number, to: number): number => (to - from) / 1000;
+
+export type Room = Pick<PreparedTarget, "target" | "secrets" | "budget"> & {
+  readonly signal: AbortSignal;
+  onProgress(text: string): void;
+};
+
+export type Sender = Awaited<ReturnType<typeof openSender>>;
+
+/** Sends calls and keeps their lines; once anything forbids another call, none leaves and `ended` says why. */
+export const openSender = async ({ target, secrets, budget, signal }: Room) => {
+  const view = viewOf(target);
+  const clock = createRunClock(wallUs());
+  const idPrefix = `limits.${randomBytes(4).toString("hex")}`;
+  const as = { stage: "find-limits", driver: "doctor" };
+  const common = { secrets, view, clock, budget, idPrefix, ...as, onLine: () => undefined };
+  const client = await openApiClient({ target, ...common });
+  // A balancer hands out connections: a new one for each call takes its turns as they come.
+  const fresh = target.transport?.protocol === "h2" ? client : await openApiClient({ target, ...common });
+  const beganMs = performance.now();
+  let calls = 0;
+  let ended: string | null = null;
+  let via: "authorization" | "x-api-key" = "authorization";
+  const mayGoOn = (): boolean => {
+    if (ended !== null) return false;
+    if (signal.aborted) ended = "it was stopped";
+    else if (calls >= CALLS_MOST) ended = `it had made ${CALLS_MOST} calls`;
+    else if (performance.now() - beganMs > SECONDS_MOST * 1000) ended = `it had lasted ${SECONDS_MOST} s`;
+    return ended === null;
+  };
+  return {
+    view,
+    mayGoOn,
+    calls: () => calls,
+    ended: () => ended,
+    leftMs: () => SECONDS_MOST * 1000 - (performance.now() - beganMs),
+    pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
+    /** A deployment may look into one header alone. */
+    otherHeader: () => {
+      via = "x-api-key";
+    },
+    openSession: async (caller: Caller): Promise<void> => {
+      for (const { of, product } of sessionsOf([caller], [STREAM, READ])) {
+        for (const one of new Set([client, fresh])) await one.book.fetch({ as: "session", of, product });
+      }
+    },
+    /** `null`: it was not sent. */
+    ask: async (caller: Caller, route: RouteName, by = client): Promise<CallLine | null> => {
+      if (!mayGoOn()) return null;
+      const n = calls;
+      calls += 1;
+      try {
+        const asked = callAs(view, n, caller, { route, via });
+        const step = by === client ? asked : { ...asked, headers: { ...asked.headers, connection: "close" } };
+        const context = { id: `${idPrefix}.${n}`, ...as, intendedUs: clock.nowUs() };
+        return (await by.send(step, context)).line;
+      } catch (error) {
+        ended ??= (error as Error).message;
+        return null;
+      }
+    },
+    fresh,
+    close: () => Promise.all([client.close(), fresh.close()]),
+  };
+};
+
+export type Calm = {
+  streams: CallLine[];
+  reads: CallLine[];
+  stayMs: number;
+  headMs: number;
+  heldBack: boolean;
+  marginUs: number;
+};
+
+/** Streams and reads, one after the other; a sentence where no stream is admitted. */
+export const lookAtCalm = async (sender: Sender, caller: Caller): Promise<Calm | string> => {
+  const streams: CallLine[] = [];
+  const reads: CallLine[] = [];
+  const ask = async (route: RouteName): Promise<CallLine | null> => {
+    let line = await sender.ask(caller, route);
+    if (line?.outcome === "401" && caller.kind === "server") {
+      sender.otherHeader();
+      line = await sender.ask(caller, route);
+    }
+    for (let again = 0; again < 5 && line?.outcome === KEY_REFUSED; again += 1) {
+      await sender.pause(1_000);
+      line = await sender.ask(caller, route);
+    }
+    return line;
+  };
+  // The first one makes connections.
+  await ask(READ);
+  const first = await ask(STREAM);
+  if (first === null) return sender.ended() ?? "no call was sent";
+  if (!isAdmitted(first)) return `a stream alone was answered ${first.outcome}`;
+  const atOnce = spanMs(first.sent_us, first.done_us) > LONG_STREAM_MS ? 4 : 1;
+  const untilMs = performance.now() + CALM_MS;
+  while (sender.mayGoOn() && streams.length < CALM_MOST && (streams.length < 3 || performance.now() < untilMs)) {
+    const lines = await Promise.all(Array.from({ length: atOnce }, () => ask(STREAM)));
+    streams.push(...lines.filter((line) => line !== null).filter(isAdmitted));
+    const read = reads.length < CALM_LEAST ? await ask(READ) : null;
+    if (read !== null && isAdmitted(read)) reads.push(read);
+    const service = streams.length < CALM_LEAST ? null : serviceTimeMs(streams, reads);
+    if (service !== null && service.high - service.low < 2 * CALM_SHARE * service.value) break;
+  }
+  if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
+  const sorted = (values: number[]): number[] => values.toSorted((a, b) => a - b);
+  const head = (line: CallLine): number => spanMs(line.sent_us, line.first_us ?? line.done_us);
+  const heads = sorted([...streams, ...reads].map(head));
+  const stays = sorted(streams.map((line) => spanMs(line.sent_us, line.done_us)));
+  const headMs = quantile(heads, 0.9) as number;
+  const stayMs = quantile(stays, 0.5) as number;
+  return {
+    streams,
+    reads,
+    stayMs,
+    headMs,
+    heldBack: (quantile(sorted(streams.map(head)), 0.5) as number) > HELD_BACK * stayMs,
+    marginUs: Math.max(3_000, 1500 * headMs),
+  };
+};

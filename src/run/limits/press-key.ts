@@ -1,0 +1,101 @@
+/** One key, pressed past its rate with reads, until its burst and its rate are known. */
+import type { CallLine } from "../../history/line.ts";
+import { type BucketFound, bucketFound, KEY_REFUSED } from "../../shedding/caps-found.ts";
+import type { Caller } from "../../workload/callers/callers.ts";
+import { type Calm, isAdmitted, READ, type Sender, spanMs } from "./limit-calls.ts";
+
+const PRESS_UNREFUSED_MS = 7_000;
+const PRESSERS_MOST = 32;
+const ADMITTED_THEN = 15;
+const PRESSES_MOST = 3;
+export const REST_MOST_MS = 15_000;
+
+/**
+ * Reads by one key, as fast as `pressers` callers and the permitted rate allow, until it is refused and for `thenMs` more, or up
+ * to three times as long where hardly any is admitted then.
+ */
+const press = async (
+  sender: Sender,
+  caller: Caller,
+  { pressers, pauseMs, thenMs }: { pressers: number; pauseMs: number; thenMs: number },
+): Promise<CallLine[]> => {
+  const lines: CallLine[] = [];
+  let refusedMs: number | null = null;
+  const beganMs = performance.now();
+  let running = 0;
+  let after = 0;
+  const presser = async (): Promise<void> => {
+    running += 1;
+    for (;;) {
+      const nowMs = performance.now();
+      const thenAllMs = after < ADMITTED_THEN ? 3 * thenMs : thenMs;
+      if (refusedMs === null ? nowMs > beganMs + PRESS_UNREFUSED_MS : nowMs > refusedMs + thenAllMs) break;
+      const line = await sender.ask(caller, READ);
+      if (line === null) break;
+      lines.push(line);
+      if (line.outcome === KEY_REFUSED) {
+        refusedMs ??= performance.now();
+        await sender.pause(pauseMs * running);
+      } else if (!isAdmitted(line)) break;
+      else if (refusedMs !== null) after += 1;
+    }
+  };
+  const all = Array.from({ length: pressers }, presser);
+  // Where nothing is refused, more of them.
+  while (refusedMs === null && all.length < PRESSERS_MOST && performance.now() < beganMs + PRESS_UNREFUSED_MS) {
+    await Promise.race([sender.pause(700), Promise.all(all)]);
+    if (refusedMs !== null || !sender.mayGoOn()) break;
+    for (let more = all.length; more > 0; more -= 1) all.push(presser());
+  }
+  await Promise.all(all);
+  return lines;
+};
+
+const perSecond = (lines: readonly CallLine[]): number => {
+  const sent = lines.map(({ sent_us: us }) => us);
+  const s = spanMs(Math.min(...sent), Math.max(...sent)) / 1000;
+  return s > 0 ? lines.length / s : 0;
+};
+
+/** A first estimate: what was admitted before the first refusal, and a second from then on; `null` where there is none. */
+const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
+  const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
+  const at = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
+  if (at < 0) return null;
+  const after = calls.slice(at);
+  const s = spanMs((after[0] as CallLine).sent_us, (after.at(-1) as CallLine).done_us) / 1000;
+  const perS = after.filter(isAdmitted).length / s;
+  return perS > 0 ? { burst: at, perS } : null;
+};
+
+/**
+ * Once to learn how long the key needs to rest; then rested, by no more callers than it takes. It had rested for long enough
+ * when it has saved up less than its rate gave it meanwhile.
+ */
+export const pressKey = async (
+  sender: Sender,
+  caller: Caller,
+  { reads }: Calm,
+): Promise<{ bucket: BucketFound; pressedPerS: number } | null> => {
+  if (reads.length === 0) return null;
+  const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));
+  let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });
+  const rough = roughly(lines);
+  if (rough === null) return { bucket: bucketFound(lines), pressedPerS: perSecond(lines) };
+  const { perS } = rough;
+  let { burst } = rough;
+  const pressers = Math.min(PRESSERS_MOST, Math.ceil((1.5 * perS * readMs) / 1000));
+  const how = { pressers, pauseMs: Math.max(4, 50 / perS), thenMs: 4_000 };
+  let bucket: BucketFound = { found: false, code: "too-short" };
+  for (let again = 0; again < PRESSES_MOST && sender.mayGoOn(); again += 1) {
+    const restMs = 500 + (1300 * burst) / perS;
+    if (restMs > REST_MOST_MS) break;
+    await sender.pause(restMs);
+    lines = await press(sender, caller, how);
+    bucket = bucketFound(lines);
+    if (bucket.found && bucket.burst.most < 0.9 * perS * (restMs / 1000)) break;
+    if (bucket.found) bucket = { found: false, code: "too-short" };
+    burst = 2 * Math.max(burst, roughly(lines)?.burst ?? 0);
+  }
+  return { bucket, pressedPerS: perSecond(lines) };
+};
