@@ -34,8 +34,8 @@ const CURVE: readonly (readonly [measure: string, means: string, judged: string,
   ],
   [
     "collapse",
-    "under five times the load at least half of the best goodput is left, under ten times a quarter",
-    "must: as goodput_retention, at 5 times the knee and 50 %, at 10 times and 25 %",
+    "under five times the load at least half of the best goodput is left, under ten times a third",
+    "must: as goodput_retention, at 5 times the knee and 50 %, at 10 times and a third",
     "refusals that cost as much as calls, one event loop for both, memory that grows with what waits",
   ],
   [

@@ -156,7 +156,12 @@ export const kneeOfLevels = (
   };
   const best = mostCarried(all);
   if (best === null || best.low <= knee.value) return { knee, systems };
-  if (best.low <= knee.high) return { knee: { ...best, high: Math.max(best.high, knee.high) }, systems };
   // Past the knee less is carried than below it: the level that carries most shows what could be.
-  return { knee: best, systems: [systemOf(best.value, { most, stayS, replicas: 1 })] };
+  const isNear = best.low <= knee.high;
+  const low = isNear ? knee.low : best.low;
+  const high = isNear ? Math.max(best.high, knee.high) : best.high;
+  return {
+    knee: { value: best.value, low, high },
+    systems: systems.map(({ replicas: n }) => systemOf(best.value, { most, stayS, replicas: n })),
+  };
 };

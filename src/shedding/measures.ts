@@ -151,21 +151,8 @@ export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
     : curve.levels.filter((level) => isPlayed(level) && level.ratePerS <= NEARLY * times * Math.min(...knees));
 };
 
-/**
- * What could be carried before the overload is not what could be afterwards: by the knees, or where these are not known well by
- * the last level. A queue that fills is another one each time.
- */
-export const hasMoved = (curve: Curve): boolean => {
-  const { before, after } = curve.knee;
-  const [again] = wayOf(curve, "after");
-  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
-  const isOther =
-    again !== undefined &&
-    first !== undefined &&
-    again.late + first.late < first.good &&
-    !overlap(again.goodputPerS, first.goodputPerS);
-  return isOther || (before !== null && after !== null && !overlap(before, after));
-};
+/** Knees that differ by less change no verdict. */
+const MOVED = 0.1;
 
 /** Levels at the same rates on both ways. */
 export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel][] =>
@@ -173,6 +160,23 @@ export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel]
     const down = wayOf(curve, "down").find(({ ratePerS }) => ratePerS === up.ratePerS);
     return down === undefined ? [] : [[up, down]];
   });
+
+/**
+ * What could be carried before the overload is not what could be afterwards: by the knees, by the last level, or because more
+ * was carried on the way down than at the same rate on the way up. A queue that fills is another one each time.
+ */
+export const hasMoved = (curve: Curve): boolean => {
+  const { before, after } = curve.knee;
+  const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
+  const again = wayOf(curve, "after").flatMap((level): [CurveLevel, CurveLevel][] => {
+    const up = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === level.ratePerS);
+    return up === undefined || isQueue(up) || isQueue(level) ? [] : [[up, level]];
+  });
+  const isMore = upAndDownPairs(curve).some(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
+  const isOther = again.some(([up, level]) => !overlap(level.goodputPerS, up.goodputPerS));
+  if (isMore || isOther || before === null || after === null) return isMore || isOther;
+  return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
+};
 
 /** Batches of one level share the state of a limiter that adapts, so levels scatter by more than their batches show. */
 const WIDER = 1.3;
@@ -224,7 +228,7 @@ export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const slope = sum((i) => ((points[i]?.x ?? 0) - x) * ((points[i]?.y ?? 0) - y)) / squares;
   const misfit = sum((i) => ((points[i]?.y ?? 0) - y - slope * ((points[i]?.x ?? 0) - x)) ** 2) / (points.length - 2);
   // Halves are 95 % ones already; points that lie further off the line than they allow widen it.
-  const half = Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
+  const half = WIDER * Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
   const price = (b: number): number => -b / (1 - b);
   return { value: price(slope), low: price(slope + half), high: price(slope - half) };
 };
