@@ -67,6 +67,15 @@ test("a level that left late and changes nothing leaves the claims as they are",
   expect(goodput).toMatchObject({ verdict: "pass" });
 });
 
+test("a server that sheds at half of its stated slots sheds below half of the knee that they give", () => {
+  const profile = upAndDown(KNEE_PER_S, LONG_S);
+  const fold = openCurve({ stage: STAGE, planned: levelsOf(profile), closedForm: { slots: 64, replicas: 1 } });
+  const server = queueing({ slots: 32, inFlight: 32, serviceMs: 800 });
+  for (const line of playRamp(server, profile, 1, { stage: STAGE, organizations: ORGANIZATIONS })) fold.see(line);
+  const claims = claimsOf(fold.end(START_US) as Curve, { shedding: "fixed" });
+  expect(failedOf(claims)).toEqual(expect.arrayContaining([expect.stringContaining("curve/false_sheds")]));
+});
+
 test("a server of fixed slots passes, and its knee is its slots over their time", () => {
   const curve = curveOf(queueing({ slots: 64, inFlight: 64, serviceMs: 800, service: "constant" }), 1, LONG_S);
   const claims = claimsOf(curve, { shedding: "fixed" });

@@ -177,8 +177,17 @@ const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
   return lost.every(({ by }) => by > LOST) ? open(`too few calls to say: ${got}`) : found("pass", got);
 };
 
+/** With the knee of the stated slots of one replica: what sheds at half of them has its own knee there, below which it sheds nothing. */
+const asStated = (curve: Curve): Curve => {
+  const system = statedSystem(curve);
+  if (system?.replicas !== 1) return curve;
+  const knee = { value: system.perS, low: system.perS, high: system.perS };
+  return { ...curve, models: [], knee: { before: knee, after: knee } };
+};
+
 /** Each way has to show it: capacity that moved meanwhile makes the levels of one way too high. */
-const falseSheds = (curve: Curve, { limits }: StageFacts): Finding => {
+const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
+  const curve = shedding === "fixed" ? asStated(seen) : seen;
   const levels = levelsBelow(curve, 0.5);
   const shed = shedOver(levels);
   if (shed === null) return open("no level lies below half of the knee");
