@@ -154,11 +154,29 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
 /** Where others may call, less than this share of calm calls has to be good: nobody's load takes as much at that moment. */
 const GOOD_BESIDE_OTHERS = 0.5;
 
+/** By both knees, and by what the same rate past them got before the overload. */
+const lostCapacity = (curve: Curve): string | null => {
+  const { before, after } = curve.knee;
+  const again = wayOf(curve, "after")[0];
+  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
+  const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
+  if (!isLess || before === null || after === null || after.high >= (1 - CAPACITY_LOST) * before.low) return null;
+  return `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
+};
+
 /** Every calm level has to show it: a limiter that measures its shortest round trip may spoil one. */
 const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
-  const { before, after } = curve.knee;
+  const { before } = curve.knee;
+  const less = lostCapacity(curve);
+  const [lowest] = upAndDownPairs(curve);
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (before?.value ?? 0));
-  if (pairs.length === 0) return open("no calm level was played again after the overload");
+  if (pairs.length === 0) {
+    // What a ramp before the curve has slowed has its knee below every level.
+    const isLost = lowest !== undefined && lostAt(lowest).by - lostAt(lowest).half > LOST;
+    return exclusive && less !== null && isLost
+      ? found("fail", `capacity has not come back: ${less}`, less)
+      : open("no calm level was played again after the overload");
+  }
   const lost = pairs.map(lostAt);
   const { got } = lost[0] as (typeof lost)[number];
   const isPlain = exclusive || pairs.every(([, down]) => down.good < GOOD_BESIDE_OTHERS * down.offered);
@@ -167,13 +185,7 @@ const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
   if (lost.every(({ by, half }) => by - half > LOST)) return fail("goodput", got);
   const slower = pairs.map(slowerAt);
   if (slower.every((one) => one !== null)) return fail("latency", slower[0] as string);
-  const again = wayOf(curve, "after")[0];
-  const first = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === again?.ratePerS);
-  const isLess = again !== undefined && first !== undefined && again.goodputPerS.high < first.goodputPerS.low;
-  if (isLess && before !== null && after !== null && after.high < (1 - CAPACITY_LOST) * before.low) {
-    const less = `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
-    return fail("capacity", less);
-  }
+  if (less !== null) return fail("capacity", less);
   return lost.every(({ by }) => by > LOST) ? open(`too few calls to say: ${got}`) : found("pass", got);
 };
 
