@@ -207,7 +207,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const most = (limits.false_sheds_allowed ?? FALSE_SHEDS) + CHANCE_TIMES * chance;
   const { value, low, high, n } = shed;
   const got = `${percent(value)} of ${n} calls shed below half of the knee, between ${percent(low)} and ${percent(high)} (95 %)`;
-  if (value <= most || (low <= most && high <= SURELY_FEW)) {
+  if (value <= most || (low <= most && (high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= (limits.false_sheds_allowed ?? FALSE_SHEDS) + CHANCE_TIMES * few
       ? found("pass", got)
@@ -226,6 +226,8 @@ const FALSE_SHEDS = 0.001;
 const CHANCE_TIMES = 1.25;
 /** A share that is certainly below this, and perhaps what is allowed, accuses nobody: three of 2,000 calls come by chance. */
 const SURELY_FEW = 0.01;
+/** So few calls that were shed show nothing. */
+const FEW_CALLS = 2.5;
 /** Replicas of fewer slots than this do not excuse sheds, unless the target file states them. */
 const SLOTS_OF_REPLICA = 8;
 
