@@ -137,7 +137,7 @@ export const climb = async (
   const { sender, calm, bucket, maxPerS, callers } = how;
   const lines: CallLine[] = [];
   const tokens = bucket?.found === true ? bucket.burst.least * callers.length : Number.POSITIVE_INFINITY;
-  const reachable = Math.floor(Math.min(IN_FLIGHT_MOST, tokens, (0.95 * maxPerS * calm.stayMs) / 1000));
+  const reachable = Math.floor(Math.min(IN_FLIGHT_MOST, tokens, (maxPerS * calm.longMs) / 1000));
   let base = Math.min(from, reachable);
   for (;;) {
     onProgress(`${base} streams at once`);
@@ -174,8 +174,8 @@ export const climb = async (
       const came = await round(how, { base: first, reads, sheds: SHEDS_A_ROUND, steps: STEPS_MOST });
       lines.push(...came);
       if (sender.mayGoOn()) kinds.add(reads);
-      // Steps came too slowly to fill it: begin nearer to it.
-      if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? 0 : push + 1;
+      // Streams ended faster than steps came: begin nearer to the cap, or beyond it.
+      if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? Math.max(0, push - 1) : 2 * push + 1;
       found = bounds();
     }
   }

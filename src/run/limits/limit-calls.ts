@@ -97,7 +97,9 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
 export type Calm = {
   streams: CallLine[];
   reads: CallLine[];
+  /** Median, and what one of ten outlasts. */
   stayMs: number;
+  longMs: number;
   headMs: number;
   heldBack: boolean;
   marginUs: number;
@@ -145,6 +147,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller): Promise<Calm |
     streams,
     reads,
     stayMs,
+    longMs: quantile(stays, 0.9) as number,
     headMs,
     heldBack: (quantile(sorted(streams.map(head)), 0.5) as number) > HELD_BACK * stayMs,
     marginUs: Math.max(3_000, 1500 * headMs),
