@@ -35,7 +35,7 @@ type CurveOptions = {
 };
 
 const KEPT = [
-  ...(["intended_us", "started_us", "sent_us", "done_us", "first_event_us"] as const),
+  ...(["intended_us", "sent_us", "done_us", "first_event_us"] as const),
   ...(["outcome", "org", "events", "ended", "aborted", "attempt"] as const),
 ] as const;
 type Kept = Pick<CallLine, (typeof KEPT)[number]>;
@@ -167,7 +167,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const streamed = (some: (end: Ended) => boolean): number =>
     calls.reduce((sum, { events = 0 }, at) => sum + (some(ends[at] as Ended) ? events : 0), 0);
   const shedCalls = calls.filter((_, at) => ends[at]?.end === "shed");
-  const lags = calls.map(({ intended_us: due, started_us: started }) => msBetween(due, started));
+  const lags = calls.map(({ intended_us: due, sent_us: sent }) => msBetween(due, sent));
   const level: CurveLevel = {
     pass: planned.pass,
     ratePerS: planned.ratePerS,

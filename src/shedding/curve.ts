@@ -55,7 +55,7 @@ export type CurveLevel = {
   readonly stayMs: Quantiles;
   readonly firstEventMs: Quantiles;
   readonly refusalMs: Quantiles;
-  /** How late the slowest of a hundred calls left; the generator's doing. */
+  /** How late the slowest of a hundred calls was sent: by the generator, or for want of a connection of ours. */
   readonly lagMs: number | null;
   /** Events of all streams, and of those that were then cut or came late. */
   readonly events: number;
