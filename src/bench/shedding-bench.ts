@@ -1,11 +1,10 @@
 /** What shedding costs the reference platform, by `load` as users run it: goodput past the knee, the knee, fairness, false sheds. */
-import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { withServed } from "../deployments/served.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
-import { REPOSITORY } from "../supervision/repository.ts";
-import { waitUntil } from "../supervision/waiting.ts";
 import { type Bench, type BenchRoom, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
 
@@ -18,30 +17,17 @@ const CALM_MS = 100;
 const CALM_PER_S = 320;
 const CALM_S = 315;
 
-const READY_MS = 30_000;
-
 /** Plays `load` on a reference platform of its own; `disturbances`: what others did to the machine meanwhile. */
-const playOn = async (room: BenchRoom, serviceMs: number, words: readonly string[]) => {
-  const file = join(mkdtempSync(join(room.folder, "served-")), "target.json");
-  const server = await room.supervisor.start({
-    name: "serve",
-    command: process.execPath,
-    args: [
-      ...[join(REPOSITORY, "src/cli/floodgate.mjs"), "serve", "--port", "0", "--log-level", "error"],
-      ...["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", "--write-target", file],
-    ],
-    ends: "by-signal",
-  });
-  try {
-    // It is written when the platform listens and is seeded.
-    await waitUntil(async () => existsSync(file), { forMs: READY_MS, pollMs: 100 });
-    const disturbed = watchHost();
-    const run = await recordLoad(room, ["shedding-curve", ...words, "--target", file]);
-    return { ...run, disturbances: disturbed() };
-  } finally {
-    await server.stop();
-  }
-};
+const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[]) =>
+  withServed(
+    1,
+    async ([file = ""]) => {
+      const disturbed = watchHost();
+      const run = await recordLoad(room, ["shedding-curve", ...words, "--target", file]);
+      return { ...run, disturbances: disturbed() };
+    },
+    ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12"],
+  );
 
 /** Least share of the largest goodput at each multiple of the knee, or the closed form's where that is lower. */
 const RETAINED = [

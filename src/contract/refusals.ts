@@ -89,6 +89,8 @@ const OUTCOME_OF = Object.fromEntries(
   ]),
 ) as Readonly<Record<AnyRefusalName, string>>;
 
+export const SHED_OUTCOMES: ReadonlySet<string> = new Set(SHEDS.map(outcomeOf));
+
 /** Every refusal by its outcome. */
 export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
   (Object.keys(ALL) as AnyRefusalName[]).map((name) => [OUTCOME_OF[name], ALL[name]]),

@@ -9,7 +9,7 @@ import { inTime } from "../supervision/waiting.ts";
 import { ENTRY, SERVE_READY_MS } from "./part.ts";
 
 /** Those of the README's example: 24 streams of 200 ms. */
-const OPTIONS = ["--tenants", "12", "--slots", "24", "--service-ms", "200", "--log-level", "error"];
+const OPTIONS = ["--tenants", "12", "--slots", "24", "--service-ms", "200"];
 /** Those of another deployment, perhaps; each platform makes up its own. */
 const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
 const END_MS = 5_000;
@@ -19,14 +19,18 @@ const end = async ({ stdin, exited, group }: Started): Promise<void> => {
   if ((await inTime(exited, END_MS)) === "late") signalGroup(group, "SIGKILL");
 };
 
-/** Hands the target files of `count` platforms to `work`; whatever becomes of it, the platforms end and the files go. */
-export const withServed = async <T>(count: number, work: (files: string[]) => Promise<T>): Promise<T> => {
+/** `options`: those of `serve`. Hands the target files of `count` platforms to `work`; whatever becomes of it, the platforms end and the files go. */
+export const withServed = async <T>(
+  count: number,
+  work: (files: string[]) => Promise<T>,
+  options: readonly string[] = OPTIONS,
+): Promise<T> => {
   const folder = await mkdtemp(join(tmpdir(), "floodgate-served-"));
   const children: Started[] = [];
   try {
     const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
     for (const file of files) {
-      const args = [ENTRY, "serve", "--port", "0", ...OPTIONS, "--write-target", file];
+      const args = [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file];
       const env = { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" };
       const spec = {
         name: "the reference platform",

@@ -2,7 +2,7 @@
  * Folds the lines of a run into its series as they come, in any order. Memory is bounded: a stage begins with bins of an
  * eighth of a second, and its bins double whenever there are too many; bins of a second suffice for 20 minutes.
  */
-import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
 import type { Sample, SampleName } from "./sample.ts";
 import type { Series, SeriesEvent, StageSeries } from "./series.ts";
@@ -21,7 +21,6 @@ const EVENTS_MOST = 500;
 
 /** Durations that a bin has. */
 const DRAWN: ReadonlySet<DurationName> = new Set(["latency", "refusal", "first_event", "gaps", "lag"]);
-const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 
 /** Calls by what is counted of them: as a whole, by outcome, and three times by organization. */
 const COUNTED = ["calls", "outcome", "offered", "answered", "shed"] as const;

@@ -42,8 +42,11 @@ export type TenantFacts = {
   in_flight_cap?: number;
 };
 
-/** A piece of a load: calls per second from one rate to another, by the run's clock. */
-export type OfferedPiece = { from_us: number; to_us: number; from_per_s: number; to_per_s: number };
+/** A load as it was scheduled: when it began, by the run's clock, and its pieces (workload/load-profiles.ts). */
+export type Offered = {
+  start_us: number;
+  pieces: readonly { readonly from: number; readonly to: number; readonly durationS: number }[];
+};
 
 /** What the curve of a stage hangs on beside its calls. */
 export type CurveFacts = {
@@ -98,8 +101,8 @@ export type StageFacts = {
    * drawn). A state that is not reached is then skipped, on the reference platform as well.
    */
   incidental?: true;
-  /** What the schedule offered, piece by piece; absent where the load over time is no part of what is judged. */
-  offered?: OfferedPiece[];
+  /** Absent where the load over time is no part of what is judged. */
+  offered?: Offered;
   curve?: CurveFacts;
   step?: StepFacts;
   /** Whether faults were injected in this stage. */

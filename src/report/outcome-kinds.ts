@@ -1,5 +1,5 @@
 /** Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding. */
-import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";
 import { HTTP_VERSIONS, type StageSummary } from "../history/run-document.ts";
 
@@ -19,7 +19,6 @@ export const OUTCOME_KINDS: Readonly<Record<OutcomeKind, { label: string; meanin
 };
 
 const KINDS = Object.keys(OUTCOME_KINDS) as OutcomeKind[];
-const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 
 export const kindOf = (outcome: string): OutcomeKind => {
   if (outcome.startsWith("edge")) return "edge";

@@ -16,7 +16,7 @@ const OF = 4;
 let folder: string;
 let stub: StubApi;
 
-/** Plays a segment of the schedule by k6 alone, as a runner of a cluster does; answers the file with its lines. */
+/** Plays a segment of the schedule by k6 alone, as a runner of a cluster does; returns the path of the file with its lines. */
 const playPart = async (name: string, args: readonly string[], segments: number): Promise<string> => {
   const part = join(folder, name);
   const given = { FLOODGATE_TARGET: join(folder, "target.json"), SEGMENTS: `${segments}`, PART: part, SEED: "7" };

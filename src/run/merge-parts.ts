@@ -6,6 +6,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import type { Driver, Problem } from "../drivers/driver.ts";
 import { createReader } from "../drivers/k6/result.ts";
 import { playLoadStage } from "../stages/load-stage.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
 import { UserFileError } from "../supervision/user-file.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -158,8 +159,7 @@ export const mergeParts = async (
   const { heads } = parts;
   const { story: name, seed, profile, arrivals, target } = heads[0] as PrintedPart;
   const story = STORIES.get(name) as Story;
-  const stage = scenarioStage(name, { arrivals });
-  if (stage === null) throw new UsageError(`there is no scenario "${name}"`);
+  const stage = scenarioStage(name, { arrivals }) as LoadStage;
   return recordRun({ ...request, targets: [], profile: `load-${name}`, seed }, async (context) => {
     const epochUs = Math.min(...heads.map(({ atUs }) => atUs));
     const deployment = deploymentOf(target as Target);

@@ -2,7 +2,7 @@
  * Folds the lines of one stage into its curve. Calls are kept as a few numbers each, because start, objective and warm-up are
  * known only when all have come: a schedule of at most six minutes bounds them, and beyond `CALLS_MOST` there is no curve.
  */
-import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
@@ -58,8 +58,6 @@ export const PAST_KNEE = 0.25;
 const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
-
-const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 
 type End = "good" | "late" | "shed" | "failed" | "aborted";
 type Ended = { readonly end: End; readonly outcome: string };

@@ -3,7 +3,7 @@
  * it, paired by their numbers (McNemar, "Note on the Sampling Error of the Difference Between Correlated Proportions or
  * Percentages", Psychometrika 12, 1947; exact). What chance or the calls themselves bring about happens in both.
  */
-import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { claimOf } from "../history/claim.ts";
 import { classOf, type Line } from "../history/line.ts";
 import type { Claim, ClaimVerdict, Measurement } from "../history/run-document.ts";
@@ -24,7 +24,6 @@ type Played = {
 
 /** Of one organization, for its own calls. */
 const ITS_OWN = "429 org_overloaded";
-const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 const CALLS_MOST = 200_000;
 const PAIRS_MIN = 100;
 /** By chance a fair share looks unfair in one run of a thousand. */

@@ -248,7 +248,8 @@ const excessOf = (curve: Curve): Estimate | null => {
   );
 };
 
-const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
+/** The share of events on streams that were cut or came late; `null` without one event. */
+export const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
   const all = levels.reduce((sum, { events }) => sum + events, 0);
   if (all === 0) return null;
   const wasted = levels.map(({ wastedEvents, events }) => wastedEvents / Math.max(1, events));
@@ -274,15 +275,6 @@ export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
   const scatter = 2 * byChance * Math.sqrt(2 / (n - 1));
   const index = (square: number): number => 1 / (1 + Math.max(0, square));
   return { value, low: Math.min(value, index(varied + scatter)), high: index(varied - byChance - scatter) };
-};
-
-export const slotsLeaked = (
-  before: readonly number[] | undefined,
-  after: readonly number[] | undefined,
-): number | null => {
-  if (after === undefined || after.length === 0) return null;
-  const sum = (all: readonly number[]): number => all.reduce((total, n) => total + n, 0);
-  return Math.max(0, sum(after) - sum(before ?? []));
 };
 
 export const RETENTION_LEVELS = [2, 5, 10] as const;

@@ -82,13 +82,9 @@ const ROWS: Row[] = [
 ];
 
 test("a stage with a step is judged by its facts and lines alone, and not beside a fault of ours", () => {
-  const [calm, top, after] = SHORT.pieces.map(({ from }) => from) as [number, number, number];
-  const piece = (from: number, to: number, perS: number) => ({
-    ...{ from_us: secondUs(from), to_us: secondUs(to), from_per_s: perS, to_per_s: perS },
-  });
   const facts: StageFacts = {
     ...bareFacts(STAGE),
-    ...{ offered: [piece(0, 4, calm), piece(4, 16, top), piece(16, 28, after)], step: { of: "load" as const } },
+    ...{ offered: { start_us: secondUs(0), pieces: SHORT.pieces }, step: { of: "load" as const } },
   };
   const judged = (...faults: Line[]) => {
     const stage = openStageCurve(facts);

@@ -24,7 +24,7 @@ export type Span = { readonly phase: Phase; readonly fromUs: number; readonly to
 const PHASES: readonly Phase[] = ["calm", "strained", "after", "pause", "again"];
 
 /** The phases of a load whose second piece is the overload. */
-export const spansOf = ({ pieces }: Profile, startUs: number): Span[] => {
+export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): Span[] => {
   let fromUs = startUs;
   return pieces.slice(0, PHASES.length).map(({ durationS }, at) => {
     const span = { phase: PHASES[at] as Phase, fromUs, toUs: fromUs + durationS * 1e6 };
@@ -67,7 +67,7 @@ export type SettledAfter = {
   readonly low: number;
   /** `null`: not until the end of the phase. */
   readonly high: number | null;
-  /** Most windows before that moment were bad; otherwise it had settled, and was disturbed later. */
+  /** Most windows before `high` missed the level. Otherwise the deployment had settled before and was disturbed once more. */
   readonly isSteadily: boolean;
   readonly windowMs: number;
   /** The share that one window may be off by chance (95 %). */
@@ -130,7 +130,7 @@ const SLOW_MORE = 0.1;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
 const STEADILY = 0.5;
-/** Of its new level and of the calm one (field notes: Breakwater's and DAGOR's definitions of a settled overload). */
+/** Of its new level and of the calm one that a window has to keep. */
 const REACTED = 0.95;
 const RECOVERED = 0.99;
 /** A loss below this is too small for a failure; a state whose share is known less well than this is not known. */

@@ -9,19 +9,12 @@ const lines = playRamp(queueing({ slots: 24, inFlight: 24, serviceMs: 200, servi
   stage: "curve",
 });
 
-const facts: StageFacts = (() => {
-  let fromUs = START_US;
-  const offered = profile.pieces.map(({ from, to, durationS }) => {
-    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
-    fromUs = piece.to_us;
-    return piece;
-  });
-  const limits = { replicas: 1, slots: 24, service_ms: 200 };
-  return {
-    ...bareFacts("curve"),
-    ...{ shedding: "fixed", exclusive: true, limits, offered, curve: { not_played: [10], slots: 24 } },
-  };
-})();
+const facts: StageFacts = {
+  ...bareFacts("curve"),
+  ...{ shedding: "fixed", exclusive: true, limits: { replicas: 1, slots: 24, service_ms: 200 } },
+  offered: { start_us: START_US, pieces: profile.pieces },
+  curve: { not_played: [10], slots: 24 },
+};
 
 const judged = (given: StageFacts) => {
   const curve = openStageCurve(given);

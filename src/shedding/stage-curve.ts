@@ -3,8 +3,7 @@ import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
-import type { OfferedPiece, StageFacts, StepFacts } from "../history/stage-facts.ts";
-import type { Profile } from "../workload/load-profiles.ts";
+import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
@@ -18,27 +17,18 @@ export type CurveJudged = {
 };
 
 export type StageCurve = {
-  /** Any line, in any order. */
+  /** Any line, in time order. */
   see(line: Line): void;
   end(replay: string): CurveJudged;
 };
 
-const profileOf = (offered: readonly OfferedPiece[]): Profile => {
-  const pieces = offered.map(({ from_us, to_us, from_per_s: from, to_per_s: to }) => {
-    return { from, to, durationS: (to_us - from_us) / 1e6 };
-  });
-  return { name: "offered", pieces };
-};
-
-const startOf = (offered: readonly OfferedPiece[]): number => (offered[0] as OfferedPiece).from_us;
-
 const stated = (objectives: string | undefined): Objective[] =>
   objectives === undefined ? [] : parseObjectives(objectives);
 
-/** A stage with a step: its lines have to come in time order. */
+/** A stage with a step. */
 const openStageStep = (facts: StageFacts, { of, objectives }: StepFacts): StageCurve => {
-  const { stage, offered = [] } = facts;
-  const spans = of === "capacity" || offered.length === 0 ? undefined : spansOf(profileOf(offered), startOf(offered));
+  const { stage, offered } = facts;
+  const spans = of === "capacity" || offered === undefined ? undefined : spansOf(offered, offered.start_us);
   const fold = new SettlingFold({ stage, spans, stated: stated(objectives) });
   return {
     see: (line) => fold.see(line),
@@ -65,7 +55,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
   const isFixed = shedding === "fixed" && slots !== null;
   const fold = openCurve({
     stage,
-    planned: levelsOf(profileOf(offered)),
+    planned: levelsOf(offered),
     stated: stated(objectives),
     closedForm: isFixed ? { slots, replicas: limits.replicas ?? 1 } : null,
     replicas: limits.replicas,
@@ -74,7 +64,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
   return {
     see: fold.see,
     end: (replay) => {
-      const curve = fold.end(startOf(offered));
+      const curve = fold.end(offered.start_us);
       if (curve !== null) return { curve, ...judgeCurve(curve, facts, replay) };
       const claim = doubt(
         "curve/goodput_retention",

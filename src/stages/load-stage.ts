@@ -23,7 +23,7 @@ import {
   type Protocol,
   type StageSummary,
 } from "../history/run-document.ts";
-import type { OfferedPiece, StageFacts } from "../history/stage-facts.ts";
+import type { Offered, StageFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { statesReached } from "../history/states-reached.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
@@ -38,7 +38,7 @@ import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
 import { streamers } from "../workload/callers/overload.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import { CURVE_LEVELS, type Profile, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
+import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { stageHost, watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
 import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./planned-load.ts";
@@ -82,16 +82,6 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** By the run's clock. */
-const offeredBy = ({ pieces }: Profile, startUs: number): OfferedPiece[] => {
-  let fromUs = startUs;
-  return pieces.map(({ from, to, durationS }) => {
-    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
-    fromUs = piece.to_us;
-    return piece;
-  });
-};
-
 /** For the page, and at once for whoever waits. */
 const keepCurve = ({ folder, events }: RunContext, curve: Curve): Promise<void> => {
   for (const line of curveLines(curve)) events.result(line);
@@ -104,18 +94,13 @@ const ofStreams = ({ slo = {} }: Target): string | undefined => {
   return objectives.length === 0 ? undefined : objectives.join(",");
 };
 
-const curveFacts = (
-  profile: Profile,
-  startUs: number,
-  view: TargetView,
-  target: Target,
-): Pick<StageFacts, "offered" | "curve"> => {
-  const rates = profile.pieces.map(({ from }) => from);
+const curveFacts = (offered: Offered, view: TargetView, target: Target): Pick<StageFacts, "offered" | "curve"> => {
+  const rates = offered.pieces.map(({ from }) => from);
   const kneePerS = (rates[0] as number) / CURVE_LEVELS[0];
   const most = Math.max(...rates);
   const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
   return {
-    offered: offeredBy(profile, startUs),
+    offered,
     curve: {
       not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
       // Fewer organizations than that reach their own caps first.
@@ -125,13 +110,8 @@ const curveFacts = (
   };
 };
 
-const stepFacts = (
-  { step: of }: LoadStage,
-  profile: Profile,
-  startUs: number,
-  target: Target,
-): Pick<StageFacts, "offered" | "step"> =>
-  of === undefined ? {} : { offered: offeredBy(profile, startUs), step: { of, objectives: ofStreams(target) } };
+const stepFacts = ({ step: of }: LoadStage, offered: Offered, target: Target): Pick<StageFacts, "offered" | "step"> =>
+  of === undefined ? {} : { offered, step: { of, objectives: ofStreams(target) } };
 
 /** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
@@ -243,6 +223,7 @@ export const playLoadStage = async (
   const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal, heldBefore);
   const keyLookups = await lookups?.();
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
+  const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs, pieces: profile.pieces };
   const facts: StageFacts = {
     ...statedFacts(plan.name, deployment),
     started_at_ms: epochUs / 1000,
@@ -251,8 +232,8 @@ export const playLoadStage = async (
     tenants,
     host,
     ...faulted,
-    ...stepFacts(plan, profile, driven.startUs ?? measure.firstDueUs, target),
-    ...(plan.curve === true ? curveFacts(profile, driven.startUs ?? measure.firstDueUs, view, target) : {}),
+    ...stepFacts(plan, offered, target),
+    ...(plan.curve === true ? curveFacts(offered, view, target) : {}),
     gauges_before: heldBefore ?? undefined,
     key_lookups: keyLookups,
     ...witnesses,

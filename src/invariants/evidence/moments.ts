@@ -2,7 +2,7 @@
  * When the server can have handled a call: between its sending and end by the caller's clock, each widened by the clock's error.
  * A judge accuses only by what holds for every moment in between.
  */
-import { outcomeOf, SHEDS } from "../../contract/refusals.ts";
+import { SHED_OUTCOMES } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import { lineTimeUs } from "../../history/line.ts";
@@ -20,8 +20,7 @@ export const isDefinite = (call: CallLine): boolean =>
 /** 2xx, including a failure reported in the body. */
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
 
-const SHED = new Set(SHEDS.map(outcomeOf));
-export const isShed = ({ outcome }: CallLine): boolean => SHED.has(outcome);
+export const isShed = ({ outcome }: CallLine): boolean => SHED_OUTCOMES.has(outcome);
 
 /** The largest error of a mark or fault line. */
 export const MARK_MARGIN_US = 1_000_000;

@@ -66,7 +66,7 @@ export class OverloadProgress {
   readonly #waiting = new Heap<CallLine>();
   #nowUs = Number.NEGATIVE_INFINITY;
   #fullAtUs = Number.NEGATIVE_INFINITY;
-  /** Microseconds in which calls filled the caps and were answered. */
+  /** For how long the caps were full of calls that were answered later, in microseconds. */
   fullUs = 0;
   /**
    * Answers, other than sheds, of calls during which it was full. Not only those that came while it was full: equally long calls

@@ -70,12 +70,8 @@ const claimsOf = async (
   replay: string,
 ): Promise<Claim[]> => {
   const { lines, facts: seen } = await playVirtually(story, load, mutant, seed);
-  let fromUs = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
-  const offered = load.profile.pieces.map(({ from, to, durationS }) => {
-    const piece = { from_us: fromUs, to_us: fromUs + durationS * 1e6, from_per_s: from, to_per_s: to };
-    fromUs = piece.to_us;
-    return piece;
-  });
+  const start_us = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+  const offered = { start_us, pieces: load.profile.pieces };
   const judge = openStageCurve({ ...seen, ...facts, offered });
   for (const line of lines) judge?.see(line);
   return judge?.end(replay).claims ?? [];

@@ -136,7 +136,7 @@ export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer)
   return null;
 };
 
-/** Returns why a refused creation was misunderstood; else `null`. */
+/** Which part of a refused creation the API did not read, in words; `null` where the refusal fits what was sent. */
 export const misunderstood = async (context: Context, answer: Answer): Promise<string | null> => {
   const { kind, allowed_origins: origins = [] } = bodyOf(answer);
   if (answer.subcode === NEEDS_ORIGINS && kind === "server") return notRead("the kind");

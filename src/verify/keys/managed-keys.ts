@@ -152,7 +152,7 @@ export const createKey = async (
   more: Partial<TestCall> = {},
 ): Promise<Creation> => {
   let effect: Effect | null = null;
-  // Written just before the call leaves: a call that the budget or a stop holds back creates nothing.
+  // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.
   const beforeSent = (): void => {
     effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
   };

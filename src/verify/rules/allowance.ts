@@ -184,7 +184,7 @@ const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
   }
 };
 
-/** Notes that a race between check and charge could not have shown. */
+/** Adds a note where calls came one at a time, because only calls at once can show a race between check and charge. */
 const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
   if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
   checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");

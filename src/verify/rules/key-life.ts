@@ -311,7 +311,7 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
   }),
 ];
 
-/** Organizations with a paid plan, where only the credential can refuse. */
+/** Admins of paid organizations: no plan refuses their calls, so a refusal is about the credential. */
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
 const AS_SESSION = "svc_sess_live_";
 

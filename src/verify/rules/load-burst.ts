@@ -179,7 +179,7 @@ type Overload = { reached: boolean; capacity: number; size: number } & {
   caller: Caller | null;
 };
 
-/** Most streams served at once, from first byte to last. Ignores the last gap of a stream, because a proxy may deliver the end late. */
+/** The most streams that were served at once. The last gap of a stream does not count, because a proxy may deliver its end late. */
 export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[]): number =>
   mostAtOnce(
     answers.filter(isAdmitted).flatMap(({ line: { first_us, done_us, gaps_us: gaps = [] } }) => {
