@@ -4,17 +4,11 @@
  */
 
 import { clean } from "../contract/foreign-text.ts";
-import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import type { Claim, RunDocument } from "../history/run-document.ts";
+import { countByVerdict } from "./claim-order.ts";
 import { casesOf } from "./verdict.ts";
 
-type Status = "passed" | "failed" | "skipped" | "other";
-
-const STATUS: Readonly<Record<ClaimVerdict, Status>> = {
-  pass: "passed",
-  fail: "failed",
-  skipped: "skipped",
-  inconclusive: "other",
-};
+const STATUS = { pass: "passed", fail: "failed", skipped: "skipped", inconclusive: "other" } as const;
 
 const testOf = (claim: Claim): object => ({
   name: clean(claim.id),
@@ -39,11 +33,8 @@ const testOf = (claim: Claim): object => ({
 
 export const ctrfJson = (run: RunDocument): string => {
   const cases = casesOf(run);
-  const having = (status: Status): number => cases.filter((c) => STATUS[c.verdict] === status).length;
-  const millis = (at: string): number => {
-    const parsed = Date.parse(at);
-    return Number.isFinite(parsed) ? parsed : 0;
-  };
+  const { pass, fail, skipped, inconclusive } = countByVerdict(cases);
+  const [start, stop] = [run.started_at, run.finished_at].map((at) => Date.parse(at) || 0);
   const report = {
     reportFormat: "CTRF",
     specVersion: "0.0.0",
@@ -53,13 +44,7 @@ export const ctrfJson = (run: RunDocument): string => {
       tool: { name: "floodgate" },
       summary: {
         tests: cases.length,
-        passed: having("passed"),
-        failed: having("failed"),
-        skipped: having("skipped"),
-        pending: 0,
-        other: having("other"),
-        start: millis(run.started_at),
-        stop: millis(run.finished_at),
+        ...{ passed: pass, failed: fail, skipped, pending: 0, other: inconclusive, start, stop },
         duration: Math.max(0, Math.round(run.duration_ms)),
       },
       tests: cases.map(testOf),

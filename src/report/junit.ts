@@ -6,7 +6,7 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { groupedBy } from "./claim-order.ts";
+import { countByVerdict, groupedBy } from "./claim-order.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
 import { casesOf, groupOf } from "./verdict.ts";
 
@@ -44,36 +44,35 @@ const caseOf = (claim: Claim, time: string): string => {
   return result === "" ? `${head}/>` : `${head}>${result}</testcase>`;
 };
 
-const totals = (claims: readonly Claim[]): Record<string, number> => ({
-  tests: claims.length,
-  failures: claims.filter((c) => c.verdict === "fail").length,
-  errors: claims.filter((c) => c.verdict === "inconclusive").length,
-  skipped: claims.filter((c) => c.verdict === "skipped").length,
-});
+const totals = (claims: readonly Claim[]): Record<string, number> => {
+  const { fail: failures, inconclusive: errors, skipped } = countByVerdict(claims);
+  return { tests: claims.length, failures, errors, skipped };
+};
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(3);
-
-const besideStages = ({ duration_ms, stages }: RunDocument): number =>
-  Math.max(0, duration_ms - stages.reduce((sum, stage) => sum + stage.duration_ms, 0));
 
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
   const suites = groupedBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
   const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
   const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
+  const entries = Object.entries(properties).map(([name, value]) => `<property${attributes({ name, value })}/>`);
+  // What belongs to no stage took what the stages left of the run.
+  const besideStages = Math.max(
+    0,
+    run.stages.reduce((left, stage) => left - stage.duration_ms, run.duration_ms),
+  );
   const lines = [
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites${attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) })}>`,
   ];
   for (const [name, claims] of suites) {
-    // What belongs to no stage took what the stages left of the run.
-    const duration = durations.get(name) ?? (name === "run" ? besideStages(run) : 0);
+    const duration = durations.get(name) ?? (name === "run" ? besideStages : 0);
     const time = seconds(duration);
     // The claims of a stage are judged on the same calls: each gets its share, so that they add up to the stage.
     const share = seconds(duration / claims.length);
-    lines.push(`  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`);
-    const entries = Object.entries(properties).map(([key, value]) => `<property${attributes({ name: key, value })}/>`);
     lines.push(
+      `  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`,
       `    <properties>${entries.join("")}</properties>`,
       ...claims.map((claim) => caseOf(claim, share)),
       "  </testsuite>",

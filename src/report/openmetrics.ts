@@ -42,67 +42,26 @@ const ofMeasurements =
   ({ measurements }: RunDocument): Samples =>
     measurements.map((m) => [{ name: m.name, stage: m.stage, unit: m.unit }, of(m) ?? Number.NaN]);
 
+// biome-ignore format: a family on a line or two
 const FAMILIES: readonly Family[] = [
-  [
-    "run",
-    "info",
-    "The run.",
-    ({ id, profile, seed, commit, target }) => [
-      [{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1],
-    ],
-  ],
-  [
-    "run_verdict",
-    "stateset",
-    "1 for the verdict of the run.",
-    ({ verdict }) => RUN_VERDICTS.map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0]),
-  ],
+  ["run", "info", "The run.", ({ id, profile, seed, commit, target }) => [[{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1]]],
+  ["run_verdict", "stateset", "1 for the verdict of the run.", ({ verdict }) => RUN_VERDICTS.map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0])],
   ["run_exit_code", "gauge", "0 pass, 1 fail, 4 inconclusive.", one((run) => run.exit_code)],
   ["run_duration_seconds", "gauge", "How long the run took.", one((run) => run.duration_ms / 1000)],
   ["outcomes_seen", "gauge", "Documented outcomes seen.", one(({ coverage }) => coverage.outcomes_seen)],
   ["outcomes_of", "gauge", "Documented outcomes there are.", one(({ coverage }) => coverage.outcomes_of)],
-  [
-    "claims",
-    "gauge",
-    "Claims by verdict and level.",
-    // Zeros are written too: an alert on failed claims needs the series to exist before the first failure.
-    ({ claims }) =>
-      VERDICTS.flatMap((verdict) =>
-        LEVELS.map((level) => {
-          const n = claims.filter((claim) => claim.verdict === verdict && claim.level === level).length;
-          return [{ verdict, level }, n] as const;
-        }),
-      ),
-  ],
-  [
-    "stage_duration_seconds",
-    "gauge",
-    "How long a stage took.",
-    ({ stages }) => stages.map(({ name, driver, duration_ms: ms }) => [{ stage: name, driver }, ms / 1000]),
-  ],
-  [
-    "calls",
-    "counter",
-    "Calls of a stage by outcome; every call counts once.",
-    ({ stages }) =>
-      stages.flatMap(({ name: stage, driver, by_outcome }) =>
-        Object.entries(by_outcome).map(([outcome, n]) => [{ stage, driver, outcome }, n] as const),
-      ),
-  ],
+  // Zeros are written too: an alert on failed claims needs the series to exist before the first failure.
+  ["claims", "gauge", "Claims by verdict and level.", ({ claims }) =>
+    VERDICTS.flatMap((verdict) => LEVELS.map((level) => [{ verdict, level }, claims.filter((claim) => claim.verdict === verdict && claim.level === level).length]))],
+  ["stage_duration_seconds", "gauge", "How long a stage took.", ({ stages }) => stages.map(({ name, driver, duration_ms: ms }) => [{ stage: name, driver }, ms / 1000])],
+  ["calls", "counter", "Calls of a stage by outcome; every call counts once.", ({ stages }) =>
+    stages.flatMap(({ name: stage, driver, by_outcome }) => Object.entries(by_outcome).map(([outcome, n]) => [{ stage, driver, outcome }, n]))],
   ["measurement", "gauge", "A measured value, in the unit of its label.", ofMeasurements((m) => m.value)],
   ["measurement_low", "gauge", "Lower end of the 95 % interval.", ofMeasurements((m) => m.low)],
   ["measurement_high", "gauge", "Upper end of the 95 % interval.", ofMeasurements((m) => m.high)],
   ["measurement_samples", "gauge", "How many samples it stands on.", ofMeasurements((m) => m.n)],
-  [
-    "faults",
-    "gauge",
-    "Faults injected, and whether they took effect.",
-    ({ faults }) =>
-      [true, false].map((effect) => [
-        { took_effect: `${effect}` },
-        faults.filter((fault) => fault.took_effect === effect).length,
-      ]),
-  ],
+  ["faults", "gauge", "Faults injected, and whether they took effect.", ({ faults }) =>
+    [true, false].map((effect) => [{ took_effect: `${effect}` }, faults.filter((fault) => fault.took_effect === effect).length])],
 ];
 
 export const openMetrics = (run: RunDocument): string =>

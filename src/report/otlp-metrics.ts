@@ -19,33 +19,19 @@ const OVERFLOW: Attributes = { "otel.metric.overflow": "true" };
 const keyValues = (attributes: Attributes) =>
   Object.entries(attributes).map(([key, stringValue]) => ({ key, value: { stringValue } }));
 
-class Family<T> {
-  readonly #points = new Map<string, { attributes: Attributes; value: T }>();
-  readonly #start: () => T;
+/** What any metric counts of one set of attributes: a number, of a histogram with its sum and buckets. */
+type Point = { attributes: Attributes; n: number; sum: number; buckets: number[] };
+type Points = Map<string, Point>;
 
-  constructor(start: () => T) {
-    this.#start = start;
-  }
-
-  at(attributes: Attributes): { value: T } {
-    const key = JSON.stringify(attributes);
-    const known = this.#points.get(key);
-    if (known !== undefined) return known;
-    if (this.#points.size >= SERIES_MOST && attributes !== OVERFLOW) return this.at(OVERFLOW);
-    const point = { attributes, value: this.#start() };
-    this.#points.set(key, point);
-    return point;
-  }
-
-  points(of: (value: T) => object): object[] {
-    return [...this.#points.values()].map(({ attributes, value }) => ({
-      attributes: keyValues(attributes),
-      ...of(value),
-    }));
-  }
-}
-
-type Buckets = { counts: number[]; count: number; sum: number };
+const at = (points: Points, attributes: Attributes): Point => {
+  const key = JSON.stringify(attributes);
+  const known = points.get(key);
+  if (known !== undefined) return known;
+  if (points.size >= SERIES_MOST && attributes !== OVERFLOW) return at(points, OVERFLOW);
+  const point = { attributes, n: 0, sum: 0, buckets: BOUNDS.map(() => 0).concat(0) };
+  points.set(key, point);
+  return point;
+};
 
 const DURATIONS: Partial<Record<DurationName, readonly [name: string, description: string]>> = {
   latency: ["latency_ms", "Whole answers, from the moment at which a call was due."],
@@ -58,14 +44,11 @@ const DURATIONS: Partial<Record<DurationName, readonly [name: string, descriptio
 export class OtlpMetrics {
   readonly #resource: Attributes;
   readonly #startMs: number;
-  readonly #calls = new Family<number>(() => 0);
+  readonly #calls: Points = new Map();
   readonly #durations = new Map(
-    Object.entries(DURATIONS).map(([of, [name, description]]) => {
-      const family = new Family((): Buckets => ({ counts: BOUNDS.map(() => 0).concat(0), count: 0, sum: 0 }));
-      return [of, { name, description, family }];
-    }),
+    Object.entries(DURATIONS).map(([of, about]) => [of, { about, points: new Map() as Points }]),
   );
-  readonly #gauges = new Map<string, Family<number>>();
+  readonly #gauges = new Map<string, Points>();
 
   constructor(resource: Attributes, startMs: number) {
     this.#resource = resource;
@@ -76,58 +59,53 @@ export class OtlpMetrics {
     const { stage } = line;
     if (line.type === "sample") {
       for (const [name, value] of Object.entries(line.values)) {
-        const family = this.#gauges.get(name) ?? new Family<number>(() => 0);
-        this.#gauges.set(name, family);
-        family.at({ stage }).value = value;
+        const points = this.#gauges.get(name) ?? new Map();
+        this.#gauges.set(name, points);
+        at(points, { stage }).n = value;
       }
     }
     if (line.type !== "call" && line.type !== "fold") return;
     const { driver, outcome } = line;
     const n = line.type === "call" ? 1 : line.offered;
-    if (n > 0) this.#calls.at({ stage, driver, outcome }).value += n;
+    if (n > 0) at(this.#calls, { stage, driver, outcome }).n += n;
     eachDuration(line, (name, us, _atUs, count) => {
-      const value = this.#durations.get(name)?.family.at({ stage, driver }).value;
-      if (value === undefined) return;
+      const points = this.#durations.get(name)?.points;
+      if (points === undefined) return;
+      const point = at(points, { stage, driver });
       const ms = Math.max(0, us) / 1000;
-      const at = BOUNDS.findIndex((bound) => ms <= bound);
-      value.counts[at < 0 ? BOUNDS.length : at]! += count;
-      value.count += count;
-      value.sum += ms * count;
+      const bucket = BOUNDS.findIndex((bound) => ms <= bound);
+      point.buckets[bucket < 0 ? BOUNDS.length : bucket]! += count;
+      point.n += count;
+      point.sum += ms * count;
     });
   }
 
   toOtlp(nowMs: number): unknown {
     const now = { timeUnixNano: nanoseconds(nowMs) };
     const times = { startTimeUnixNano: nanoseconds(this.#startMs), ...now };
-    const calls = this.#calls.points((n) => ({ ...times, asInt: String(n) }));
-    const durations = [...this.#durations.values()].map(({ name, description, family }) => ({
-      name: `floodgate_${name}`,
-      description,
-      histogram: {
-        aggregationTemporality: 2,
-        dataPoints: family.points(({ counts, count, sum }) => ({
-          ...times,
-          count: String(count),
-          sum,
-          bucketCounts: counts.map(String),
-          explicitBounds: BOUNDS,
-        })),
-      },
-    }));
-    const gauges = [...this.#gauges].map(([name, family]) => ({
-      name: `floodgate_${name}`,
-      gauge: { dataPoints: family.points((value) => ({ ...now, asDouble: value })) },
-    }));
+    const dataPoints = (points: Points, of: (point: Point) => object): object[] =>
+      [...points.values()].map((point) => ({ attributes: keyValues(point.attributes), ...of(point) }));
+    const calls = dataPoints(this.#calls, ({ n }) => ({ ...times, asInt: String(n) }));
     const counted = {
       name: "floodgate_calls",
       description: "Calls by stage, driver and outcome; every call counts once.",
       sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: calls },
     };
-    const metrics = [
-      ...(calls.length === 0 ? [] : [counted]),
-      ...durations.filter(({ histogram }) => histogram.dataPoints.length > 0),
-      ...gauges,
-    ];
+    const histogram = ({ n, sum, buckets }: Point) => ({
+      ...{ ...times, count: String(n), sum, bucketCounts: buckets.map(String), explicitBounds: BOUNDS },
+    });
+    const durations = [...this.#durations.values()]
+      .filter(({ points }) => points.size > 0)
+      .map(({ about: [name, description], points }) => ({
+        name: `floodgate_${name}`,
+        description,
+        histogram: { aggregationTemporality: 2, dataPoints: dataPoints(points, histogram) },
+      }));
+    const gauges = [...this.#gauges].map(([name, points]) => ({
+      name: `floodgate_${name}`,
+      gauge: { dataPoints: dataPoints(points, ({ n }) => ({ ...now, asDouble: n })) },
+    }));
+    const metrics = [...(calls.length === 0 ? [] : [counted]), ...durations, ...gauges];
     const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
     return { resourceMetrics: [{ resource: { attributes: keyValues(this.#resource) }, scopeMetrics }] };
   }

@@ -27,23 +27,27 @@ const backText = ({ line, by_s: byS, lines, overlap_s: overlapS }: NonNullable<R
 
 /** What was read and how; then, a sentence each, what may surprise. */
 export const replayedLogText = (log: ReplayedLog): string[] => {
+  const {
+    format,
+    field,
+    moment,
+    calls,
+    unreadable,
+    no_calls: others,
+    clock_back: back,
+    longest_silence_s: silence,
+  } = log;
   const zone = log.zone === "stated" ? "" : "; its times have no zone and are taken as UTC";
-  const span = duration(1000 * log.span_s);
-  const read = `the log was read as ${log.format}: ${counted(log.calls, "call")} in ${span}, by ${oneLine(log.field)}, ${MOMENTS[log.moment]}${zone}`;
-  const lines = log.calls + log.unreadable;
-  return [
-    read,
-    ...(log.unreadable === 0
-      ? []
-      : [
-          `${count(log.unreadable)} of ${counted(lines, "line")} (${share(log.unreadable, lines)}) could not be read and were left out`,
-        ]),
-    ...(log.no_calls === 0 ? [] : [`${counted(log.no_calls, "line")} of it tell of no call and were left out`]),
-    ...(log.clock_back === undefined ? [] : [backText(log.clock_back)]),
-    ...(log.longest_silence_s < SILENCE_S
-      ? []
-      : [`for ${seconds(log.longest_silence_s)} of it nothing was called, which is its longest silence`]),
+  const lines = calls + unreadable;
+  const said = [
+    `the log was read as ${format}: ${counted(calls, "call")} in ${duration(1000 * log.span_s)}, by ${oneLine(field)}, ${MOMENTS[moment]}${zone}`,
+    unreadable > 0 &&
+      `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) could not be read and were left out`,
+    others > 0 && `${counted(others, "line")} of it tell of no call and were left out`,
+    back !== undefined && backText(back),
+    silence >= SILENCE_S && `for ${seconds(silence)} of it nothing was called, which is its longest silence`,
   ];
+  return said.filter((one) => one !== false);
 };
 
 /** A replay takes longer than the log where more calls come in one second than may. */

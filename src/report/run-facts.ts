@@ -5,45 +5,30 @@ import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/s
 import { bareReason, groupedBy } from "./claim-order.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
 
-type ReasonGroup = { reason: string; ids: string[] };
-
-type NotJudged = {
-  /** Skipped claims by what was missing, the largest group first. */
-  skipped: ReasonGroup[];
-  /** Documented outcomes that are in no stage's table. An error in a body and one in a stream share a row there. */
-  unseen: string[];
-};
-
-export const notJudged = ({ claims, stages }: RunDocument): NotJudged => {
+/** Skipped claims by what was missing, the largest group first, and documented outcomes that are in no stage's table. */
+export const notJudged = ({ claims, stages }: RunDocument) => {
+  // An error in a body and one in a stream share a row there.
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
-  const groups = groupedBy(skipped, bareReason);
+  const groups = [...groupedBy(skipped, bareReason)].map(([reason, list]) => ({
+    reason,
+    ids: list.map(({ id }) => id),
+  }));
   return {
-    skipped: [...groups]
-      .map(([reason, list]) => ({ reason, ids: list.map(({ id }) => id) }))
-      .sort((a, b) => b.ids.length - a.ids.length),
+    skipped: groups.sort((a, b) => b.ids.length - a.ids.length),
     unseen: OUTCOMES.filter((outcome) => !seen.has(countedAs(outcome))),
   };
 };
 
-type MetCell = {
-  text: string;
-  /** The experiment proves nothing without it. */
-  must: boolean;
-  /** It had to be met and was not. */
-  missed: boolean;
-};
-
-export type StatesMet = { heads: readonly string[]; rows: { stage: string; cells: MetCell[] }[] };
-
-const cellOf = (reached: StateReached | undefined): MetCell => {
+/** `must`: the experiment proves nothing without it; `missed`: and it was not met. */
+const cellOf = (reached: StateReached | undefined) => {
   if (reached === undefined) return { text: "–", must: false, missed: false };
   const { must, times } = reached;
   return { text: times === null ? "not shown" : count(times), must, missed: must && times === 0 };
 };
 
 /** A row an experiment, a column a situation; `null` where no stage had a fault that has to meet anything. */
-export const statesMet = ({ stages }: Pick<RunDocument, "stages">): StatesMet | null => {
+export const statesMet = ({ stages }: Pick<RunDocument, "stages">) => {
   const rows = stages.flatMap(({ name, states }) => {
     if (states === undefined) return [];
     return [{ stage: name, cells: FAULT_STATES.map((state) => cellOf(states.find((one) => one.state === state))) }];
@@ -51,27 +36,27 @@ export const statesMet = ({ stages }: Pick<RunDocument, "stages">): StatesMet | 
   return rows.length === 0 ? null : { heads: FAULT_STATES.map((state) => FAULT_STATE_WORDS[state]), rows };
 };
 
-const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
-
 /** `200 of 2,000 requests, 3 map loads, …`; `null` for the embedded deployment and for files that do not have it. */
 export const spendingText = ({ spent, budget = {}, target }: RunDocument): string | null => {
   if (spent === undefined || target.embedded) return null;
   const of = (most: number | undefined): string => (most === undefined ? "" : ` of ${count(most)}`);
-  return UNITS.map((unit) => `${count(Math.ceil(spent[unit]))}${of(budget[unit])} ${unit.replace("_", " ")}`).join(
-    ", ",
-  );
+  return (["requests", "map_loads", "analyses", "stream_seconds"] as const)
+    .map((unit) => `${count(Math.ceil(spent[unit]))}${of(budget[unit])} ${unit.replace("_", " ")}`)
+    .join(", ");
 };
 
 const CHECKS_NAMED_MAX = 3;
-
-const checkText = ({ name, truth, measured, unit }: Calibration): string =>
-  `${name} ${withUnit(figure(measured), unit)}, true ${withUnit(figure(truth), unit)}`;
 
 export const calibrationText = (checks: readonly Calibration[]): string => {
   const open = checks.filter(({ verdict }) => verdict !== "pass");
   const whole = counted(checks.length, "check");
   if (open.length === 0) return `Calibration: ${whole}, all hold.`;
-  const named = open.slice(0, CHECKS_NAMED_MAX).map(checkText).join("; ");
+  const named = open
+    .slice(0, CHECKS_NAMED_MAX)
+    .map(({ name, truth, measured, unit }) => {
+      return `${name} ${withUnit(figure(measured), unit)}, true ${withUnit(figure(truth), unit)}`;
+    })
+    .join("; ");
   const more = open.length > CHECKS_NAMED_MAX ? `; and ${open.length - CHECKS_NAMED_MAX} more` : "";
   return `Calibration: ${open.length} of ${whole} did not hold (${named}${more}); claims about time that this could change stay open.`;
 };

@@ -2,8 +2,9 @@
  * A curve of `curve.json` as reports show it: checked, because a file of another version or one that was edited is read as
  * well, and as rows, which the page, the summary and the terminal share.
  */
+import { sumOf } from "../history/series.ts";
 import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
-import { oneLine } from "./escape.ts";
+import { clip, oneLine } from "./escape.ts";
 import { figure, milliseconds, perSecond, share } from "./figures.ts";
 
 const PASSES: readonly Pass[] = ["up", "down", "after"];
@@ -75,68 +76,53 @@ export const shownCurve = (found: unknown): Curve | null => {
   };
 };
 
-const sumOfCounts = (counts: Readonly<Record<string, number>>): number =>
-  Object.values(counts).reduce((sum, n) => sum + n, 0);
-
 /** A level as a multiple of the knee: `1.5`; `–` without a knee. */
 export const timesKnee = ({ knee: { before } }: Curve, ratePerS: number): string =>
   before === null || before.value <= 0 ? "–" : (ratePerS / before.value).toPrecision(ratePerS < before.value ? 2 : 3);
 
-/** `60/s (58/s to 62/s)`. */
-const ratedText = ({ value, low, high }: Estimate): string =>
-  `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
+const WAY = ["good/s", "±", "shed", "other", "p99"] as const;
 
-/** Half the width of an interval. */
-const halfText = ({ value, low, high }: Estimate): string =>
-  Number.isFinite(high) ? figure(Number(Math.max(high - value, value - low).toPrecision(2))) : "–";
-
-/** Good calls a second, their ±, the share shed, that of every other end, and the slowest of a hundred good calls. */
+/** Good calls a second, half the width of their interval, the shares shed and of every other end, and the slowest of a hundred. */
 const cellsOf = (level: CurveLevel | undefined): string[] => {
-  if (level === undefined) return ["", "", "", "", ""];
+  if (level === undefined) return WAY.map(() => "");
   const { goodputPerS, shed, late, failed, aborted, offered, stayMs } = level;
+  const { value, low, high } = goodputPerS;
+  const all = (counts: Readonly<Record<string, number>>): number => sumOf(Object.values(counts));
   return [
-    figure(goodputPerS.value),
-    halfText(goodputPerS),
-    share(sumOfCounts(shed), offered),
-    share(late + sumOfCounts(failed) + aborted, offered),
+    figure(value),
+    Number.isFinite(high) ? figure(Number(Math.max(high - value, value - low).toPrecision(2))) : "–",
+    share(all(shed), offered),
+    share(late + all(failed) + aborted, offered),
     stayMs.p99 === null ? "–" : milliseconds(stayMs.p99),
   ];
 };
 
-const WAY = ["good/s", "±", "shed", "other", "p99"] as const;
 const isNear = (one: CurveLevel, other: CurveLevel): boolean => Math.abs(one.ratePerS / other.ratePerS - 1) < 1e-6;
 
-/** A row a rate: on the way up, and on the way down beside it. */
-const ratesOf = (curve: Curve): { ratePerS: number; up: string[]; down: string[] }[] => {
+/** A row a rate: on the way up, and on the way down beside it; for Markdown and the terminal. */
+export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } => {
   const of = (pass: Pass): CurveLevel[] => curve.levels.filter((level) => level.pass === pass);
   const [up, down] = [of("up"), of("down")];
   const alone = down.filter((level) => !up.some((one) => isNear(one, level)));
-  return [...up, ...alone]
+  const rows = [...up, ...alone]
     .sort((a, b) => a.ratePerS - b.ratePerS)
-    .map((level) => ({
-      ratePerS: level.ratePerS,
-      up: cellsOf(up.find((one) => isNear(one, level))),
-      down: cellsOf(down.find((one) => isNear(one, level))),
-    }));
+    .map((level) => [
+      ...[timesKnee(curve, level.ratePerS), figure(level.ratePerS)],
+      ...[up, down].flatMap((way) => cellsOf(way.find((one) => isNear(one, level)))),
+    ]);
+  return { heads: ["× knee", "offered/s", ...["up", "down"].flatMap((way) => WAY.map((of) => `${way}: ${of}`))], rows };
 };
-
-/** Heads and rows for a table of Markdown. */
-export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } => ({
-  heads: ["× knee", "offered/s", ...WAY.map((name) => `up: ${name}`), ...WAY.map((name) => `down: ${name}`)],
-  rows: ratesOf(curve).map(({ ratePerS, up, down }) => [
-    ...[timesKnee(curve, ratePerS), figure(ratePerS)],
-    ...[...up, ...down],
-  ]),
-});
 
 /** The knee on both sides of the overload, and what was not played. */
 export const kneeSentences = ({ knee: { before, after }, levels, notPlayed, kneeBy }: Curve): string[] => {
   const isSame = before !== null && after !== null && after.low <= before.high && after.high >= before.low;
+  const rated = ({ value, low, high }: Estimate): string =>
+    `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
   return [
     before === null
       ? `No knee up to ${perSecond(Math.max(...levels.map(({ ratePerS }) => ratePerS)))}.`
-      : `The knee is at ${ratedText(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
-    ...(after === null || isSame ? [] : [`After the overload it is at ${ratedText(after)}.`]),
+      : `The knee is at ${rated(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
+    ...(after === null || isSame ? [] : [`After the overload it is at ${rated(after)}.`]),
     ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
   ];
 };
@@ -152,29 +138,23 @@ export const curveSentences = (curve: Curve): string[] => [
     }),
 ];
 
-const WIDTHS = [6, 8] as const;
-const WAY_WIDTHS = [7, 6, 7, 7, 6] as const;
+const WIDTHS = [6, 8, 7, 6, 7, 7, 6, 7, 6, 7, 7, 6] as const;
 
-/** Right-aligned; what is wider than its column is cut. */
-const column = (text: string, width: number): string =>
-  (text.length <= width - 1 ? text : `${text.slice(0, width - 2)}…`).padStart(width);
-
-/** The curve for a terminal of 80 columns. */
+/** The curve for a terminal of 80 columns: cells to the right, cut where they are wider than their column. */
 export const curveLines = (found: unknown): string[] => {
   const curve = shownCurve(found);
   if (curve === null) return [];
-  const line = (cells: readonly string[], widths: readonly number[]): string =>
-    cells.map((text, i) => column(text, widths[i] as number)).join("");
-  const row = (first: readonly string[], up: readonly string[], down: readonly string[]): string =>
-    `${line(first, WIDTHS)}${line(up, WAY_WIDTHS)}${line(down, WAY_WIDTHS)}`.trimEnd();
+  const row = (cells: readonly string[]): string =>
+    cells
+      .map((text, i) => clip(text, (WIDTHS[i] as number) - 1).padStart(WIDTHS[i] as number))
+      .join("")
+      .trimEnd();
   // There is no room for the space before a unit.
-  const narrow = (cells: readonly string[]): string[] => cells.map((text) => text.replace(" ", ""));
+  const rows = curveTable(curve).rows.map((cells) => row(cells.map((text) => text.replace(" ", ""))));
   return [
     `${" ".repeat(15)}${"on the way up".padEnd(33)}on the way down`,
-    row(["×knee", "calls/s"], WAY, WAY),
-    ...ratesOf(curve).map(({ ratePerS, up, down }) =>
-      row([timesKnee(curve, ratePerS), figure(ratePerS)], narrow(up), narrow(down)),
-    ),
+    row(["×knee", "calls/s", ...WAY, ...WAY]),
+    ...rows,
     ...curveSentences(curve),
   ];
 };

@@ -42,18 +42,13 @@ const claimRow = (claim: Claim): string => {
       : `${cell(claim.reason)}<br>expected: ${cell(claim.expected)}<br>got: ${cell(claim.got)}`;
   const evidence = claim.evidence.slice(0, IDS_MAX).map(code).join(", ");
   const again = claim.replay === "" ? "" : code(claim.replay);
-  return row(
-    SIGN[claim.verdict],
-    claim.level,
-    code(claim.id),
-    why,
-    [evidence, again].filter((t) => t !== "").join("<br>") || "–",
-  );
+  const look = [evidence, again].filter((text) => text !== "").join("<br>") || "–";
+  return row(SIGN[claim.verdict], claim.level, code(claim.id), why, look);
 };
 
 const top = (run: RunDocument): string[] => {
-  const counts = countByVerdict(run.claims);
-  const { coverage } = run;
+  const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
+  const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
   const spent = spendingText(run);
   const facts = [
     `seed ${run.seed}`,
@@ -67,10 +62,7 @@ const top = (run: RunDocument): string[] => {
     escapeMarkdown(clip(whyOf(run), 4000)),
     "",
     ...head("fail", "inconclusive", "skipped", "pass", "outcomes seen"),
-    row(
-      ...[counts.fail, counts.inconclusive, counts.skipped, counts.pass].map(count),
-      `${coverage.outcomes_seen} of ${coverage.outcomes_of}`,
-    ),
+    row(...[fail, inconclusive, skipped, pass].map(count), `${seen} of ${all}`),
     "",
     `Run ${code(run.id)}, ${facts.join(", ")}${run.commit === null ? "" : `, commit ${code(run.commit)}`}.`,
     "",
@@ -93,16 +85,8 @@ const curveSection = (found: Curve | undefined): Section[] => {
   const curve = shownCurve(found);
   if (curve === null) return [];
   const { heads, rows } = curveTable(curve);
-  const {
-    before,
-    rows: lines,
-    after,
-  } = table(
-    "Shedding by load",
-    heads,
-    rows.map((cells) => row(...cells.map(cell))),
-  );
-  return [{ before, rows: lines, after: ["", cell(curveSentences(curve).join(" ")), ...after] }];
+  const lines = rows.map((cells) => row(...cells.map(cell)));
+  return [{ ...table("Shedding by load", heads, lines), after: ["", cell(curveSentences(curve).join(" ")), ""] }];
 };
 
 /** Those without rows are left out. */

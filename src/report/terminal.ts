@@ -11,24 +11,13 @@ import { whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 
-type TerminalOptions = {
-  /** Path of the run folder, as the user may type it. */
-  folder: string;
-  /** Adds ANSI colours to the verdict words; they say nothing that the words do not. */
-  colour?: boolean;
-};
+/** `folder`: as the user may type it; `colour` adds ANSI colours to words, which say nothing that the words do not. */
+type TerminalOptions = { folder: string; colour?: boolean };
 
 /** The page, or the folder of a run whose page may not be there. */
 const placeToLook = ({ claims }: RunDocument, { folder }: TerminalOptions): string => {
   const path = oneLine(folder).replace(/\/+$/, "");
   return claims.some(({ id }) => id === "run/reported") ? path : `${path}/report.html`;
-};
-
-const WORD: Readonly<Record<ClaimVerdict, string>> = {
-  fail: "FAIL",
-  inconclusive: "INCONCLUSIVE",
-  skipped: "SKIPPED",
-  pass: "PASS",
 };
 
 const PAINT: Readonly<Record<ClaimVerdict, string>> = {
@@ -39,14 +28,10 @@ const PAINT: Readonly<Record<ClaimVerdict, string>> = {
 };
 
 /** Columns of a character: East Asian characters and emoji take two, marks that combine take none. */
-const columnsOf = (character: string): number => {
-  if (/^(?:\p{M}|\u200b|\u200c|\u200d)$/u.test(character)) return 0;
-  return /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^[\u{1f000}-\u{3fffd}]/u.test(
-    character,
-  )
-    ? 2
-    : 1;
-};
+const WIDE =
+  /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^[\u{1f000}-\u{3fffd}]/u;
+const columnsOf = (character: string): number =>
+  /^(?:\p{M}|\u200b|\u200c|\u200d)$/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
 
 const widthOf = (text: string): number => [...text].reduce((sum, character) => sum + columnsOf(character), 0);
 
@@ -119,14 +104,13 @@ const groupLines = (claims: readonly Claim[], paint: Paint): string[] => {
   const reason = bareReason(first);
   const names = claims.map(nameOf);
   const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
-  const body =
-    names.length === 1
-      ? wrap(fitted(`${names[0]}: ${reason}`, REASON_COLUMNS), BODY_COLUMNS)
-      : [
-          ...wrap(fitted(`${names.length} claims: ${reason}`, REASON_COLUMNS), BODY_COLUMNS),
-          `  ${fitted(names.slice(0, NAMES_SHOWN).join(", "), BODY_COLUMNS - 2 - more.length)}${more}`,
-        ];
-  const word = WORD[first.verdict].padEnd(WORD_COLUMNS);
+  const who = names.length === 1 ? names[0] : `${names.length} claims`;
+  const shown = fitted(names.slice(0, NAMES_SHOWN).join(", "), BODY_COLUMNS - 2 - more.length);
+  const body = [
+    ...wrap(fitted(`${who}: ${reason}`, REASON_COLUMNS), BODY_COLUMNS),
+    ...(names.length === 1 ? [] : [`  ${shown}${more}`]),
+  ];
+  const word = first.verdict.toUpperCase().padEnd(WORD_COLUMNS);
   return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
 };
 
@@ -139,29 +123,23 @@ const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[
   const groups = [...groupedBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
   const more = left.map(([verdict, n]) => `${n} ${verdict}`);
-  return [
-    ...groups.slice(0, shown).flatMap((group) => groupLines(group, paint)),
-    ...(more.length === 0 ? [] : [`${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`]),
-  ];
+  const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint));
+  return more.length === 0 ? lines : [...lines, `${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`];
 };
 
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
-  const paint: Paint = (verdict, text) =>
-    options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
+  const paint: Paint = (verdict, text) => (options.colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
   const counts = countByVerdict(run.claims);
   const calls = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
   const open = claimsInOrder(run.claims).filter((c) => c.verdict !== "pass");
-  const word = WORD[run.verdict];
-  const title = fitted(
-    `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`,
-    COLUMNS - word.length,
-  );
+  const word = run.verdict.toUpperCase();
+  const what = `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`;
   const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
   const verdicts = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
   const spent = spendingText(run);
   const of = (shown: number): string[] => [
-    paint(run.verdict, word) + title,
+    paint(run.verdict, word) + fitted(what, COLUMNS - word.length),
     ...wrap(whyOf(run)),
     ...(open.length === 0 ? [] : ["", ...openLines(open, shown, paint)]),
     "",

@@ -2,27 +2,18 @@
  * From many claims to one verdict. The rule is small and lives in one place, because an exit code that is too kind is the
  * worst mistake a tool like this can make: skipped is not passed, and a run that judged nothing is not a pass either.
  */
+import { claimOf } from "../history/claim.ts";
 import type { Claim, RunDocument, Verdict } from "../history/run-document.ts";
 import { bareReason, claimsInOrder, groupedBy } from "./claim-order.ts";
 import { clip } from "./escape.ts";
 import { counted } from "./figures.ts";
-
-type MergedVerdict = {
-  verdict: Verdict;
-  exit_code: 0 | 1 | 4;
-  reason: string;
-};
 
 const EXIT_CODE = { pass: 0, fail: 1, inconclusive: 4 } as const;
 const NAMED_MAX = 5;
 /** A command's word before a stage in `required`, as in `load/chat-past-capacity`. */
 const COMMAND = /^(?:load|chaos)\//;
 
-const merged = (verdict: Verdict, reason: string): MergedVerdict => ({
-  verdict,
-  exit_code: EXIT_CODE[verdict],
-  reason,
-});
+const merged = (verdict: Verdict, reason: string) => ({ verdict, exit_code: EXIT_CODE[verdict], reason });
 
 /** What the other claims of a stage rest on is named first. */
 const named = (ids: readonly string[]): string => {
@@ -88,16 +79,13 @@ const shouldsText = (claims: readonly Claim[]): string => {
 const notJudgedText = (claims: readonly Claim[]): string => {
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
   // Info claims are counted without their reasons, which stand in the report.
-  const minor = skipped.filter(({ level }) => level === "info").length;
+  const major = skipped.filter(({ level }) => level !== "info");
+  const minor = skipped.length - major.length;
   const minors = minor === 0 ? [] : [counted(minor, "info claim")];
   if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;
   // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
   const of = (claim: Claim): string => bareReason(claim).split(": ")[0] || "no reason was given";
-  const groups = groupedBy(
-    skipped.filter(({ level }) => level !== "info"),
-    of,
-  );
-  const sizes = [...groups].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
+  const sizes = [...groupedBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
   const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sizes.slice(REASONS_SHOWN).reduce((sum, { n }) => sum + n, 0);
   const others = rest === 0 ? [] : [`${rest} for other reasons`];
@@ -109,38 +97,34 @@ const notJudgedText = (claims: readonly Claim[]): string => {
  * group that was skipped or is absent, or a run without a judged claim makes it inconclusive. `should` and `info` never
  * fail it. `required` holds claim ids, groups (what stands before `/`) and stages.
  */
-export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): MergedVerdict => {
+export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): ReturnType<typeof merged> => {
   const musts = claims.filter((c) => c.level === "must");
   const ofAll = counted(musts.length, "required claim");
-  const broken = musts.filter((c) => c.verdict === "fail").map((c) => c.id);
-  if (broken.length > 0)
-    return merged(
-      "fail",
-      `${broken.length} of ${ofAll} ${broken.length === 1 ? "is" : "are"} broken: ${named(broken)}.`,
-    );
+  const having = (verdict: Verdict): string[] => musts.filter((c) => c.verdict === verdict).map((c) => c.id);
+  const [broken, open, held] = [having("fail"), having("inconclusive"), having("pass").length];
+  const are = broken.length === 1 ? "is" : "are";
+  if (broken.length > 0) return merged("fail", `${broken.length} of ${ofAll} ${are} broken: ${named(broken)}.`);
   const reasons: string[] = [];
-  const open = musts.filter((c) => c.verdict === "inconclusive").map((c) => c.id);
   if (open.length > 0) reasons.push(`${open.length} of ${ofAll} could not be decided: ${named(open)}.`);
   const absent = required.map((name) => missing(name, claims)).filter((text) => text !== null);
   if (absent.length > 0) reasons.push(`Required, but not judged: ${named(absent)}.`);
-  const judged = claims.filter(isJudged).length;
-  if (judged === 0) reasons.push("No claim was judged, so nothing is known about the target.");
+  if (!claims.some(isJudged)) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
-  const held = musts.filter((c) => c.verdict === "pass").length;
-  return merged(
-    "pass",
-    `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
-  );
+  const all = `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}`;
+  return merged("pass", `${all}${shouldsText(claims)}${notJudgedText(claims)}.`);
 };
-
-const standInsOf = ({ stand_ins: all = [] }: RunDocument): string =>
-  all.map(({ tool, by }) => ` ${tool} is not on this machine: ${by} stood in for it.`).join("");
 
 /**
  * Why a finished run has its verdict, in words. The document does not keep the `required` list; where the claims alone
  * give another verdict than the one written down, the one written down is shown, and that it came from elsewhere.
  */
-export const whyOf = (run: RunDocument): string => `${whyByClaims(run)}${standInsOf(run)}`;
+export const whyOf = (run: RunDocument): string => {
+  const { stand_ins: all = [] } = run;
+  return [
+    whyByClaims(run),
+    ...all.map(({ tool, by }) => `${tool} is not on this machine: ${by} stood in for it.`),
+  ].join(" ");
+};
 
 const whyByClaims = (run: RunDocument): string => {
   const fromClaims = mergeClaims(run.claims, []);
@@ -162,17 +146,6 @@ export const casesOf = (run: RunDocument): Claim[] => {
   const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
   if (verdict === "pass" || isSaid) return cases;
   const expected = "every claim that must hold, and everything required, judged and found to hold";
-  const shown: Claim = {
-    id: "run/verdict",
-    stage: "run",
-    level: "must",
-    verdict,
-    reason: whyOf(run),
-    expected,
-    got: verdict,
-    spec: [],
-    evidence: [],
-    replay: "",
-  };
-  return [shown, ...cases];
+  const parts = { id: "run/verdict", stage: "run", verdict, reason: whyOf(run), expected, got: verdict, replay: "" };
+  return [claimOf(parts), ...cases];
 };

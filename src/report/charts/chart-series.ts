@@ -17,31 +17,9 @@ export type Detail = {
   folded: "all" | "main" | "least";
 };
 
-type Band = {
-  name: string;
-  fromS: number;
-  toS: number;
-  tookEffect: boolean;
-};
-
-export type ChartSeries = {
-  /** Its bins all lie in the stage. */
-  series: StageSeries;
-  /** The same in the bins of `series.json`. */
-  fine: StageSeries;
-  bins: number;
-  binS: number;
-  spanS: number;
-  bands: Band[];
-  /** Other named moments. */
-  marks: { name: string; atS: number }[];
-  /** Bins that share a row of a table. */
-  binsInRow: number;
-};
-
-const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number): Band[] => {
-  const bands: Band[] = [];
-  const open = new Map<string, Band>();
+const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) => {
+  const bands: { name: string; fromS: number; toS: number; tookEffect: boolean }[] = [];
+  const open = new Map<string, (typeof bands)[number]>();
   for (const { at_ms, name, fault } of events) {
     if (fault === undefined) continue;
     const key = `${fault.experiment} ${fault.link} ${fault.fault}`;
@@ -62,44 +40,40 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number):
   return bands;
 };
 
-export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">): ChartSeries => {
+/** `fine` has the bins of `series.json`; `marks` are moments that are no fault's; `binsInRow` bins share a row of a table. */
+export const chartSeriesOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">) => {
   const fine = busyPartOf(whole);
   const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));
   const series = coarserSeries(fine, Math.min(binsMost, readable));
   const bins = series.offered.length;
   const binS = series.bin_ms / 1000;
   const spanS = bins * binS;
-  return {
-    series,
-    fine,
-    bins,
-    binS,
-    spanS,
-    bands: bandsOf(series.events, series.from_ms, spanS),
-    marks: series.events
-      .filter(({ fault }) => fault === undefined)
-      .map(({ name, at_ms }) => ({ name, atS: (at_ms - series.from_ms) / 1000 }))
-      .filter(({ atS }) => atS >= 0 && atS <= spanS),
-    binsInRow: Math.max(1, Math.ceil(bins / rowsMost)),
-  };
+  const marks = series.events
+    .filter(({ fault }) => fault === undefined)
+    .map(({ name, at_ms }) => ({ name, atS: (at_ms - series.from_ms) / 1000 }))
+    .filter(({ atS }) => atS >= 0 && atS <= spanS);
+  const bands = bandsOf(series.events, series.from_ms, spanS);
+  return { series, fine, bins, binS, spanS, bands, marks, binsInRow: Math.max(1, Math.ceil(bins / rowsMost)) };
 };
+
+export type ChartSeries = ReturnType<typeof chartSeriesOf>;
+/** A value for each bin; `null` where there is none. */
+export type Values = readonly (number | null)[];
 
 export const xOf = (stage: ChartSeries, s: number): number => Number(((s / stage.spanS) * WIDTH).toFixed(1));
 
-type Height = (value: number) => number;
-
-const stepsOf = (stage: ChartSeries, values: readonly (number | null)[], y: Height): Step[] =>
+const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => number): Step[] =>
   values.map((value, i) => ({ x: xOf(stage, i * stage.binS), y: value === null ? null : y(value) }));
 
 /** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
-export const stepPath = (stage: ChartSeries, values: readonly (number | null)[], y: Height): string =>
+export const stepPath = (stage: ChartSeries, values: Values, y: (value: number) => number): string =>
   stepsTo(
     stepsOf(stage, values, (value) => Math.round(y(value))),
     xOf(stage, values.length * stage.binS),
   );
 
 /** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
-export const areaPath = (stage: ChartSeries, values: readonly (number | null)[], y: Height, height: number): string =>
+export const areaPath = (stage: ChartSeries, values: Values, y: (value: number) => number, height: number): string =>
   areasTo(stepsOf(stage, values, y), xOf(stage, values.length * stage.binS), height);
 
 /** When each row of a table begins, in seconds of the stage. */

@@ -11,7 +11,7 @@ import { chartSeriesOf } from "./chart-series.ts";
 import { faultEffect } from "./faults.ts";
 import { layersOf } from "./layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
-import { quantileOverTime } from "./quantile-line.ts";
+import { quantileOverTime } from "./percentile-plot.ts";
 import { inFlightByCallers, loadChart } from "./stage-charts.ts";
 
 const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;

@@ -14,10 +14,8 @@ import { chartsOfStage } from "./stage-charts.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
 const CALLS_LEAST = 20;
-/** With more stages than this only those that need a look start open. */
+/** With more stages than this only those that need a look start open, and not more than so many. */
 const OPEN_MOST = 3;
-
-/** And not more than this. */
 const NEED_MOST = 6;
 
 /** What is open stays readable, however many others there are. */
@@ -27,9 +25,6 @@ const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
   folded: "all",
 });
 
-/** An attribute without a value. */
-const OPEN = html` open`;
-
 /** A block of charts that share a cursor and a zoom, with what stands before and after them. */
 export const chartsBlock = (
   { id, name, calls, isOpen }: { id: string; name: string; calls: number; isOpen: boolean },
@@ -38,7 +33,7 @@ export const chartsBlock = (
   [before, after]: readonly [Markup | null, Markup | null],
 ): Markup => {
   const width = `Bins of ${milliseconds(stage.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
-  return html`<details class="course" id="${id}" data-span="${stage.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(stage.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
+  return html`<details class="course" id="${id}" data-span="${stage.spanS}"${isOpen ? html` open` : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(stage.spanS.toFixed(1)))}.</span> <span class="said">${overTime[0]?.finding ?? ""}</span></summary>
 <p class="small muted">${width}</p>${before}${figuresOverTime(overTime)}${after}</details>`;
 };
 
@@ -46,12 +41,12 @@ const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: st
   const own = isOpen ? openDetail(detail) : detail;
   const stage = chartSeriesOf(whole, own);
   const { overTime, others, said } = chartsOfStage(stage, run.claims, id, own.folded);
-  const sentences = said.map(
-    ({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`,
-  );
+  const sentences = said.map(({ title, finding }) => {
+    return html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`;
+  });
   const beside = html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`;
-  const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered) };
   const after = html`${sentences}${others.length === 0 ? null : beside}`;
+  const about = { id, isOpen, name: whole.stage, calls: sumOf(whole.offered) };
   return chartsBlock(about, stage, overTime, [faultFacts(stage, run), after]);
 };
 
@@ -74,17 +69,17 @@ export const chartsSection = (run: RunDocument, series: Series, detail: Detail, 
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length === 0) return null;
   const left = series.stages.filter((one) => !drawn.includes(one)).map(({ stage }) => stage);
-  const leftOut =
-    left.length === 0
-      ? null
-      : html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
-  const needsALook = ({ stage }: StageSeries): boolean => {
-    const verdict = verdictOfStage(run, stage);
-    return verdict === "fail" || verdict === "inconclusive";
-  };
+  const names = html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
+  const needsALook = ({ stage }: StageSeries) => ["fail", "inconclusive"].includes(verdictOfStage(run, stage) ?? "");
   const needed = drawn.filter(needsALook).slice(0, NEED_MOST);
   const blocks = drawn.map((one, i) =>
     stageBlock(one, run, detail, `c${i}`, drawn.length <= OPEN_MOST || needed.includes(one)),
   );
-  return card("courses", "Over time", note && html`<p class="small muted">${note}</p>`, blocks, leftOut);
+  return card(
+    "courses",
+    "Over time",
+    note && html`<p class="small muted">${note}</p>`,
+    blocks,
+    left.length === 0 ? null : names,
+  );
 };

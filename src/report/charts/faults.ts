@@ -10,25 +10,6 @@ import { count, counted, milliseconds } from "../figures.ts";
 import { facts, type Markup } from "../page/markup.ts";
 import type { ChartSeries } from "./chart-series.ts";
 
-type FaultEffect = {
-  experiment: string;
-  /**
-   * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended
-   * otherwise; `null` where none did.
-   */
-  detectedAfterS: number | null;
-  /** From the order to heal to its confirmation; `null` where it was not confirmed. */
-  healedAfterS: number | null;
-  /** From the confirmed heal to the end of the last bin with such a call; `null` where it is not known. */
-  recoveredAfterS: number | null;
-  /** Such calls, and the outcomes that they had. */
-  calls: number;
-  outcomes: string[];
-  /** How exact the times are, in seconds. */
-  binS: number;
-  sentence: string;
-};
-
 /** A call due so long before a fault, in seconds, may still wait for its head when the fault comes. */
 const IN_FLIGHT_S = 0.5;
 
@@ -38,7 +19,7 @@ const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop
 const span = (s: number): string => milliseconds(s * 1000);
 
 /** Of the first fault of a stage; `null` where there was none. */
-export const faultEffect = ({ fine: series }: ChartSeries): FaultEffect | null => {
+const effectOf = ({ fine: series }: ChartSeries) => {
   const binS = series.bin_ms / 1000;
   const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
   const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
@@ -55,25 +36,31 @@ export const faultEffect = ({ fine: series }: ChartSeries): FaultEffect | null =
   const others = series.offered.map((_, i) => sumOf(unusual.map(([, counts]) => counts[i] ?? 0)));
   const met = others.findIndex((n, i) => n > 0 && i >= firstBin);
   const first = met === -1 ? others.findIndex((n) => n > 0) : met;
-  const last = others.findLastIndex((n) => n > 0);
   const calls = sumOf(others);
-  const found = {
+  const lastS = (others.findLastIndex((n) => n > 0) + 1) * binS;
+  return {
     experiment: injected.fault.experiment,
+    tookEffect: injected.fault.took_effect === true,
     calls,
-    binS,
     outcomes: unusual.map(([outcome]) => outcome),
+    /** From when the fault was asked for to the end of the bin of the first call that ended otherwise. */
     detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
+    /** From the order to heal to its confirmation. */
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
-    recoveredAfterS: healed === undefined ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - atS(healed)),
+    /** From the confirmed heal to the end of the last bin with such a call. */
+    recoveredAfterS: healed === undefined ? null : Math.max(0, calls === 0 ? 0 : lastS - atS(healed)),
+    /** How exact the times are, in seconds. */
+    binS,
+    /** The last calls of the stage still ended otherwise. */
+    isOpen: (others[series.offered.findLastIndex((n) => n > 0)] ?? 0) > 0,
   };
-  const isOpen = (others[series.offered.findLastIndex((n) => n > 0)] ?? 0) > 0;
-  return { ...found, sentence: sentenceOf(found, injected.fault.took_effect === true, isOpen) };
 };
 
-/** `isOpen`: the last calls of the stage still ended otherwise. */
-const sentenceOf = (found: Omit<FaultEffect, "sentence">, tookEffect: boolean, isOpen: boolean): string => {
-  const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
-  if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
+type FaultEffect = NonNullable<ReturnType<typeof effectOf>>;
+
+const sentenceOf = (found: FaultEffect): string => {
+  const { calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS, isOpen } = found;
+  if (!found.tookEffect) return `${found.experiment} took no effect: what was seen under it proves nothing.`;
   const heal = healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${span(healedAfterS)}`;
   if (detectedAfterS === null) return `Callers saw nothing of it: every call ended as before. ${heal}.`;
   const named = outcomes.map((outcome) => (outcome === "indeterminate" ? "without an answer" : outcome)).join(" or ");
@@ -85,19 +72,9 @@ const sentenceOf = (found: Omit<FaultEffect, "sentence">, tookEffect: boolean, i
   return `${seen}; calls ended as before ${when}.`;
 };
 
-/** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
-export const faultFacts = (stage: ChartSeries, run: RunDocument): Markup | null => {
-  const fault = faultEffect(stage);
-  if (fault === null) return null;
-  const name = stage.series.stage;
-  const { detectedAfterS: detectedS, healedAfterS: healedS } = fault;
-  return facts("", [
-    ["to detect", detectedS === null ? "callers saw nothing" : `within ${span(detectedS)}`],
-    ["to heal", healedS === null ? "not confirmed" : span(healedS)],
-    ["to recover", recoveryText(fault)],
-    ["the fault met", metText(run, name)],
-    ["sums", sumsText(run, name)],
-  ]);
+export const faultEffect = (stage: ChartSeries) => {
+  const found = effectOf(stage);
+  return found && { ...found, sentence: sentenceOf(found) };
 };
 
 const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => {
@@ -106,28 +83,32 @@ const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => 
   return recoveredAfterS <= binS ? "at once" : `within ${span(recoveredAfterS)} of the heal`;
 };
 
-const metText = ({ stages }: RunDocument, stage: string): string | null => {
-  const states = stages.find(({ name }) => name === stage)?.states;
-  if (states === undefined) return null;
+/** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
+export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument): Markup | null => {
+  const fault = effectOf(stage);
+  if (fault === null) return null;
+  const name = stage.series.stage;
+  const { detectedAfterS, healedAfterS } = fault;
+  const { states, calls } = stages.find((one) => one.name === name) ?? {};
   const met = states
-    .filter(({ must, times }) => must || (times ?? 0) > 0)
+    ?.filter(({ must, times }) => must || (times ?? 0) > 0)
     .map(({ state, must, times }) => {
       const n = times === null ? "not shown" : times === 0 ? "never" : count(times);
       return `${FAULT_STATE_WORDS[state]}: ${n}${must ? " (has to be met)" : ""}`;
     });
-  return met.length === 0 ? "nothing but ordinary calls" : met.join("; ");
-};
-
-/** Calls by what came of them, and what the sums of callers, counts and ledger were found to be. */
-const sumsText = ({ stages, claims }: RunDocument, stage: string): string | null => {
-  const calls = stages.find(({ name }) => name === stage)?.calls;
-  if (calls === undefined) return null;
-  const { sent, answered, refused, indeterminate } = calls;
-  const sums = `${count(sent)} calls = ${count(answered)} answered + ${count(refused)} refused + ${count(indeterminate)} indeterminate`;
+  // What the sums of callers, counts and ledger were found to be.
   const found = ["counts-agree", "charged-once"].flatMap((rule) =>
     claims
-      .filter(({ id }) => id === `${rule}/${stage}`)
+      .filter(({ id }) => id === `${rule}/${name}`)
       .map(({ verdict, reason }) => (verdict === "pass" ? reason : `${rule}: ${verdict}, ${reason}`)),
   );
-  return [sums, ...found].join("; ");
+  const { sent = 0, answered = 0, refused = 0, indeterminate = 0 } = calls ?? {};
+  const sum = `${count(sent)} calls = ${count(answered)} answered + ${count(refused)} refused + ${count(indeterminate)} indeterminate`;
+  return facts("", [
+    ["to detect", detectedAfterS === null ? "callers saw nothing" : `within ${span(detectedAfterS)}`],
+    ["to heal", healedAfterS === null ? "not confirmed" : span(healedAfterS)],
+    ["to recover", recoveryText(fault)],
+    ["the fault met", met === undefined ? null : met.join("; ") || "nothing but ordinary calls"],
+    ["sums", calls === undefined ? null : [sum, ...found].join("; ")],
+  ]);
 };

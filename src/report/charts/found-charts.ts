@@ -26,18 +26,17 @@ type Shown = Comparison & { worseBy: number };
 const times = (ratio: number | null): string =>
   ratio === null ? "?" : ratio >= 100 ? "over 100" : ratio.toFixed(Math.abs(ratio - 1) < 0.1 ? 3 : 2);
 
-const saidOf = ({ measurement, worseBy, low, high, margin }: Shown): string =>
-  `${measurement} ${times(worseBy)} times worse (${times(low)} to ${times(high)}; ${margin} allowed)`;
-
 const ratiosFinding = (rows: readonly Shown[]): string => {
   const of = (verdict: GateVerdict): Shown[] => rows.filter((row) => row.verdict === verdict);
-  const [worse, open, fine] = [of("regression"), of("inconclusive"), of("no-regression")];
-  const sentences = [
-    worse.length === 0 ? "Nothing is shown to be worse." : `Worse: ${worse.map(saidOf).join("; ")}.`,
-    ...(open.length === 0 ? [] : [`Open: ${open.map(({ measurement }) => measurement).join(", ")}.`]),
-    ...(fine.length === 0 ? [] : [`${fine.length} of ${rows.length} measurements are inside their margins.`]),
-  ];
-  return sentences.join(" ");
+  const [open, fine] = [of("inconclusive"), of("no-regression")];
+  const worse = of("regression").map(({ measurement, worseBy, low, high, margin }) => {
+    return `${measurement} ${times(worseBy)} times worse (${times(low)} to ${times(high)}; ${margin} allowed)`;
+  });
+  return [
+    worse.length === 0 ? "Nothing is shown to be worse." : `Worse: ${worse.join("; ")}.`,
+    open.length === 0 ? "" : ` Open: ${open.map(({ measurement }) => measurement).join(", ")}.`,
+    fine.length === 0 ? "" : ` ${fine.length} of ${rows.length} measurements are inside their margins.`,
+  ].join("");
 };
 
 /** A row for each measurement: the interval, what is allowed, every pair. `null` where no pair was compared. */
@@ -103,12 +102,6 @@ export type FoundCapacity = {
   }[];
 };
 
-/** Of an objective such as `refusals<=1%`: its share. */
-const limitOf = (objective: string): number | null => {
-  const found = /<=?(\d+(?:\.\d+)?)%$/.exec(objective);
-  return found === null ? null : Number(found[1]) / 100;
-};
-
 const capacityFinding = ({ kind, ratePerS, low, high, reason }: FoundCapacity["answer"], objective: string): string => {
   if (ratePerS == null) return `No highest rate was found: ${reason}.`;
   const between = low == null || high == null ? "" : ` (between ${perSecond(low)} and ${perSecond(high)})`;
@@ -130,8 +123,9 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
   const x = scaleLinear([0, most * 1.05], [0, 1]);
   const worst = Math.max(0.02, ...played.map(({ bad, n }) => bad / n));
   const { y, height, ticks, top } = linear(200, Math.min(1, worst * 1.15), 4, (value) => `${figure(value * 100)} %`);
-  const limit = limitOf(objective);
-  const shownLimit = limit === null || limit > top ? [] : [y(limit)];
+  // Of an objective such as `refusals<=1%`: its share.
+  const limit = Number(/<=?(\d+(?:\.\d+)?)%$/.exec(objective)?.[1]) / 100;
+  const shownLimit = limit <= top ? [y(limit)] : [];
   const dots = played.map(({ ratePerS: rate, bad, n, purpose, isClean }) => {
     const interval = wilsonInterval(bad, n);
     const cx = percent(x(rate));
@@ -160,8 +154,7 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
     table: {
       head: ["calls/s", "for", "calls", "broke it", "share", "undisturbed"],
       rows: played.map(({ ratePerS: rate, purpose, bad, n, isClean }) => {
-        const broke = share(bad, n);
-        return [figure(rate), purpose, n, bad, broke, isClean ? "yes" : "no"];
+        return [figure(rate), purpose, n, bad, share(bad, n), isClean ? "yes" : "no"];
       }),
     },
   };

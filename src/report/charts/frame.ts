@@ -11,10 +11,11 @@ export const WIDTH = 640;
 const ABOVE = 20;
 const BELOW = 22;
 
-export type Tick = { /** Share of the axis: 0 is left or above. */ at: number; text: string };
+/** `at`: share of the axis, 0 is left or above. */
+export type Tick = { at: number; text: string };
 export type Key = { swatch: Markup; text: string };
 export type Cell = string | number | null;
-export type Table = {
+type Table = {
   head: readonly string[];
   rows: readonly (readonly Cell[])[];
   /** Seconds that a row stands for, where rows are times. */
@@ -26,7 +27,6 @@ export type Table = {
 export type Chart = {
   /** Unique in the page. */
   id: string;
-  /** What is drawn. */
   title: string;
   /** What is to be seen: a sentence. */
   finding: string;
@@ -53,21 +53,6 @@ export type Chart = {
 
 export const percent = (share: number): string => `${Number((share * 100).toFixed(2))}%`;
 
-const scale = ({ up, height }: Chart): Markup => {
-  const texts = up.map(({ text, at }) => html`<text x="-8" y="${Math.round(ABOVE + at * height) + 4}">${text}</text>`);
-  return html`<g text-anchor="end">${texts}</g>`;
-};
-
-/** As wide as the drawing, however far it is zoomed. */
-const grid = ({ up, height }: Chart): Markup =>
-  html`<path class="grid" stroke="#8884" d="${up.map(({ at }) => `M0 ${Math.round(at * height)}h${WIDTH}`).join("")}"/>`;
-
-const acrossTicks = ({ across, height, isOverTime }: Chart): Markup[] =>
-  across.map(({ at, text }) => {
-    const anchor = at > 0.97 ? "end" : at < 0.03 && !isOverTime ? "start" : null;
-    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}"${anchor === null ? null : html` text-anchor="${anchor}"`}>${text}</text>`;
-  });
-
 /** Cells and rows end where the next begins, as HTML has it: tables are a third of a page with many stages. */
 const tableOf = ({ head, rows, rowS, groups }: Table): Markup => {
   const heads = html`<tr>${head.map((name) => html`<th>${name}`)}`;
@@ -79,39 +64,47 @@ const tableOf = ({ head, rows, rowS, groups }: Table): Markup => {
 
 /** `columns`: which of a shared table are those of the chart; without them it has a table of its own. */
 export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: number]): Markup => {
-  const { id, title, finding, description, height, unit, drawn, labels, keys = [], acrossName, table } = chart;
-  const legend =
-    keys.length === 0
-      ? null
-      : html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
+  const { id, title, finding, description, height, unit, across, up, drawn, labels, keys = [], acrossName } = chart;
+  const legend = html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
   const below = ABOVE + height + BELOW + (acrossName === undefined ? 0 : 16);
   const name = acrossName && html`<text x="100%" y="${below - 4}" text-anchor="end">${acrossName}</text>`;
   const above = unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`;
   const own = columns && html` data-columns="${columns.join(" ")}"`;
-  return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"${own ?? null}><figcaption><span class="what">${title}</span> ${finding}</figcaption>${legend}
+  const scale = up.map(({ text, at }) => html`<text x="-8" y="${Math.round(ABOVE + at * height) + 4}">${text}</text>`);
+  // As wide as the drawing, however far it is zoomed.
+  const grid = up.map(({ at }) => `M0 ${Math.round(at * height)}h${WIDTH}`).join("");
+  const ticks = across.map(({ at, text }) => {
+    const anchor = at > 0.97 ? "end" : at < 0.03 && !chart.isOverTime ? "start" : null;
+    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}"${anchor === null ? null : html` text-anchor="${anchor}"`}>${text}</text>`;
+  });
+  return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"${own ?? null}><figcaption><span class="what">${title}</span> ${finding}</figcaption>${keys.length === 0 ? null : legend}
 <svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
-${above ?? null}${scale(chart)}<svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor">${grid(chart)}${drawn}</svg>
-${labels ?? null}<g class="ticks" text-anchor="middle">${acrossTicks(chart)}</g>${name ?? null}</svg>
-${columns === undefined ? tableOf(table) : null}</figure>`;
+${above ?? null}<g text-anchor="end">${scale}</g><svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor"><path class="grid" stroke="#8884" d="${grid}"/>${drawn}</svg>
+${labels ?? null}<g class="ticks" text-anchor="middle">${ticks}</g>${name ?? null}</svg>
+${columns === undefined ? tableOf(chart.table) : null}</figure>`;
 };
 
 /** Charts of one axis of time with one table of all their columns. */
 export const figuresOverTime = (charts: readonly Chart[]): Markup => {
-  const [first] = charts;
+  const tables = charts.map(({ table }) => table);
+  const [first] = tables;
   if (first === undefined) return html``;
   let from = 1;
-  const figures = charts.map((chart) => {
-    const to = from + chart.table.head.length - 1;
+  const groups = charts.map(({ title, table }) => ({
+    name: title.replace(/[.,].*$/, ""),
+    columns: table.head.length - 1,
+  }));
+  const figures = charts.map((chart, i) => {
+    const to = from + (groups[i]?.columns ?? 0);
     const figure = chartFigure(chart, [from, to]);
     from = to;
     return figure;
   });
-  const others = charts.map(({ table }) => table);
   const table: Table = {
-    ...first.table,
-    groups: charts.map(({ title, table }) => ({ name: title.replace(/[.,].*$/, ""), columns: table.head.length - 1 })),
-    head: [first.table.head[0] ?? "", ...others.flatMap(({ head }) => head.slice(1))],
-    rows: first.table.rows.map(([time = ""], i) => [time, ...others.flatMap(({ rows }) => rows[i]?.slice(1) ?? [])]),
+    ...first,
+    groups,
+    head: [...first.head.slice(0, 1), ...tables.flatMap(({ head }) => head.slice(1))],
+    rows: first.rows.map((row, i) => [...row.slice(0, 1), ...tables.flatMap(({ rows }) => rows[i]?.slice(1) ?? [])]),
   };
   return html`${figures}<div class="all-figures">${tableOf(table)}</div>`;
 };

@@ -4,7 +4,8 @@ import { type StageSeries, sumOf } from "../../history/series.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type ChartSeries } from "./chart-series.ts";
-import { fillOf } from "./fills.ts";
+import { fillOf, swatch } from "./fills.ts";
+import type { Key } from "./frame.ts";
 
 export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };
 
@@ -58,11 +59,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
  * Layers and the area of each, the topmost first. Each reaches to the bottom, and those beneath it are drawn over it: half of
  * the outlines are needed.
  */
-export const layerAreas = (
-  stage: ChartSeries,
-  y: (perS: number) => number,
-  height: number,
-): { layer: Layer; d: string }[] => {
+export const layerAreas = (stage: ChartSeries, y: (perS: number) => number, height: number) => {
   const under = stage.series.offered.map(() => 0);
   const areas = layersOf(stage.series).map((layer) => {
     const tops = layer.counts.map((n, i) => {
@@ -74,9 +71,9 @@ export const layerAreas = (
   return areas.reverse();
 };
 
-/** `layerAreas` in their colours and patterns. */
-export const layerShapes = (...of: Parameters<typeof layerAreas>): Markup[] =>
-  layerAreas(...of).map(
-    ({ layer: { pattern, name }, d }) =>
-      html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`,
-  );
+/** An area in the colour and pattern of its layer. */
+export const layerShape = ({ layer: { pattern, name }, d }: { layer: Layer; d: string }): Markup =>
+  html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`;
+
+export const layerKeys = (layers: readonly Layer[]): Key[] =>
+  layers.map(({ pattern, name }) => ({ swatch: swatch(`fill ${pattern ?? "answered"}`), text: name }));

@@ -2,9 +2,9 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { type ChartSeries, rowTimes, xOf } from "./chart-series.ts";
+import { type ChartSeries, rowTimes, stepPath, type Values, xOf } from "./chart-series.ts";
 import { type LineShape, swatch } from "./fills.ts";
-import { type Cell, type Chart, inFrame, type Key, percent, type Tick, WIDTH } from "./frame.ts";
+import { type Cell, type Chart, inFrame, percent, type Tick, WIDTH } from "./frame.ts";
 
 /** A vertical axis: where a value is drawn, and what stands beside it. */
 export type Scale = { y(value: number): number; height: number; top: number; ticks: Tick[] };
@@ -17,44 +17,29 @@ export const linear = (
   text: (value: number) => string | null = figure,
 ): Scale => {
   const y = scaleLinear([0, most], [height, 0]).nice(ticks);
-  return {
-    y,
-    height,
-    top: y.domain()[1] as number,
-    ticks: y.ticks(ticks).flatMap((value) => {
-      const shown = text(value);
-      return shown === null ? [] : [{ at: y(value) / height, text: shown }];
-    }),
-  };
+  const all = y.ticks(ticks).map((value) => ({ at: y(value) / height, text: text(value) ?? "" }));
+  return { y, height, top: y.domain()[1] as number, ticks: all.filter((tick) => tick.text !== "") };
 };
 
 export const logarithmic = (height: number, low: number, high: number): Scale => {
   const y = scaleLog([low, high], [height, 0]);
-  return {
-    y,
-    height,
-    top: high,
-    ticks: logTicks(low, high).map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
-  };
+  const ticks = logTicks(low, high).map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) }));
+  return { y, height, top: high, ticks };
 };
 
 /** Within a decade, from the fewest to the most. */
 const STEPS = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9]];
 const DECADES = [0.001, 0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000];
-const ENOUGH = 3;
+const TICKS_LEAST = 3;
 const TICKS_MOST = 6;
 
 /** Round durations along a logarithmic scale: a few, however far it reaches. */
 export const logTicks = (lowMs: number, highMs: number): number[] => {
-  const between = (steps: readonly number[]): number[] =>
-    DECADES.flatMap((decade) => steps.map((step) => step * decade)).filter((ms) => ms >= lowMs && ms <= highMs);
-  const all = STEPS.map(between).filter((ticks) => ticks.length <= TICKS_MOST);
-  // Over many decades every second one, or third.
-  const sparse = (ticks: readonly number[]): number[] => {
-    const every = Math.ceil(ticks.length / TICKS_MOST);
-    return ticks.filter((_, i) => i % every === 0);
-  };
-  return all.find((ticks) => ticks.length >= ENOUGH) ?? all.at(-1) ?? sparse(between([1]));
+  const all = STEPS.map((steps) =>
+    DECADES.flatMap((decade) => steps.map((step) => step * decade)).filter((ms) => ms >= lowMs && ms <= highMs),
+  );
+  const few = all.filter(({ length }, i) => i === 0 || length <= TICKS_MOST);
+  return few.find(({ length }) => length >= TICKS_LEAST) ?? (few.at(-1) as number[]);
 };
 
 const TIME_TICKS = 6;
@@ -73,7 +58,7 @@ export const timeTicks = ({ spanS }: ChartSeries): Tick[] => {
 export const bandShapes = (stage: ChartSeries, height: number): Markup[] => [
   ...stage.bands.map(({ fromS, toS, tookEffect, name }) => {
     const x = xOf(stage, Math.max(0, fromS));
-    const width = Math.max(1, xOf(stage, Math.min(stage.spanS, toS)) - x).toFixed(1);
+    const width = (xOf(stage, Math.min(stage.spanS, toS)) - x).toFixed(1);
     return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" width="${width}" height="${height}"><title>${name}</title></rect>`;
   }),
   ...stage.marks.map(
@@ -100,27 +85,24 @@ const bandLabels = ({ bands, marks, spanS }: ChartSeries): Markup[] => {
   });
 };
 
-/** `halo`: readable over a map. */
-export type Line = { text: string; shape: LineShape; path: string; halo?: true };
-export type Limit = { at: number; text: string };
-
-type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & {
+type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit" | "keys"> & {
   scale: Scale;
   /** Under the bands of faults. */
   under?: Markup;
-  /** Those without a path are left out. */
-  lines: readonly Line[];
-  limits?: readonly Limit[];
-  keys?: readonly Key[];
+  /** Those without a value are left out. `halo`: readable over a map; `of`: whose bins they are, if not the chart's. */
+  lines: readonly { text: string; shape: LineShape; values: Values; halo?: true; of?: ChartSeries }[];
+  limits?: readonly { at: number; text: string }[];
   /** A cell for each row of the stage. */
   columns: readonly (readonly [name: string, cells: readonly Cell[]])[];
 };
 
 export const overTime = (stage: ChartSeries, spec: OverTime): Chart => {
-  const { scale, under, limits = [], keys = [], columns, lines: all, ...about } = spec;
+  const { scale, under, limits = [], keys = [], columns, lines, ...about } = spec;
   const { y, height } = scale;
-  const lines = all.filter(({ path }) => path !== "");
-  const paths = lines.map(({ path, shape, halo, text }) =>
+  const drawn = lines
+    .map(({ values, of = stage, ...line }) => ({ ...line, path: stepPath(of, values, y) }))
+    .filter(({ path }) => path !== "");
+  const paths = drawn.map(({ path, shape, halo, text }) =>
     halo === undefined
       ? html`<path class="${shape}" d="${path}"/>`
       : html`<g class="halo"><path id="${about.id}-${text}" d="${path}"/></g><use class="${shape}" href="#${about.id}-${text}"/>`,
@@ -138,7 +120,7 @@ export const overTime = (stage: ChartSeries, spec: OverTime): Chart => {
     up: scale.ticks,
     drawn: html`${under ?? null}${bandShapes(stage, height)}${limitLines}${paths}`,
     labels: html`${bandLabels(stage)}${limitNames}`,
-    keys: [...lines.map(({ shape, text }) => ({ swatch: swatch(shape), text })), ...keys],
+    keys: [...drawn.map(({ shape, text }) => ({ swatch: swatch(shape), text })), ...keys],
     table: {
       head: ["from", ...columns.map(([name]) => name)],
       rows: rowTimes(stage).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),

@@ -1,25 +1,64 @@
 /**
  * Durations by percentile, the axis stretched towards the tail (1/(1-p)): from the moment at which a call was due, and from the one
- * at which it was sent. Where the two part, a generator that waits for answers hides it (coordinated omission).
+ * at which it was sent. Where the two part, a generator that waits for answers hides it (coordinated omission). Quantiles
+ * stand here and in lines over time only where enough calls are above them.
  */
 import { scaleLog } from "d3-scale";
-import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
-import { count, counted, milliseconds } from "../figures.ts";
+import {
+  bucketMiddleUs,
+  countOf,
+  mergeSparse,
+  quantileMs,
+  type SparseBuckets,
+} from "../../history/statistics/log-buckets.ts";
+import { count, milliseconds } from "../figures.ts";
 import { html } from "../page/markup.ts";
-import { swatch } from "./fills.ts";
+import { type LineShape, swatch } from "./fills.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logarithmic } from "./over-time.ts";
-import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
 import { pathThrough } from "./step-path.ts";
+
+const ABOVE_LEAST = 5;
+
+const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST - 1e-9;
+
+export const quantileIfEnough = (sparse: SparseBuckets, p: number): number | null =>
+  isEnough(countOf(sparse), p) ? quantileMs(sparse, p) : null;
+
+/** The same as a cell of a table. */
+export const quantileCell = (sparse: SparseBuckets, p: number): string | null => {
+  const ms = quantileIfEnough(sparse, p);
+  return ms === null ? null : milliseconds(ms);
+};
+
+/** A line breaks where so many bins in a row are empty. */
+const GAP_BINS = 3;
+
+/** Bins are joined until there are enough calls; each has the quantile of its window, in milliseconds, or `null` of too few. */
+export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (number | null)[] => {
+  const values: (number | null)[] = bins.map(() => null);
+  let [from, n, empty] = [0, 0, 0];
+  for (const [i, bin] of bins.entries()) {
+    n += countOf(bin);
+    if (!isEnough(n, p)) continue;
+    values.fill(quantileMs(mergeSparse(bins.slice(from, i + 1)), p), from, i + 1);
+    [from, n] = [i + 1, 0];
+  }
+  for (let i = 0; i <= bins.length; i++) {
+    if (bins[i]?.length !== 0 && empty >= GAP_BINS) values.fill(null, i - empty, i);
+    empty = bins[i]?.length === 0 ? empty + 1 : 0;
+  }
+  return values;
+};
 
 /** A limit that the target states. */
 export type TimeLimit = { text: string; of: "answer" | "first event"; quantile: number; ms: number };
 
 const HEIGHT = 190;
 const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
-const NAMES = ["least", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"];
+const named = (p: number): string => (p === 0 ? "least" : `${Number((p * 100).toFixed(3))} %`);
 
-type Curve = { name: string; buckets: SparseBuckets; shape: "line callers" | "line gauges" };
+export type PercentileCurve = { name: string; buckets: SparseBuckets; shape: LineShape };
 
 type Point = { stretch: number; ms: number };
 
@@ -39,8 +78,8 @@ const pointsOf = (buckets: SparseBuckets): Point[] => {
   return points;
 };
 
-/** Where the second curve is furthest below the first: what waiting would have hidden. */
-const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): string => {
+/** Where times from sending are furthest below those from the due moment: what waiting would have hidden. */
+export const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): string => {
   const p = [0.999, 0.99, 0.9].find((one) => isEnough(countOf(intended), one)) ?? 0.5;
   const [due, left] = [quantileMs(intended, p), quantileMs(sent, p)];
   if (due === null || left === null) return "";
@@ -53,8 +92,8 @@ const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): string =>
 
 /** `null` where there are too few calls for a curve. */
 export const percentilePlot = (
-  about: { id: string; title: string; finding?: string },
-  curves: readonly Curve[],
+  about: Pick<Chart, "id" | "title" | "finding">,
+  curves: readonly PercentileCurve[],
   limits: readonly TimeLimit[],
 ): Chart | null => {
   const drawn = curves
@@ -62,45 +101,39 @@ export const percentilePlot = (
     .filter(({ points }) => points.length > 1);
   const [first] = drawn;
   if (first === undefined) return null;
-  const n = countOf(first.buckets);
   const all = drawn.flatMap(({ points }) => points);
-  const [low, high] = [Math.min(...all.map(({ ms }) => ms)), Math.max(...all.map(({ ms }) => ms))];
+  const low = Math.min(...all.map(({ ms }) => ms)) * 0.9;
+  const high = Math.max(...all.map(({ ms }) => ms)) * 1.1;
   const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
   const x = scaleLog([1, furthest], [0, WIDTH]);
-  const { y, ticks } = logarithmic(HEIGHT, low * 0.9, high * 1.1);
-  const path = (points: readonly Point[]): string => pathThrough(points.map(({ stretch, ms }) => [x(stretch), y(ms)]));
-  const marks = MARKS.map((p, i) => ({ p, name: NAMES[i] as string, stretch: 1 / (1 - p) })).filter(
-    ({ stretch }) => stretch <= furthest * 1.001,
-  );
-  const shownLimits = limits.filter(
-    ({ quantile, ms }) => quantile < 1 && 1 / (1 - quantile) <= furthest && ms >= low * 0.9 && ms <= high * 1.1,
-  );
-  const [, second] = curves;
-  const finding =
-    about.finding ?? (second === undefined ? `${counted(n, "call")}.` : hiddenSentence(first.buckets, second.buckets));
+  const xAt = (p: number): number => x(1 / (1 - p));
+  const { y, ticks } = logarithmic(HEIGHT, low, high);
+  const marks = MARKS.filter((p) => 1 / (1 - p) <= furthest * 1.001);
+  const grid = marks.map((p) => html`<path class="grid" stroke="#8884" d="M${xAt(p).toFixed(1)} 0V${HEIGHT}"/>`);
+  const lines = drawn.map(({ points, shape }) => {
+    const d = pathThrough(points.map(({ stretch, ms }) => [x(stretch), y(ms)]));
+    return html`<path class="${shape}" d="${d}"/>`;
+  });
+  const shownLimits = limits
+    .filter(({ quantile: p, ms }) => p < 1 && 1 / (1 - p) <= furthest && ms >= low && ms <= high)
+    .map(({ quantile, ms, text }) => {
+      const at = percent(xAt(quantile) / WIDTH);
+      return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
+    });
+  const medians = drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`);
   return {
-    id: about.id,
-    title: about.title,
-    finding,
+    ...about,
     height: HEIGHT,
-    description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(n)} calls allow. ${drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`).join(", ")}.`,
-    across: marks.map(({ stretch, name }) => ({ at: x(stretch) / WIDTH, text: name })),
+    description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(countOf(first.buckets))} calls allow. ${medians.join(", ")}.`,
+    across: marks.map((p) => ({ at: xAt(p) / WIDTH, text: named(p) })),
     acrossName: "of the calls took no longer",
     up: ticks,
-    drawn: html`${marks.map(({ stretch }) => html`<path class="grid" stroke="#8884" d="M${x(stretch).toFixed(1)} 0V${HEIGHT}"/>`)}${drawn.map(({ points, shape }) => html`<path class="${shape}" d="${path(points)}"/>`).reverse()}`,
-    labels: html`${shownLimits.map(({ quantile, ms, text }) => {
-      const at = percent(x(1 / (1 - quantile)) / WIDTH);
-      return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
-    })}`,
+    drawn: html`${grid}${lines.reverse()}`,
+    labels: html`${shownLimits}`,
     keys: drawn.map(({ name, shape }) => ({ swatch: swatch(shape), text: name })),
     table: {
       head: ["percentile", ...drawn.map(({ name }) => name)],
-      rows: marks
-        .filter(({ p }) => p > 0)
-        .map(({ p, name }) => [
-          name,
-          ...drawn.map(({ buckets }) => quantileIfEnough(buckets, p)).map((ms) => ms && milliseconds(ms)),
-        ]),
+      rows: marks.slice(1).map((p) => [named(p), ...drawn.map(({ buckets }) => quantileCell(buckets, p))]),
     },
   };
 };

@@ -2,52 +2,41 @@
 import { largestOf, mergedOf, sumsOf } from "../../history/coarser-series.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
-import type { SampleName } from "../../history/sample.ts";
 import { sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
-import { type ChartSeries, type Detail, stepPath, xOf } from "./chart-series.ts";
+import type { ChartSeries, Detail, Values } from "./chart-series.ts";
 import { faultEffect } from "./faults.ts";
-import { swatch } from "./fills.ts";
 import type { Chart } from "./frame.ts";
-import { type HeatMap, heatMap } from "./heat-map.ts";
-import { countsOf, type Layer, layerShapes, layersOf } from "./layers.ts";
+import { heatMap } from "./heat-map.ts";
+import { countsOf, type Layer, layerAreas, layerKeys, layerShape, layersOf } from "./layers.ts";
 import { organizationsChart } from "./organizations-chart.ts";
 import { linear, overTime } from "./over-time.ts";
-import { percentilePlot, type TimeLimit } from "./percentile-plot.ts";
-import { pathThrough } from "./step-path.ts";
+import { hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./percentile-plot.ts";
 
 /** Seconds around the first shed call in which the offered rate is read. */
 const AROUND_S = 1;
 
-const rateAround = ({ series, binS, bins }: ChartSeries, at: number): number => {
-  const reach = Math.max(1, Math.round(AROUND_S / binS / 2));
-  const [from, to] = [Math.max(0, at - reach), Math.min(bins, at + reach + 1)];
-  return sumOf(series.offered.slice(from, to)) / ((to - from) * binS);
-};
-
-const sheddingFinding = (stage: ChartSeries, shed: readonly Layer[]): string => {
-  const { series, binS } = stage;
+const sheddingFinding = ({ series, binS, bins }: ChartSeries, shed: readonly Layer[]): string => {
   const first = Math.min(...shed.map(({ counts }) => counts.findIndex((n) => n > 0)));
   const starter = shed.find(({ counts }) => (counts[first] ?? 0) > 0) as Layer;
-  const offered = sumOf(series.offered.slice(first));
-  const when = first <= stage.bins * 0.02 ? "from the start" : `${seconds(Number((first * binS).toFixed(1)))} in`;
-  const after = sumOf(shed.flatMap(({ counts }) => counts.slice(first)));
-  const all =
-    shed.length === 1
-      ? `all ${starter.name}`
-      : shed.map(({ name, counts }) => `${count(sumOf(counts))} ${name}`).join(", ");
-  return `${starter.name} begins at ${perSecond(rateAround(stage, first))} offered, ${when}; from then on ${share(after, offered)} of the calls are shed (${all}).`;
+  const reach = Math.max(1, Math.round(AROUND_S / binS / 2));
+  const around = series.offered.slice(Math.max(0, first - reach), first + reach + 1);
+  const when = first <= bins * 0.02 ? "from the start" : `${seconds(Number((first * binS).toFixed(1)))} in`;
+  const after = share(sumOf(shed.flatMap(({ counts }) => counts.slice(first))), sumOf(series.offered.slice(first)));
+  const all = shed.map(({ name, counts }) => `${count(sumOf(counts))} ${name}`).join(", ");
+  const each = shed.length === 1 ? `all ${starter.name}` : all;
+  return `${starter.name} begins at ${perSecond(sumOf(around) / (around.length * binS))} offered, ${when}; from then on ${after} of the calls are shed (${each}).`;
 };
 
 const loadFinding = (stage: ChartSeries, layers: readonly Layer[]): string => {
   const fault = faultEffect(stage);
   if (fault !== null) return fault.sentence;
-  const total = sumOf(stage.series.offered);
   const shed = layers.filter(({ kind }) => kind === "shed");
   if (shed.length > 0) return sheddingFinding(stage, shed);
-  const answered = sumOf(layers.filter(({ kind }) => kind === "answered").flatMap(({ counts }) => counts));
+  const total = sumOf(stage.series.offered);
+  const answered = sumOf(countsOf(stage.series, "answered"));
   if (answered === total) return `All ${counted(total, "call")} were answered, none was shed.`;
   const rest = layers
     .filter(({ kind }) => kind !== "answered")
@@ -56,12 +45,12 @@ const loadFinding = (stage: ChartSeries, layers: readonly Layer[]): string => {
 };
 
 export const loadChart = (stage: ChartSeries, id: string): Chart => {
-  const { series, binS } = stage;
+  const { series, binS, binsInRow } = stage;
   const layers = layersOf(series);
   const offered = series.offered.map((n) => n / binS);
   const most = Math.max(...offered);
   const scale = linear(190, most, 4);
-  const sums = (counts: readonly number[]): number[] => sumsOf(counts, stage.binsInRow);
+  const columns = [{ name: "offered", counts: series.offered }, ...layers];
   return overTime(stage, {
     id,
     title: "Offered, and what came of it.",
@@ -69,10 +58,10 @@ export const loadChart = (stage: ChartSeries, id: string): Chart => {
     description: `Calls a second over ${seconds(stage.spanS)}, by the moment at which they were due, at most ${perSecond(most)}. A line shows what was offered; the layers under it add up to it: ${layers.map(({ name, counts }) => `${name} ${count(sumOf(counts))}`).join(", ")}.`,
     unit: "calls/s",
     scale,
-    under: html`${layerShapes(stage, scale.y, scale.height)}`,
-    lines: [{ text: "offered", shape: "line", path: stepPath(stage, offered, scale.y) }],
-    keys: layers.map((layer) => ({ swatch: swatch(`fill ${layer.pattern ?? "answered"}`), text: layer.name })),
-    columns: [["offered", sums(series.offered)], ...layers.map(({ name, counts }) => [name, sums(counts)] as const)],
+    under: html`${layerAreas(stage, scale.y, scale.height).map(layerShape)}`,
+    lines: [{ text: "offered", shape: "line", values: offered }],
+    keys: layerKeys(layers),
+    columns: columns.map(({ name, counts }) => [name, sumsOf(counts, binsInRow)]),
   });
 };
 
@@ -85,11 +74,7 @@ export const inFlightByCallers = ({ series }: ChartSeries): number[] => {
   });
 };
 
-const inFlightFinding = (
-  callers: readonly number[],
-  gauges: readonly (number | null)[],
-  cap: number | null,
-): string => {
+const inFlightFinding = (callers: readonly number[], gauges: Values, cap: number | null): string => {
   const seen = gauges.filter((value) => value !== null);
   const byGauges = seen.length === 0 ? "" : `, ${count(Math.max(...seen))} by the gauges`;
   const at = gauges.findLastIndex((value) => value !== null);
@@ -104,33 +89,40 @@ const inFlightFinding = (
   return `At most ${count(Math.max(...callers))} calls were under way by the callers${byGauges}${ofCap}.${end}`;
 };
 
+/** Readings come twice a second: between two of them the last one stands. */
+const held = (values: Values): Values => {
+  let last: number | null = null;
+  return values.map((value) => {
+    last = value ?? last;
+    return last;
+  });
+};
+
 /** Calls under way as the callers saw them, as the deployment's own gauges reported them, and the cap. */
 const inFlightChart = (stage: ChartSeries, id: string): Chart => {
-  const { series, binS, binsInRow } = stage;
+  const { series, binsInRow, spanS } = stage;
   const callers = inFlightByCallers(stage);
   const gauges = series.gauges.in_flight ?? [];
   const cap = series.in_flight_cap;
-  const seen = gauges.flatMap((value, i) => (value === null ? [] : [{ s: (i + 0.5) * binS, value }]));
-  const most = Math.max(1, ...callers, ...seen.map(({ value }) => value));
+  const hasGauges = gauges.some((value) => value !== null);
+  const most = Math.max(1, ...callers, ...gauges.map((value) => value ?? 0));
   // A cap far above everything would flatten the chart.
   const shownCap = cap !== null && cap <= 4 * most ? cap : null;
-  const scale = linear(110, Math.max(most, (shownCap ?? 0) * 1.05), 3, (n) => (Number.isInteger(n) ? count(n) : null));
-  const gaugeLine = pathThrough(seen.map(({ s, value }) => [xOf(stage, s), Math.round(scale.y(value))]));
   return overTime(stage, {
     id,
     title: "In flight.",
     finding: inFlightFinding(callers, gauges, cap),
-    description: `Calls under way over ${seconds(stage.spanS)}, as seen by the callers${seen.length === 0 ? "; the deployment shows no gauges" : " and by the deployment's gauges, read twice a second"}.`,
+    description: `Calls under way over ${seconds(spanS)}, as seen by the callers${hasGauges ? " and by the deployment's gauges, read twice a second" : "; the deployment shows no gauges"}.`,
     unit: "calls",
-    scale,
+    scale: linear(110, Math.max(most, (shownCap ?? 0) * 1.05), 3, (n) => (Number.isInteger(n) ? count(n) : null)),
     limits: shownCap === null ? [] : [{ at: shownCap, text: `cap ${count(shownCap)}` }],
     lines: [
-      { text: "by the callers", shape: "line callers", path: stepPath(stage, callers, scale.y) },
-      { text: "by the gauges", shape: "line gauges", path: gaugeLine },
+      { text: "by the callers", shape: "line callers", values: callers },
+      { text: "by the gauges", shape: "line gauges", values: held(gauges) },
     ],
     columns: [
       ["by the callers", largestOf(callers, binsInRow)],
-      ...(seen.length === 0 ? [] : [["by the gauges", largestOf(gauges, binsInRow)] as const]),
+      ...(hasGauges ? [["by the gauges", largestOf(gauges, binsInRow)] as const] : []),
     ],
   });
 };
@@ -143,12 +135,11 @@ const STRIP_HEIGHT = 56;
 const doubtedBins = ({ series }: ChartSeries): boolean[] =>
   series.lag.map((bin) => (quantileMs(bin, 0.9) ?? 0) > LATE_MS);
 
-const lagChart = (stage: ChartSeries, id: string): Chart => {
+const lagChart = (stage: ChartSeries, id: string, doubted: readonly boolean[]): Chart => {
   const { lag: bins } = stage.series;
   const lag = bins.map((bin) => quantileMs(bin, 1));
   const most = Math.max(0.1, ...lag.map((ms) => ms ?? 0));
-  const scale = linear(STRIP_HEIGHT, most, 2, (ms) => (ms === 0 ? "0" : milliseconds(ms)));
-  const late = doubtedBins(stage).filter((isLate) => isLate).length;
+  const late = doubted.filter((isLate) => isLate).length;
   const p99 = milliseconds(quantileMs(mergeSparse(bins), 0.99) ?? 0);
   const rows = mergedOf(bins, stage.binsInRow);
   const cells = (p: number) => rows.map((row) => quantileMs(row, p)).map((ms) => ms && milliseconds(ms));
@@ -160,34 +151,24 @@ const lagChart = (stage: ChartSeries, id: string): Chart => {
         ? `In time: 99 % of the calls left within ${p99} of their moment, the latest ${milliseconds(most)} after it.`
         : `Late: in ${late} of ${counted(lag.length, "bin")} more than a tenth of the calls left over ${milliseconds(LATE_MS)} after their moment, ${milliseconds(most)} at worst. Times there are the generator's too, and are drawn on grey.`,
     description: `How late the latest call of each bin left, over ${seconds(stage.spanS)}.`,
-    scale,
-    lines: [{ text: "latest call of a bin", shape: "line lag", path: stepPath(stage, lag, scale.y) }],
-    columns: [
-      ["p50", cells(0.5)],
-      ["p99", cells(0.99)],
-      ["latest", cells(1)],
-    ],
+    scale: linear(STRIP_HEIGHT, most, 2, (ms) => (ms === 0 ? "0" : milliseconds(ms))),
+    lines: [{ text: "latest call of a bin", shape: "line lag", values: lag }],
+    columns: (
+      [
+        ["p50", 0.5],
+        ["p99", 0.99],
+        ["latest", 1],
+      ] as const
+    ).map(([name, p]) => [name, cells(p)]),
   });
 };
 
+// biome-ignore format: a row is a line
 const CPU = [
-  ["generator_cores", "line p50", "generator, in cores", (n) => `the generator used at most ${figure(n)} cores`],
-  ["host_busy", "line p99", "machine busy, of 1", (n) => `the machine was at most ${Math.round(n * 100)} % busy`],
-  [
-    "host_steal",
-    "line lag",
-    "taken by the hypervisor, of 1",
-    (n) => (n < 0.01 ? "the hypervisor took nothing" : `the hypervisor took at most ${Math.round(n * 100)} %`),
-  ],
-] as const satisfies readonly (readonly [SampleName, string, string, (most: number) => string])[];
-
-const held = (values: readonly (number | null)[]): (number | null)[] => {
-  let last: number | null = null;
-  return values.map((value) => {
-    last = value ?? last;
-    return last;
-  });
-};
+  ["generator_cores", "line p50", "generator, in cores", (n: number) => `the generator used at most ${figure(n)} cores`],
+  ["host_busy", "line p99", "machine busy, of 1", (n: number) => `the machine was at most ${Math.round(n * 100)} % busy`],
+  ["host_steal", "line lag", "taken by the hypervisor, of 1", (n: number) => n < 0.01 ? "the hypervisor took nothing" : `the hypervisor took at most ${Math.round(n * 100)} %`],
+] as const;
 
 const cpuChart = (stage: ChartSeries, id: string): Chart | null => {
   const lines = CPU.flatMap(([name, shape, text, said]) => {
@@ -196,56 +177,35 @@ const cpuChart = (stage: ChartSeries, id: string): Chart | null => {
     return Number.isFinite(most) ? [{ shape, text, values, most, said: said(most) }] : [];
   });
   if (lines.length === 0) return null;
-  const scale = linear(STRIP_HEIGHT, Math.max(1, ...lines.map(({ most }) => most)), 2);
-  const said = lines.map((one) => one.said).join(", ");
   return overTime(stage, {
     id,
     title: "CPU.",
-    finding: `${said.charAt(0).toUpperCase()}${said.slice(1)}.`,
+    finding: `${lines.map(({ said }) => said).join(", ")}.`.replace(/^t/, "T"),
     description: `CPU of the generator's processes and of the machine over ${seconds(stage.spanS)}, read twice a second.`,
-    scale,
-    lines: lines.map(({ shape, text, values }) => ({ shape, text, path: stepPath(stage, held(values), scale.y) })),
+    scale: linear(STRIP_HEIGHT, Math.max(1, ...lines.map(({ most }) => most)), 2),
+    lines: lines.map(({ shape, text, values }) => ({ shape, text, values: held(values) })),
     columns: lines.map(({ text, values }) => [text, largestOf(values, stage.binsInRow)] as const),
   });
 };
 
-const cheapness = ({ series }: ChartSeries): string | undefined => {
+const cheapness = ({ series }: ChartSeries): string => {
   const [refusal = null, answer = null] = [series.refusals, series.latency].map((bins) =>
     quantileMs(mergeSparse(bins), 0.5),
   );
-  if (refusal === null || answer === null) return undefined;
+  if (refusal === null || answer === null) return "";
   const times = answer / refusal;
   return times >= 1.5
-    ? `At the median an answer takes ${times >= 10 ? times.toFixed(0) : times.toFixed(1)} times as long.`
-    : "A refusal takes as long as an answer, or longer.";
+    ? ` At the median an answer takes ${times >= 10 ? times.toFixed(0) : times.toFixed(1)} times as long.`
+    : " A refusal takes as long as an answer, or longer.";
 };
 
-/** Whether most refusals are for overload. */
-const isShedding = ({ series }: ChartSeries): boolean =>
-  sumOf(countsOf(series, "shed")) >= sumOf(countsOf(series, "refused"));
-
-/** In the order in which they stand; the first two also where not all charts are drawn. */
+/** Maps in the order in which they stand; the first two also where not all charts are drawn. */
 const MAPS = [
   ["latency", "latency", "Latency of answers, from the moment a call was due.", "answer", "answer"],
   ["refusals", "refusals", "Time to a refusal.", "refusal", null],
   ["first", "first_event", "Time to the first event of a stream.", "stream", "first event"],
   ["gaps", "gaps", "Gaps between two events of a stream.", "gap", null],
 ] as const;
-
-const heatMaps = (stage: ChartSeries, limits: readonly TimeLimit[]): HeatMap[] =>
-  MAPS.map(([name, buckets, title, one, limited]) => {
-    const isRefusals = name === "refusals";
-    return {
-      name,
-      title,
-      one,
-      buckets: stage.series[buckets],
-      hue: isRefusals ? (isShedding(stage) ? "kind-shed" : "kind-refused") : "kind-answered",
-      more: isRefusals ? cheapness(stage) : undefined,
-      limits: limits.filter(({ of }) => of === limited),
-      height: name === "latency" ? 130 : 100,
-    };
-  });
 
 const objectivesOf = (text: string) => {
   try {
@@ -259,54 +219,64 @@ const objectivesOf = (text: string) => {
 const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
   claims
     .filter((claim) => claim.stage === stage && claim.id.startsWith("slo/"))
-    .flatMap((claim) => {
-      const [, kind = ""] = claim.id.split("/");
-      return objectivesOf(claim.expected).flatMap((objective) =>
-        objective.kind === "time"
-          ? [{ text: `${kind} ${objective.text}`, of: objective.of, quantile: objective.quantile, ms: objective.limit }]
-          : [],
-      );
+    .flatMap(({ id, expected }) => objectivesOf(expected).map((objective) => ({ objective, of: id.split("/")[1] })))
+    .flatMap(({ objective, of: name = "" }) => {
+      if (objective.kind !== "time") return [];
+      const { text, of, quantile, limit: ms } = objective;
+      return [{ text: `${name} ${text}`, of, quantile, ms }];
     });
 
-type StageCharts = {
-  overTime: Chart[];
-  others: Chart[];
-  /** Of charts that would show nothing but this. */
-  said: Pick<Chart, "title" | "finding">[];
-};
-
+/** `said`: of charts that would show nothing but a sentence. */
 export const chartsOfStage = (
   stage: ChartSeries,
   claims: readonly Claim[],
   id: string,
   which: Detail["folded"],
-): StageCharts => {
+): { overTime: Chart[]; others: Chart[]; said: Chart[] } => {
+  const isWhole = which === "all";
   const limits = timeLimitsOf(claims, stage.series.stage);
   const doubted = doubtedBins(stage);
-  const maps = heatMaps(stage, limits).slice(0, which === "all" ? 4 : 2);
-  const lag = lagChart(stage, `${id}-lag`);
-  const isLagDrawn = which === "all" || (which === "main" && doubted.includes(true));
-  const isThere = (chart: Chart | null): chart is Chart => chart !== null;
-  const timed = [
-    loadChart(stage, `${id}-load`),
-    ...maps.map((map) => heatMap(stage, id, map, doubted)),
-    inFlightChart(stage, `${id}-flight`),
-    isLagDrawn ? lag : null,
-    which === "all" ? cpuChart(stage, `${id}-cpu`) : null,
-  ].filter(isThere);
+  const refusalHue =
+    sumOf(countsOf(stage.series, "shed")) >= sumOf(countsOf(stage.series, "refused")) ? "shed" : "refused";
+  const maps = MAPS.slice(0, isWhole ? 4 : 2).map(([name, buckets, title, one, limited]) => {
+    const isRefusals = name === "refusals";
+    const map = {
+      ...{ id: `${id}-${name}`, title, one, buckets: stage.series[buckets] },
+      hue: `kind-${isRefusals ? refusalHue : "answered"}` as const,
+      more: isRefusals ? cheapness(stage) : "",
+      limits: limits.filter(({ of }) => of === limited),
+      height: name === "latency" ? 130 : 100,
+    };
+    return heatMap(stage, map, doubted);
+  });
+  const lag = lagChart(stage, `${id}-lag`, doubted);
+  const isLagDrawn = isWhole || (which === "main" && doubted.includes(true));
   const { latency, latency_from_sent: fromSent } = stage.fine;
-  const curves = [
-    { name: "from the moment due", buckets: mergeSparse(latency), shape: "line callers" as const },
-    { name: "from sending", buckets: fromSent, shape: "line gauges" as const },
+  const curves: PercentileCurve[] = [
+    { name: "from the moment due", buckets: mergeSparse(latency), shape: "line callers" },
+    { name: "from sending", buckets: fromSent, shape: "line gauges" },
   ];
-  const answers = limits.filter(({ of }) => of === "answer");
-  const others = [
-    percentilePlot({ id: `${id}-percentiles`, title: "Latency by percentile." }, curves, answers),
-    organizationsChart(stage, `${id}-orgs`),
-  ];
+  const percentiles = {
+    id: `${id}-percentiles`,
+    title: "Latency by percentile.",
+    finding: hiddenSentence(mergeSparse(latency), fromSent),
+  };
+  const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
   return {
-    overTime: timed,
-    others: which === "all" ? others.filter(isThere) : [],
+    overTime: there(
+      ...[loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)],
+      ...[isLagDrawn ? lag : null, isWhole ? cpuChart(stage, `${id}-cpu`) : null],
+    ),
+    others: isWhole
+      ? there(
+          percentilePlot(
+            percentiles,
+            curves,
+            limits.filter(({ of }) => of === "answer"),
+          ),
+          organizationsChart(stage, `${id}-orgs`),
+        )
+      : [],
     said: isLagDrawn ? [] : [lag],
   };
 };

@@ -4,6 +4,7 @@ import { OUTCOME_KINDS } from "../outcome-kinds.ts";
 import { html, type Markup } from "./markup.ts";
 
 /** By the name of a measurement without its quantile. */
+// biome-ignore format: a figure on a line
 const MEASUREMENTS: Readonly<Record<string, string>> = {
   achieved_rate: "first attempts per second",
   offered_rate: "arrivals of the schedule per second",
@@ -32,8 +33,7 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   refusal_price: "what a refused call costs the deployment, in served calls",
   refusal_at_top_ms: "from when a call should have left to its refusal, at the highest load",
   wasted_work: "events past the knee on streams that were cut or came late, over all events there",
-  reaction_ms:
-    "from a step of load or capacity until every later window keeps 95 % of the goodput to come, and its p99 the objective",
+  reaction_ms: "from a step of load or capacity until every later window keeps 95 % of the goodput to come, and its p99 the objective",
   recovery_ms: "from the end of an overload until goodput and latency are those before it",
   isolation: "share of a quiet organization's calls that are answered without the noisy one and also beside it",
   jain_index: "evenness of what organizations got over their fair share: 1 is all the same",
@@ -42,46 +42,33 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
 };
 
 /** Everything else that a figure may stand for. */
+// biome-ignore format: a word on a line
 const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] = [
   ["claim", "claim", "one judged statement about the run; its id is what is judged, a slash, and where"],
   ["pass", "pass", "the claim held in all that was seen"],
   ["fail", "fail", "the claim was seen broken"],
-  [
-    "inconclusive",
-    "inconclusive",
-    "tried, and could not be decided: too few calls, a doubt about machine or generator, a state never reached. Not a pass",
-  ],
+  ["inconclusive", "inconclusive", "tried, and could not be decided: too few calls, a doubt about machine or generator, a state never reached. Not a pass"],
   ["skipped", "skipped", "not judged, because the target lacks what it takes, which is named. Not a pass"],
-  [
-    "level",
-    "must, should, info",
-    "a broken must fails the run, an undecided one makes it inconclusive; should and info never decide",
-  ],
+  ["level", "must, should, info", "a broken must fails the run, an undecided one makes it inconclusive; should and info never decide"],
   ["item", "item", "number of a requirement in src/contract/requirements.md; `npx floodgate explain CLAIM` prints it"],
   ["calls", "calls", "requests that were sent, each counted once by its outcome"],
   ["offered", "offered", "calls that the schedule asked for, by the moment at which each was due"],
   ["share", "share", "calls with this outcome, over all calls of the stage"],
   ["outcomes", "outcomes seen", "how many of the documented answers of the API came at least once in the run"],
   ["duration", "duration", "from the start of the run to its end, preparations included"],
-  [
-    "interval",
-    "95 % interval",
-    "where the true value lies with 95 % certainty, by the effective sample size: calls of one burst are correlated and count less. – : a plain count or rate",
-  ],
+  ["interval", "95 % interval", "where the true value lies with 95 % certainty, by the effective sample size: calls of one burst are correlated and count less. – : a plain count or rate"],
   ["samples", "samples", "how many values the figure was made of"],
   ["percentile", "p50, p90, p99, p999", "half, 90 %, 99 %, 99.9 % of the values lie below it"],
   ["fault", "fault", "something broken on purpose; a filled bar took effect, a dashed frame did not"],
-  [
-    "calibration",
-    "calibration",
-    "known truths (delays, a stall), measured by the same drivers on this machine before the run",
-  ],
+  ["calibration", "calibration", "known truths (delays, a stall), measured by the same drivers on this machine before the run"],
 ];
 
-const nameOf = (name: string): string => name.replace(/_(?:p\d+|max)$/, "");
-
-const meaningOf = (name: string): string | undefined =>
-  name.startsWith("streams_") ? "streams that came to this end" : (MEASUREMENTS[name] ?? MEASUREMENTS[nameOf(name)]);
+/** What a measurement is called here, without its quantile, and what it means. */
+const known = (name: string): { id: string; meaning: string | undefined } => {
+  if (name.startsWith("streams_")) return { id: "streams", meaning: "streams that came to this end" };
+  const id = name.replace(/_(?:p\d+|max)$/, "");
+  return { id, meaning: MEASUREMENTS[name] ?? MEASUREMENTS[id] };
+};
 
 /** A word or figure as a link to its definition. */
 export const defined = (id: string, text: string | Markup): Markup =>
@@ -89,17 +76,21 @@ export const defined = (id: string, text: string | Markup): Markup =>
 
 /** The name of a measurement; without a link where nothing is said of it. */
 export const definedMeasurement = (name: string): Markup => {
-  if (meaningOf(name) === undefined) return html`<code>${name}</code>`;
-  return defined(name.startsWith("streams_") ? "m-streams" : `m-${nameOf(name)}`, html`<code>${name}</code>`);
+  const { id, meaning } = known(name);
+  const text = html`<code>${name}</code>`;
+  return meaning === undefined ? text : defined(`m-${id}`, text);
 };
 
 export const definitionsSection = (run: RunDocument): Markup => {
-  const names = new Map<string, string>();
-  for (const { name } of run.measurements) {
-    const meaning = meaningOf(name);
-    if (meaning !== undefined) names.set(name.startsWith("streams_") ? "streams" : nameOf(name), meaning);
-  }
+  const names = new Map(run.measurements.map(({ name }) => [known(name).id, known(name).meaning]));
   const row = (id: string, word: Markup | string, meaning: string): Markup =>
     html`<dt id="def-${id}">${word}</dt><dd>${meaning}</dd>`;
-  return html`<section class="card" id="definitions"><h2>What words and figures mean</h2><dl class="facts wide">${WORDS.map(([id, word, meaning]) => row(id, word, meaning))}${Object.entries(OUTCOME_KINDS).map(([kind, { label, meaning }]) => row(`kind-${kind}`, label, meaning))}${[...names].map(([name, meaning]) => row(`m-${name}`, html`<code>${name}</code>`, meaning))}</dl></section>`;
+  const rows = [
+    ...WORDS.map(([id, word, meaning]) => row(id, word, meaning)),
+    ...Object.entries(OUTCOME_KINDS).map(([kind, { label, meaning }]) => row(`kind-${kind}`, label, meaning)),
+    ...[...names].map(([name, meaning]) =>
+      meaning === undefined ? "" : row(`m-${name}`, html`<code>${name}</code>`, meaning),
+    ),
+  ];
+  return html`<section class="card" id="definitions"><h2>What words and figures mean</h2><dl class="facts wide">${rows}</dl></section>`;
 };

@@ -7,7 +7,7 @@ import { chartSeriesOf, stepPath } from "../charts/chart-series.ts";
 import { type Found, isDrawn, verdictOfStage } from "../charts/charts-section.ts";
 import { capacityChart, gateChart } from "../charts/found-charts.ts";
 import { chartFigure, WIDTH } from "../charts/frame.ts";
-import { countsOf, layerShapes } from "../charts/layers.ts";
+import { countsOf, layerAreas, layerShape } from "../charts/layers.ts";
 import { bandShapes } from "../charts/over-time.ts";
 import { loadChart } from "../charts/stage-charts.ts";
 import { count, share } from "../figures.ts";
@@ -22,45 +22,31 @@ const SMALL_HEIGHT = 64;
 
 const shedIn = (series: StageSeries): number => sumOf(countsOf(series, "shed"));
 
-/** The stage that stands for the run; ids of blocks are those of `chartsSection`. */
-const mainStage = (run: RunDocument, drawn: readonly StageSeries[]): number => {
-  for (const verdict of ["fail", "inconclusive"] as const) {
-    const at = drawn.findIndex(({ stage }) => verdictOfStage(run, stage) === verdict);
-    if (at !== -1) return at;
-  }
-  const sheds = drawn.map(shedIn);
-  const most = Math.max(...sheds);
-  const by = most > 0 ? sheds : drawn.map(({ offered }) => sumOf(offered));
-  return by.indexOf(Math.max(...by));
-};
-
-/** What the stage plays, in words; an experiment is called after what it breaks. */
-const playedIn = (stage: string): Markup | null => {
-  const story = STORIES.get(stage);
-  return story === undefined ? null : html`<p class="muted">${`${story.purpose}.`}</p>`;
-};
-
+/** The stage that stands for the run: one that failed or stayed open, else what shed most. Ids are those of `chartsSection`. */
 const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
-  const at = mainStage(run, drawn);
-  const series = drawn[at] as StageSeries;
-  const verdict = verdictOfStage(run, series.stage);
-  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${playedIn(series.stage)}${chartFigure(loadChart(chartSeriesOf(series, DETAIL), "headline-load"))}`;
+  const verdicts = drawn.map(({ stage }) => verdictOfStage(run, stage));
+  const sheds = drawn.map(shedIn);
+  const by = sheds.some((n) => n > 0) ? sheds : drawn.map(({ offered }) => sumOf(offered));
+  const order = [verdicts.indexOf("fail"), verdicts.indexOf("inconclusive"), by.indexOf(Math.max(...by))];
+  const at = order.find((i) => i >= 0) ?? 0;
+  const [series, verdict] = [drawn[at] as StageSeries, verdicts[at] ?? null];
+  // What it plays; an experiment is called after what it breaks.
+  const story = STORIES.get(series.stage);
+  const played = story === undefined ? null : html`<p class="muted">${`${story.purpose}.`}</p>`;
+  const chart = chartFigure(loadChart(chartSeriesOf(series, DETAIL), "headline-load"));
+  return html`<h2>${verdict && sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${played}${chart}`;
 };
 
 const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
   const stage = chartSeriesOf(whole, SMALL_DETAIL);
   const { series, binS } = stage;
   const y = scaleLinear([0, Math.max(...series.offered) / binS], [SMALL_HEIGHT, 2]);
-  const offered = stepPath(
-    stage,
-    series.offered.map((n) => n / binS),
-    y,
-  );
+  const rates = series.offered.map((n) => n / binS);
   const verdict = verdictOfStage(run, whole.stage);
   const calls = sumOf(whole.offered);
   const shed = shedIn(whole);
   const words = `${count(calls)} calls${shed === 0 ? "" : `, ${share(shed, calls)} shed`}`;
-  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${layerShapes(stage, y, SMALL_HEIGHT)}${bandShapes(stage, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
+  return html`<li><a href="#c${at}">${verdict && sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${layerAreas(stage, y, SMALL_HEIGHT).map(layerShape)}${bandShapes(stage, SMALL_HEIGHT)}<path class="line" d="${stepPath(stage, rates, y)}"/></svg><span class="small muted">${words}</span></a></li>`;
 };
 
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>

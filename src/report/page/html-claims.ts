@@ -8,9 +8,7 @@ import { card, codes, facts, folded, html, type Markup, table } from "./markup.t
 const OPEN_PASSES = 12;
 
 /** What was skipped stands under "What is not judged" (html-facts.ts). */
-type Shown = Exclude<ClaimVerdict, "skipped">;
-
-const MEANING: Readonly<Record<Shown, string>> = {
+const MEANING = {
   fail: "Seen broken. A failed must fails the run; a failed should or info does not.",
   inconclusive: "Tried, and could not be decided. Not a pass.",
   pass: "Held in all that was seen.",
@@ -47,14 +45,15 @@ const why = ({ verdict, reason, expected, got }: Claim): Markup => {
 };
 
 const again = (claim: Claim, chart: string | undefined): Markup => {
-  const shown = {
-    evidence: claim.evidence.length === 0 ? null : html`<div class="small">evidence</div>${codes(claim.evidence)}`,
-    replay: claim.replay === "" ? null : html`<div class="small">replay</div>${command(claim.replay)}`,
-  };
-  const there = Object.entries(shown).filter(([, what]) => what !== null);
+  const there = (
+    [
+      ["evidence", claim.evidence.length === 0 ? null : codes(claim.evidence)],
+      ["replay", claim.replay === "" ? null : command(claim.replay)],
+    ] as const
+  ).filter(([, what]) => what !== null);
   const seen = chart === undefined ? null : html`<a href="#${chart}">Charts of ${claim.stage}</a>`;
   if (there.length === 0 && seen === null) return html`<span class="muted">none</span>`;
-  const body = there.map(([, what]) => what);
+  const body = there.map(([name, what]) => html`<div class="small">${name}</div>${what}`);
   return claim.verdict === "pass" ? folded(there.map(([name]) => name).join(", "), body) : html`${seen}${body}`;
 };
 
@@ -71,8 +70,6 @@ const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart: string
 const nameOf = ({ id, stage }: Claim): string =>
   stage !== "" && id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id;
 
-const AS_EXPECTED = "as expected";
-
 /** Passes of one rule that differ by their stage alone share a row that has what was seen in each. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
   const groups = groupedBy(claims.entries(), ([i, claim]) => {
@@ -84,10 +81,9 @@ const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
     const list = entries.map(([, claim]) => claim);
     const [first] = list as [Claim];
     if (list.length === 1) return rowOf(first.id, list, why(first), chartOf(first.stage));
-    const stages = list.map(
-      ({ stage, reason, got }) =>
-        html`<li><code>${stage}</code> ${reason}${got === AS_EXPECTED ? "" : `; got: ${got}`}</li>`,
-    );
+    const stages = list.map(({ stage, reason, got }) => {
+      return html`<li><code>${stage}</code> ${reason}${got === "as expected" ? "" : `; got: ${got}`}</li>`;
+    });
     const what = html`${first.expected}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
     return rowOf(nameOf(first), list, what, undefined);
   });
@@ -95,7 +91,7 @@ const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
 
 const HEADS = ["Verdict", "Claim", "Why, expected, got", "Evidence, replay"];
 
-const groupsOf = (run: RunDocument, verdicts: readonly Shown[], chartOf: ChartOf): Markup[] => {
+const groupsOf = (run: RunDocument, verdicts: readonly (keyof typeof MEANING)[], chartOf: ChartOf): Markup[] => {
   const ordered = claimsInOrder(run.claims);
   return verdicts.flatMap((verdict) => {
     const claims = ordered.filter((claim) => claim.verdict === verdict);

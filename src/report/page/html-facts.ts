@@ -16,13 +16,8 @@ export const notJudgedSection = (run: RunDocument): Markup => {
   const claims = html`<h3 id="claims-skipped">Skipped, because this was missing</h3><ul>${groups}</ul>`;
   const outcomes = html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p>${folded(`${unseen.length} that are in no stage's table`, codes(unseen, " inline"))}`;
   const nothing = html`<p>Nothing was skipped, and every documented outcome was seen.</p>`;
-  return card(
-    "not-judged",
-    "What is not judged, and why",
-    skipped.length === 0 ? null : claims,
-    unseen.length === 0 ? null : outcomes,
-    skipped.length + unseen.length === 0 ? nothing : null,
-  );
+  const body = [skipped.length === 0 ? null : claims, unseen.length === 0 ? null : outcomes];
+  return card("not-judged", "What is not judged, and why", body.every((part) => part === null) ? nothing : body);
 };
 
 const HEADS = ["Measurement", "Value", defined("interval", "95 % interval"), defined("samples", "Samples")];
@@ -46,10 +41,11 @@ export const measurementsSection = ({ measurements }: RunDocument): Markup | nul
 
 const calibration = ({ calibration: checks }: RunDocument): Markup | null => {
   if (checks.length === 0) return null;
-  const rows = checks.map(
-    (c) =>
-      html`<tr><td data-label="what">${c.name}</td><td class="number" data-label="truth">${withUnit(figure(c.truth), c.unit)}</td><td class="number" data-label="measured">${withUnit(figure(c.measured), c.unit)}</td><td data-label="verdict">${badge(c.verdict)}</td></tr>`,
-  );
+  const rows = checks.map(({ name, truth, measured, unit, verdict }) => {
+    const number = (label: string, value: number): Markup =>
+      html`<td class="number" data-label="${label}">${withUnit(figure(value), unit)}</td>`;
+    return html`<tr><td data-label="what">${name}</td>${number("truth", truth)}${number("measured", measured)}<td data-label="verdict">${badge(verdict)}</td></tr>`;
+  });
   const heads = ["What", { number: "Truth" }, { number: "Measured" }, "Verdict"];
   return html`<h3>Calibration</h3><p>${calibrationText(checks)} Known truths, measured by the same drivers on this machine before the run.</p>${table("measurements", heads, rows)}`;
 };
@@ -89,10 +85,6 @@ export const environmentSection = (run: RunDocument): Markup => {
     ["started", moment(run.started_at)],
     ["finished", moment(run.finished_at)],
   ] as const;
-  return card(
-    "environment",
-    "Where it ran",
-    facts(" wide", all),
-    html`<h3>Notes on the host</h3>${hostNotes(run)}${calibration(run)}`,
-  );
+  const notes = html`<h3>Notes on the host</h3>${hostNotes(run)}${calibration(run)}`;
+  return card("environment", "Where it ran", facts(" wide", all), notes);
 };

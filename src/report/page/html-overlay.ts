@@ -18,28 +18,26 @@ const OPEN_MOST = 3;
 const runRow = (name: string, { document: run }: Recorded): Markup =>
   html`<tr><td><b>${name}</b></td><td><code>${run.id}</code></td><td>${run.profile} on ${run.target.name}, seed ${run.seed}</td><td>${moment(run.started_at)}</td><td>${run.commit ?? "unknown"}</td><td>${badge(run.verdict)}</td></tr>`;
 
-/** Whether the intervals leave room for no difference at all; `null` where one of them is not known. */
-const apart = (a: Measurement, b: Measurement): boolean | null =>
-  a.low === null || a.high === null || b.low === null || b.high === null ? null : a.low > b.high || b.low > a.high;
+/** Whether the intervals leave room for no difference at all. */
+const apartText = (a: Measurement, b: Measurement): string => {
+  if (a.low === null || a.high === null || b.low === null || b.high === null) return "no intervals";
+  return a.low > b.high || b.low > a.high ? "intervals apart" : "intervals overlap";
+};
 
 const measurementRow = (a: Measurement, b: Measurement): Markup => {
   const change = a.value === 0 ? "–" : `${b.value >= a.value ? "+" : ""}${figure((b.value / a.value - 1) * 100)} %`;
-  const said = apart(a, b);
-  const words = said === null ? "no intervals" : said ? "intervals apart" : "intervals overlap";
   const withInterval = (m: Measurement): Markup =>
     html`${valueText(m)}<div class="small muted">${intervalText(m) ?? ""}</div>`;
-  return html`<tr><td><code>${a.name}</code></td><td class="number">${withInterval(a)}</td><td class="number">${withInterval(b)}</td><td class="number">${change}</td><td>${words}</td></tr>`;
+  return html`<tr><td><code>${a.name}</code></td><td class="number">${withInterval(a)}</td><td class="number">${withInterval(b)}</td><td class="number">${change}</td><td>${apartText(a, b)}</td></tr>`;
 };
 
 const measurements = (stage: string, a: RunDocument, b: RunDocument): Markup | null => {
-  const pairs = a.measurements.flatMap((one) => {
+  const rows = a.measurements.flatMap((one) => {
     const other = b.measurements.find(({ name, stage: of }) => name === one.name && of === stage);
-    return one.stage === stage && other !== undefined ? [[one, other] as const] : [];
+    return one.stage === stage && other !== undefined ? [measurementRow(one, other)] : [];
   });
-  if (pairs.length === 0) return null;
   const heads = ["Measurement", ...["earlier", "later", "change"].map((number) => ({ number })), ""];
-  const rows = pairs.map(([x, y]) => measurementRow(x, y));
-  return html`<div class="scroll">${table("", heads, rows)}</div>`;
+  return rows.length === 0 ? null : html`<div class="scroll">${table("", heads, rows)}</div>`;
 };
 
 const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup | null => {

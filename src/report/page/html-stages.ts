@@ -3,19 +3,19 @@
  * drawn has widths in per cent and is not scaled, so that letters stay readable at any width.
  */
 import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
+import { sumOf } from "../../history/series.ts";
 import { fillOf, swatch } from "../charts/fills.ts";
 import { groupedBy } from "../claim-order.ts";
 import { count, counted, duration, share } from "../figures.ts";
-import { driverText, OUTCOME_KINDS, type OutcomeKind, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
-import { type StatesMet, statesMet } from "../run-facts.ts";
+import { driverText, OUTCOME_KINDS, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
+import { statesMet } from "../run-facts.ts";
 import { defined } from "./definitions.ts";
 import { card, folded, html, type Markup, table } from "./markup.ts";
 
 const legend = (): Markup => {
-  const items = (Object.keys(OUTCOME_KINDS) as OutcomeKind[]).map(
-    (kind) =>
-      html`<li>${swatch(`fill ${kind}`)} <span><b>${defined(`kind-${kind}`, OUTCOME_KINDS[kind].label)}</b> <span class="muted">${OUTCOME_KINDS[kind].meaning}</span></span></li>`,
-  );
+  const items = Object.entries(OUTCOME_KINDS).map(([kind, { label, meaning }]) => {
+    return html`<li>${swatch(`fill ${kind}`)} <span><b>${defined(`kind-${kind}`, label)}</b> <span class="muted">${meaning}</span></span></li>`;
+  });
   return html`<ul class="legend">${items}</ul>`;
 };
 
@@ -29,9 +29,9 @@ const BAR_HEIGHT = 34;
 
 const outcomeBar = (rows: readonly OutcomeRow[], label: string): Markup => {
   const shown = rows.filter(({ n }) => n > 0);
-  const total = shown.reduce((sum, { n }) => sum + n, 0);
+  const total = sumOf(shown.map(({ n }) => n));
   const wanted = shown.map(({ n }) => Math.max(LEAST, (100 * n) / total));
-  const scale = 100 / wanted.reduce((sum, width) => sum + width, 0);
+  const scale = 100 / sumOf(wanted);
   let x = 0;
   const segments = shown.map(({ key, outcome, kind, n }, i) => {
     const width = (wanted[i] as number) * scale;
@@ -65,22 +65,18 @@ const stage = (summary: StageSummary): Markup => {
   const heads = ["Key", "Outcome", { number: defined("calls", "Calls") }, { number: defined("share", "Share") }];
   const largest = new Set([...rows].sort((a, b) => b.n - a.n).slice(0, ROWS_OPEN));
   const [open, rest] = [rows.filter((row) => largest.has(row)), rows.filter((row) => !largest.has(row))];
-  const more =
-    rest.length === 0 ? null : folded(counted(rest.length, "smaller outcome"), table("narrow", heads, rest.map(line)));
+  const smaller = folded(counted(rest.length, "smaller outcome"), table("narrow", heads, rest.map(line)));
+  const more = rest.length === 0 ? null : smaller;
   return html`<div class="stage">${head}${outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`)}${table("narrow", heads, open.map(line))}${more}</div>`;
 };
 
-export const stagesSection = ({ stages }: RunDocument): Markup =>
-  card(
-    "stages",
-    "Stages",
-    stages.length === 0
-      ? html`<p>No stage sent calls.</p>`
-      : html`<p>Every call is counted once. Letters join a bar to the rows of its table.</p>${legend()}<div class="stages">${stages.map(stage)}</div>`,
-  );
+export const stagesSection = ({ stages }: RunDocument): Markup => {
+  const all = html`<p>Every call is counted once. Letters join a bar to the rows of its table.</p>${legend()}<div class="stages">${stages.map(stage)}</div>`;
+  return card("stages", "Stages", stages.length === 0 ? html`<p>No stage sent calls.</p>` : all);
+};
 
 const TRACK = 20;
-const TICKS = [0, 0.5, 1] as const;
+const TICKS = ["start", "middle", "end"] as const;
 /** More times than this of one fault are counted, not listed. */
 const LISTED_MAX = 3;
 
@@ -108,9 +104,8 @@ const track = (faults: readonly FaultRecord[], spanMs: number): Markup => {
 const faultTimeline = (faults: readonly FaultRecord[], runMs: number): Markup => {
   const spanMs = Math.max(runMs, 1, ...faults.map((f) => f.ended_ms));
   const tracks = groupedBy(faults, (f) => JSON.stringify([f.experiment, f.link, f.fault, f.stream]));
-  const marks = TICKS.map((at) => {
-    const anchor = at === 0 ? "start" : at === 1 ? "end" : "middle";
-    return html`<text x="${at * 100}%" y="14" text-anchor="${anchor}">${moment(at * spanMs)}</text>`;
+  const marks = TICKS.map((anchor, i) => {
+    return html`<text x="${i * 50}%" y="14" text-anchor="${anchor}">${moment((i / 2) * spanMs)}</text>`;
   });
   return html`<ul class="timeline">${[...tracks.values()].map((list) => track(list, spanMs))}</ul><svg class="axis" width="100%" height="18" aria-hidden="true">${marks}</svg>`;
 };
@@ -119,7 +114,7 @@ const faultTimeline = (faults: readonly FaultRecord[], runMs: number): Markup =>
 const metTable = (run: RunDocument): Markup | null => {
   const met = statesMet(run);
   if (met === null) return null;
-  const isBare = ({ cells }: StatesMet["rows"][number]): boolean =>
+  const isBare = ({ cells }: (typeof met.rows)[number]): boolean =>
     cells.every(({ text, must }) => !must && (text === "0" || text === "–"));
   const [bare, others] = [met.rows.filter(isBare), met.rows.filter((row) => !isBare(row))];
   const rows = others.map(({ stage: name, cells }) => {
@@ -138,11 +133,6 @@ const metTable = (run: RunDocument): Markup | null => {
 export const faultsSection = (run: RunDocument): Markup => {
   const without = run.faults.filter((f) => !f.took_effect).length;
   const note = html`<p class="warn">✖ ${counted(without, "fault")} took no effect: what was judged under ${without === 1 ? "it" : "them"} proves nothing.</p>`;
-  return card(
-    "faults",
-    "Faults",
-    run.faults.length === 0
-      ? html`<p>No fault was injected.</p>`
-      : html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${without === 0 ? null : note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`,
-  );
+  const all = html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${without === 0 ? null : note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`;
+  return card("faults", "Faults", run.faults.length === 0 ? html`<p>No fault was injected.</p>` : all);
 };
