@@ -8,7 +8,7 @@ import { PRODUCTS, type Product, type Scope } from "../../src/contract/routes.ts
 import type { Call } from "../../src/core/call.ts";
 import type { Orders } from "../../src/core/order.ts";
 import type { Caps, Shedder } from "../../src/core/shedding.ts";
-import type { SlotPolicy } from "../../src/platform/parts.ts";
+import type { Parts } from "../../src/platform/parts.ts";
 import { productsArb, scopesArb, tierArb } from "../model/arbitraries.ts";
 import { ALLOWANCE, decide, type Facts, factsArb, HEALTHY } from "../model/facts.ts";
 import { demanded } from "../model/order-oracle.ts";
@@ -76,7 +76,7 @@ export const mintsStoredAndTier = (orders: Orders) =>
     }
   });
 
-export const slotsComeBack = (orders: Orders, shedder: (caps: Caps) => Shedder, slots: SlotPolicy) =>
+export const slotsComeBack = (orders: Orders, shedder: (caps: Caps) => Shedder, slots: Parts["slots"]) =>
   fc.property(factsArb, fc.boolean(), (facts, left) => {
     const { name, call } = decide(facts, orders, shedder);
     expect(call.shedder.inFlight()).toBe(name === "b2b_overloaded" ? 0 : 1);

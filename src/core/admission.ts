@@ -5,7 +5,7 @@ import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
 type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
 
 /** An empty restriction list restricts nothing but `viewer`, which must be named (item 57, A7). */
-export const storedProduct = (key: KeyRecord, product: Product): boolean =>
+export const storedProduct = (key: Pick<KeyRecord, "products">, product: Product): boolean =>
   key.products.length === 0 ? product !== "viewer" : key.products.includes(product);
 
 export const productRefusal = ({ key, org }: KeySnapshot, product: Product): AdmissionRefusal | null => {

@@ -25,27 +25,21 @@ export type KeyUpdate = Omit<Partial<KeyCreation>, "kind" | "env">;
 
 export type ManagementRefusal = { refuse: AnyRefusalName };
 
+/** A key without what the store adds. Its words may be unknown ones until they are checked. */
+type KeyDraft = Omit<KeyRecord, "id" | "created_at" | "last4">;
+
 /** What both requests are judged as: the key before (`null` for a creation) and after. */
 type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
-
-type KeyDraft = {
-  kind: KeyKind;
-  env: "live" | "test";
-  scopes: string[];
-  products: string[];
-  allowed_origins: string[];
-  vendor_acknowledged: boolean;
-};
 
 type ManagementCheck = (change: Change) => ManagementRefusal["refuse"] | null;
 
 const planIsRecognized: ManagementCheck = ({ org }) => (org.tier === null ? "plan_required" : null);
 
 const scopesAreKnown: ManagementCheck = ({ after }) =>
-  after.scopes.every((scope) => (SCOPES as readonly string[]).includes(scope)) ? null : "unknown_scope";
+  after.scopes.every((scope) => SCOPES.includes(scope)) ? null : "unknown_scope";
 
 const productsAreKnown: ManagementCheck = ({ after }) =>
-  after.products.every((product) => (PRODUCTS as readonly string[]).includes(product)) ? null : "unknown_product";
+  after.products.every((product) => PRODUCTS.includes(product)) ? null : "unknown_product";
 
 /** Also refuses a change that removes the last origin (item 139), unless there was none. */
 const livePublishableHasOrigins: ManagementCheck = ({ before, after }) => {
@@ -68,17 +62,13 @@ const vendorIsAcknowledged: ManagementCheck = ({ before, after }) => {
 const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
   if (org.tier === null) return null;
   const admits = TIER_ADMITS[org.tier];
-  const scopes = after.scopes.filter((scope) => before === null || !before.scopes.includes(scope as Scope));
-  if (scopes.some((scope) => !admits.scopes.includes(scope as Scope))) return "tier_capability_not_allowed";
-  const named =
-    before === null
-      ? (after.products as Product[])
-      : PRODUCTS.filter(
-          (product) =>
-            storedProduct({ ...before, products: after.products as Product[] }, product) &&
-            !storedProduct(before, product),
-        );
-  return named.some((product) => !admits.products.includes(product)) ? "tier_capability_not_allowed" : null;
+  const scopes = after.scopes.filter((scope) => before?.scopes.includes(scope) !== true);
+  const isNew = (product: Product): boolean => before === null || !storedProduct(before, product);
+  const named = before === null ? after.products : PRODUCTS.filter((product) => storedProduct(after, product));
+  const fits =
+    scopes.every((scope) => admits.scopes.includes(scope)) &&
+    named.filter(isNew).every((product) => admits.products.includes(product));
+  return fits ? null : "tier_capability_not_allowed";
 };
 
 /** Revoked and expired keys do not count (item 140). */
@@ -99,35 +89,31 @@ const decide = (change: Change): ManagementRefusal | null => {
   return null;
 };
 
-const isAcknowledged = ({ acknowledge_vendor, vendor_acknowledged }: KeyUpdate): boolean =>
-  acknowledge_vendor === true || vendor_acknowledged === true;
+const NEW_KEY = {
+  ...{ name: "", scopes: [], products: [], allowed_origins: [], allowed_ips: [] },
+  ...{ vendor_acknowledged: false, expires_at: null },
+};
+
+const changed = (before: Pick<KeyRecord, keyof typeof NEW_KEY>, request: KeyUpdate) => ({
+  name: request.name ?? before.name,
+  scopes: (request.scopes ?? before.scopes) as Scope[],
+  products: (request.products ?? before.products) as Product[],
+  allowed_origins: request.allowed_origins ?? before.allowed_origins,
+  allowed_ips: request.allowed_ips ?? before.allowed_ips,
+  vendor_acknowledged:
+    before.vendor_acknowledged || request.acknowledge_vendor === true || request.vendor_acknowledged === true,
+  expires_at: request.expires_at === undefined ? before.expires_at : request.expires_at,
+});
 
 /** The record without id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
 export const decideCreation = (
   org: Organization,
   liveKeys: number,
   request: KeyCreation,
-): Omit<KeyRecord, "id" | "created_at" | "last4"> | ManagementRefusal => {
-  const after = {
-    kind: request.kind,
-    env: request.env ?? "live",
-    scopes: request.scopes ?? [],
-    products: request.products ?? [],
-    allowed_origins: request.allowed_origins ?? [],
-    vendor_acknowledged: isAcknowledged(request),
-  };
-  const refusal = decide({ org, before: null, after, liveKeys });
-  if (refusal !== null) return refusal;
-  return {
-    ...after,
-    scopes: after.scopes as Scope[],
-    products: after.products as Product[],
-    org_id: org.id,
-    name: request.name ?? "",
-    allowed_ips: request.allowed_ips ?? [],
-    status: "valid",
-    expires_at: request.expires_at ?? null,
-  };
+): KeyDraft | ManagementRefusal => {
+  const { kind, env = "live" } = request;
+  const after: KeyDraft = { org_id: org.id, kind, env, status: "valid", ...changed(NEW_KEY, request) };
+  return decide({ org, before: null, after, liveKeys }) ?? after;
 };
 
 /** The changed record, or the refusal. A key that is foreign, revoked or unknown is `not_found` (items 127, 141). */
@@ -137,25 +123,8 @@ export const decideUpdate = (
   request: KeyUpdate,
 ): KeyRecord | ManagementRefusal => {
   if (key === null || key.org_id !== org.id || key.status !== "valid") return { refuse: "not_found" };
-  const after = {
-    kind: key.kind,
-    env: key.env,
-    scopes: request.scopes ?? key.scopes,
-    products: request.products ?? key.products,
-    allowed_origins: request.allowed_origins ?? key.allowed_origins,
-    vendor_acknowledged: key.vendor_acknowledged || isAcknowledged(request),
-  };
-  const refusal = decide({ org, before: key, after, liveKeys: 0 });
-  if (refusal !== null) return refusal;
-  return {
-    ...key,
-    ...after,
-    scopes: after.scopes as Scope[],
-    products: after.products as Product[],
-    name: request.name ?? key.name,
-    allowed_ips: request.allowed_ips ?? key.allowed_ips,
-    expires_at: request.expires_at === undefined ? key.expires_at : request.expires_at,
-  };
+  const after = { ...key, ...changed(key, request) };
+  return decide({ org, before: key, after, liveKeys: 0 }) ?? after;
 };
 
 /** The revoked record, or `not_found`. Allowed on any tier; final (item 63). */

@@ -8,15 +8,7 @@ import { addressListed, originListed } from "./origin.ts";
 /** A check passes (`null`), refuses, or asks for a fact and is not run again. */
 export type Check = (call: Call) => Ask | Refuse | null;
 
-const REFUSE = new Map<AnyRefusalName, Refuse>();
-/** Refusals without extra fields are made once, which keeps a shed call cheap. */
-const refuse = (name: AnyRefusalName): Refuse => {
-  const known = REFUSE.get(name);
-  if (known !== undefined) return known;
-  const made = { refuse: name };
-  REFUSE.set(name, made);
-  return made;
-};
+const refuse = (name: AnyRefusalName): Refuse => ({ refuse: name });
 
 // ── B1: the common front ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,8 +2,9 @@
 import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type ControlPart, type DeploymentChange, readClockOffset, startControlPlane } from "./control-plane.ts";
-import { type HttpService, RequestError } from "./links/http-service.ts";
+import { type Clock, shiftableClock } from "./clock.ts";
+import { type ControlPart, type SaveOffset, startControlPlane } from "./control-plane.ts";
+import { type HttpService, RequestError, route } from "./links/http-service.ts";
 
 const TOKEN = "correct-horse-battery";
 const OPERATOR = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
@@ -19,110 +20,103 @@ const patch = async (body: string): Promise<{ status: number; json: Record<strin
   return { status: answer.status, json: (await answer.json()) as Record<string, unknown> };
 };
 
-const part = (change: (body: Record<string, unknown>) => DeploymentChange, routes: ControlPart["routes"] = []) => ({
-  routes,
-  readDeployment: change,
-});
+/** A part that keeps what it was told to apply. */
+const part = (name: string, check: (body: Record<string, unknown>) => void = () => {}) => {
+  const applied: unknown[] = [];
+  const control: ControlPart = {
+    routes: [route("GET", `/${name}`, () => name)],
+    readDeployment: (body) => {
+      check(body);
+      return () => void applied.push(body);
+    },
+    deployment: () => ({ [name]: applied.length }),
+  };
+  return { control, applied };
+};
+
+const start = async (parts: ControlPart[], saveOffset?: SaveOffset, host = "127.0.0.1"): Promise<Clock> => {
+  const clock = shiftableClock();
+  service = await startControlPlane({ host, port: 0, token: TOKEN, parts, clock, saveOffset });
+  return clock;
+};
 
 test("one control plane serves the parts of one process, and each sees a change of the deployment", async () => {
-  const named = (name: string): ControlPart =>
-    part(
-      (body) => ({ apply: () => ({ [name]: body.clock_offset_ms }) }),
-      [{ method: "GET", path: `/${name}`, handle: () => ({ status: 200, body: name }) }],
-    );
-  service = await startControlPlane({ port: 0, token: TOKEN, parts: [named("a"), named("b")] });
-  expect(new URL(service.url).hostname).toBe("127.0.0.1");
-  expect(await (await fetch(`${service.url}/b`, { headers: OPERATOR })).json()).toBe("b");
-  expect((await patch('{"clock_offset_ms":5}')).json).toEqual({ a: 5, b: 5 });
+  const clock = await start([part("a").control, part("b").control]);
+  expect(new URL(service?.url as string).hostname).toBe("127.0.0.1");
+  expect(await (await fetch(`${service?.url}/b`, { headers: OPERATOR })).json()).toBe("b");
+  expect((await patch('{"clock_offset_ms":5}')).json).toEqual({ clock_offset_ms: 5, a: 1, b: 1 });
+  expect(clock.offsetMs()).toBe(5);
   expect((await patch("[]")).status).toBe(422);
 });
 
 test("a change of the deployment that one part refuses changes no other", async () => {
-  const applied: string[] = [];
-  const picky = (name: string, refused: string): ControlPart =>
-    part((body) => {
-      if (body.sessions === refused) throw new RequestError(422, `${name} expected something else`);
-      return {
-        apply: () => {
-          applied.push(name);
-          return {};
-        },
-      };
+  const picky = (name: string, refused: string) =>
+    part(name, ({ sessions }) => {
+      if (sessions === refused) throw new RequestError(422, `${name} expected something else`);
     });
-  service = await startControlPlane({ port: 0, token: TOKEN, parts: [picky("first", "x"), picky("second", "y")] });
-  expect((await patch('{"sessions":"y"}')).status).toBe(422);
-  expect(applied).toEqual([]);
+  const [first, second] = [picky("first", "x"), picky("second", "y")];
+  const clock = await start([first.control, second.control]);
+  expect((await patch('{"sessions":"y","clock_offset_ms":1}')).status).toBe(422);
+  expect([first.applied, second.applied, clock.offsetMs()]).toEqual([[], [], 0]);
   expect((await patch('{"sessions":"z"}')).status).toBe(200);
-  expect(applied).toEqual(["first", "second"]);
+  expect([first.applied, second.applied]).toEqual([[{ sessions: "z" }], [{ sessions: "z" }]]);
 });
 
 test("a field that no role knows is told, and changes nothing", async () => {
-  const applied: unknown[] = [];
-  service = await startControlPlane({
-    port: 0,
-    token: TOKEN,
-    parts: [part((body) => ({ apply: () => ({ applied: applied.push(body) }) }))],
-  });
+  const { control, applied } = part("a");
+  await start([control]);
   const { status, json } = await patch('{"clock_offset_ms":1,"clock_ofset_ms":2}');
   expect([status, applied]).toEqual([422, []]);
   expect(json.error).toContain("clock_ofset_ms");
 });
 
-/** Two stores that keep the clock's offset, the second of which can lose the reply or be gone. */
-const stores = (second: { fails: boolean; writesFirst: boolean; restores: boolean }) => {
-  const kept = { first: 0, second: 0, applied: 0 };
-  const first: ControlPart = part((body) => ({
-    save: async () => {
-      kept.first = body.clock_offset_ms as number;
-    },
-    restore: async () => {
-      kept.first = 0;
-    },
-    apply: () => ({ applied: ++kept.applied }),
-  }));
-  const last: ControlPart = part((body) => ({
-    save: async () => {
-      if (!second.fails || second.writesFirst) kept.second = body.clock_offset_ms as number;
-      if (second.fails) throw new Error("no reply");
-    },
-    restore: async () => {
-      if (!second.restores) throw new Error("gone");
-      kept.second = 0;
-    },
-    apply: () => ({ applied: ++kept.applied }),
-  }));
-  return { kept, parts: [first, last] };
+/** A store that keeps the clock's offset, and can lose the reply or be gone. */
+const store = ({ writesFirst, restores }: { writesFirst: boolean; restores: boolean }) => {
+  const kept = { offsetMs: 0 };
+  const save: SaveOffset = async (offsetMs) => {
+    const isRestored = offsetMs === 0;
+    if (isRestored ? restores : writesFirst) kept.offsetMs = offsetMs;
+    if (!isRestored) throw new Error("no reply");
+    if (!restores) throw new Error("gone");
+  };
+  return { kept, save };
 };
 
-test("where a store fails, what was saved is taken back, nothing is applied, and the answer says so", async () => {
+test("where the store fails, what was saved is taken back, nothing is applied, and the answer says so", async () => {
   for (const writesFirst of [false, true]) {
-    const { kept, parts } = stores({ fails: true, writesFirst, restores: true });
-    service = await startControlPlane({ port: 0, token: TOKEN, parts });
+    const { kept, save } = store({ writesFirst, restores: true });
+    const { control, applied } = part("a");
+    const clock = await start([control], save);
     const { status, json } = await patch('{"clock_offset_ms":7}');
-    expect([status, kept]).toEqual([503, { first: 0, second: 0, applied: 0 }]);
+    expect([status, kept.offsetMs, applied, clock.offsetMs()]).toEqual([503, 0, [], 0]);
     expect(json.error).toContain("nothing was changed");
-    await service.close();
+    await service?.close();
   }
 });
 
 test("where taking back fails too, the answer says what may be left and what to do", async () => {
-  const { kept, parts } = stores({ fails: true, writesFirst: true, restores: false });
-  service = await startControlPlane({ port: 0, token: TOKEN, parts });
+  const { kept, save } = store({ writesFirst: true, restores: false });
+  const { control, applied } = part("a");
+  const clock = await start([control], save);
   const { status, json } = await patch('{"clock_offset_ms":7}');
-  expect([status, kept]).toEqual([503, { first: 0, second: 7, applied: 0 }]);
+  expect([status, kept.offsetMs, applied, clock.offsetMs()]).toEqual([503, 7, [], 0]);
   expect(json.error).toContain("send it again");
 });
 
 test("changes that come at once are made one after the other", async () => {
   const steps: string[] = [];
-  const slow: ControlPart = part(({ clock_offset_ms: of }) => ({
-    save: async () => {
-      steps.push(`save ${of}`);
-      await new Promise((resolve) => setImmediate(resolve));
-    },
-    apply: () => ({ steps: steps.push(`apply ${of}`) }),
-  }));
-  service = await startControlPlane({ port: 0, token: TOKEN, parts: [slow] });
+  const { control } = part("a");
+  const slow: ControlPart = {
+    ...control,
+    readDeployment:
+      ({ clock_offset_ms: of }) =>
+      () =>
+        void steps.push(`apply ${of}`),
+  };
+  await start([slow], async (of) => {
+    steps.push(`save ${of}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  });
   await Promise.all([patch('{"clock_offset_ms":1}'), patch('{"clock_offset_ms":2}'), patch('{"clock_offset_ms":3}')]);
   expect(steps.filter((step) => step.startsWith("save"))).toHaveLength(3);
   for (let at = 0; at < steps.length; at += 2) {
@@ -130,20 +124,18 @@ test("changes that come at once are made one after the other", async () => {
   }
 });
 
-test("an offset of more than a hundred years is refused, because months have names of four digits", () => {
-  expect(readClockOffset({ clock_offset_ms: -3_000_000_000_000 })).toBe(-3_000_000_000_000);
-  for (const offset of [9e15, -9e15, 1.5, "1", null]) {
-    expect(() => readClockOffset({ clock_offset_ms: offset })).toThrow("at most a hundred years");
+test("an offset of more than a hundred years is refused, because months have names of four digits", async () => {
+  await start([]);
+  expect((await patch('{"clock_offset_ms":-3000000000000}')).json).toEqual({ clock_offset_ms: -3_000_000_000_000 });
+  for (const offset of ["9e15", "-9e15", "1.5", '"1"', "null"]) {
+    const { status, json } = await patch(`{"clock_offset_ms":${offset}}`);
+    expect([status, json.error]).toEqual([422, expect.stringContaining("at most a hundred years")]);
   }
 });
 
 test("whoever does not send its token is refused, whatever was asked for, and changes nothing", async () => {
-  const applied: unknown[] = [];
-  service = await startControlPlane({
-    port: 0,
-    parts: [part((body) => ({ apply: () => ({ applied: applied.push(body) }) }))],
-    token: TOKEN,
-  });
+  const { control, applied } = part("a");
+  await start([control]);
   const ask = (method: string, path: string, authorization?: string) =>
     fetch(`${service?.url}${path}`, {
       method,
@@ -190,14 +182,10 @@ const knock = (headers: [string, string][], method = "PATCH"): Promise<number> =
 
 describe("a browser that holds the token is refused all the same", () => {
   const JSON_BODY: [string, string] = ["Content-Type", "application/json"];
-  const applied: unknown[] = [];
+  const { control, applied } = part("a");
   beforeEach(async () => {
     applied.length = 0;
-    service = await startControlPlane({
-      port: 0,
-      token: TOKEN,
-      parts: [part((body) => ({ apply: () => ({ applied: applied.push(body) }) }))],
-    });
+    await start([control]);
   });
 
   test.each<[string, [string, string][], number]>([
@@ -245,7 +233,7 @@ describe("a browser that holds the token is refused all the same", () => {
 });
 
 test("beyond loopback it is asked for by address or by a private name, never by a public one", async () => {
-  service = await startControlPlane({ host: "0.0.0.0", port: 0, token: TOKEN, parts: [] });
+  await start([], undefined, "0.0.0.0");
   const by = (host: string) =>
     knock([
       ["Content-Type", "application/json"],

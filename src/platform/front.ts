@@ -78,19 +78,15 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
       join(client, upstream);
     });
   });
-  const state = () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) });
   return {
     url: urlOf("http", await TCP.listen(server, { host, port, backlog: BACKLOG })),
     control: {
       routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
-      deployment: state,
+      deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),
       readDeployment: (body) => {
         const change = bodyOf(changeBody, body);
-        return {
-          apply: () => {
-            if (change.upstreams !== undefined) upstreams = change.upstreams.map(addressOf);
-            return state();
-          },
+        return () => {
+          upstreams = change.upstreams?.map(addressOf) ?? upstreams;
         };
       },
     },

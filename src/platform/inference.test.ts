@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { blockedShare, erlangB } from "./erlang.fixture.ts";
-import { DEFAULT_INFERENCE, drawServiceMs, Inference, type InferenceOptions, type Job } from "./inference.ts";
+import { createInference, DEFAULT_INFERENCE, drawServiceMs, type InferenceOptions, type Job } from "./inference.ts";
 
 const options = (fields: Partial<InferenceOptions>): InferenceOptions => ({ ...DEFAULT_INFERENCE, ...fields });
 const draws = (fields: Partial<InferenceOptions>, n = 50_000): number[] =>
@@ -52,7 +52,7 @@ describe("capacity in closed form", () => {
 /** An inference in which a job is told how long it would take, and nobody waits. */
 const rig = (fields: Partial<InferenceOptions>) => {
   const waits: number[] = [];
-  const inference = new Inference(
+  const inference = createInference(
     options(fields),
     (ms) => ms,
     (waitMs) => waits.push(waitMs),
@@ -70,12 +70,12 @@ describe("slots and queue", () => {
   test("C calls are served at once, the others in the order in which they came", () => {
     const { inference, submit, names, waits } = rig({ slots: 2 });
     const [a, b, c] = ["a", "b", "c", "d"].map((name) => submit(name)) as [Job, Job, Job, Job];
-    expect([names(), inference.running, inference.waiting]).toEqual(["ab", 2, 2]);
+    expect([names(), inference.running(), inference.waiting()]).toEqual(["ab", 2, 2]);
     inference.release(b);
     expect(names()).toBe("abc");
     inference.release(a);
     inference.release(c);
-    expect([names(), inference.running, inference.waiting]).toEqual(["abcd", 1, 0]);
+    expect([names(), inference.running(), inference.waiting()]).toEqual(["abcd", 1, 0]);
     expect(waits).toHaveLength(4);
   });
 
@@ -87,7 +87,7 @@ describe("slots and queue", () => {
     inference.release(b);
     inference.release(a);
     inference.release(a);
-    expect([names(), inference.running]).toEqual(["ac", 1]);
+    expect([names(), inference.running()]).toEqual(["ac", 1]);
   });
 
   test("longer outputs and a fuller batch take longer, by what was asked for", () => {
@@ -105,7 +105,7 @@ describe("slots and queue", () => {
     inference.change({ slots: 1, serviceFactor: 5 });
     submit("c");
     inference.release(a);
-    expect([names(), inference.running]).toEqual(["ab", 1]);
+    expect([names(), inference.running()]).toEqual(["ab", 1]);
     inference.change({ slots: 3 });
     expect(names()).toBe("abc");
     expect(started[2]?.serviceMs).toBe(500);

@@ -12,8 +12,6 @@
  * Service times are a function of (seed, number of the call), so two runs with one seed simulate the same.
  */
 
-type Distribution = "constant" | "exponential" | "lognormal";
-
 /** A change of capacity at a set time after the start: slots, or a factor on every service time that starts from then on. */
 type CapacityChange = { atMs: number; slots?: number; serviceFactor?: number };
 
@@ -21,7 +19,7 @@ export type InferenceOptions = {
   slots: number;
   /** S: mean service time of a call, in milliseconds. */
   serviceMs: number;
-  distribution: Distribution;
+  distribution: "constant" | "exponential" | "lognormal";
   /** Standard deviation of ln(service time) for `lognormal`; the mean stays S. */
   sigma: number;
   /** Events with content in a stream; spread evenly over the service time. */
@@ -76,87 +74,62 @@ export type Job = {
   queuedAtMs?: number;
 };
 
-export class Inference {
-  readonly options: InferenceOptions;
-  readonly #serviceMs: (drawnMs: number, n: number) => number;
-  readonly #sample: (queueWaitMs: number) => void;
-  #slots: number;
-  #factor = 1;
-  #running = 0;
-  #calls = 0;
-  readonly #queue = new Set<Job>();
-  readonly #timers: NodeJS.Timeout[] = [];
+/** `reshape`: the last word on a service time; `sample` is given how long each job waited. All in milliseconds. */
+export const createInference = (
+  options: InferenceOptions,
+  reshape: (drawnMs: number, n: number) => number,
+  sample: (queueWaitMs: number) => void,
+) => {
+  const { tokenMs, slowdownPerRunning } = options;
+  const capacity = { slots: options.slots, serviceFactor: 1 };
+  let running = 0;
+  let calls = 0;
+  const queue = new Set<Job>();
 
-  /** `serviceMs` may reshape what was drawn; `sample` is given how long each job waited, in milliseconds. */
-  constructor(
-    options: InferenceOptions,
-    serviceMs: (drawnMs: number, n: number) => number,
-    sample: (queueWaitMs: number) => void,
-  ) {
-    this.options = options;
-    this.#serviceMs = serviceMs;
-    this.#sample = sample;
-    this.#slots = options.slots;
-    for (const change of options.changes) {
-      const timer = setTimeout(() => this.change(change), change.atMs);
-      timer.unref();
-      this.#timers.push(timer);
-    }
-  }
-
-  get running(): number {
-    return this.#running;
-  }
-
-  get capacity(): { slots: number; serviceFactor: number } {
-    return { slots: this.#slots, serviceFactor: this.#factor };
-  }
-
-  get waiting(): number {
-    return this.#queue.size;
-  }
-
-  /** Calls already running are not cut when slots are taken away; they finish. */
-  change({ slots, serviceFactor }: Omit<CapacityChange, "atMs">): void {
-    if (slots !== undefined) this.#slots = slots;
-    if (serviceFactor !== undefined) this.#factor = serviceFactor;
-    this.#startWaiting();
-  }
-
-  submit(job: Job): void {
-    job.state = "waiting";
-    job.queuedAtMs = performance.now();
-    this.#queue.add(job);
-    this.#startWaiting();
-  }
-
-  /** The job is done, or whoever wanted it has left: its slot is free at once. Safe to do twice. */
-  release(job: Job): void {
-    if (job.state === undefined || job.state === "over") return;
-    if (job.state === "waiting") this.#queue.delete(job);
-    else this.#running -= 1;
-    job.state = "over";
-    job.abandoned?.();
-    this.#startWaiting();
-  }
-
-  close(): void {
-    for (const timer of this.#timers) clearTimeout(timer);
-  }
-
-  #startWaiting(): void {
-    for (const job of this.#queue) {
-      if (this.#running >= this.#slots) return;
-      this.#queue.delete(job);
-      const { tokenMs, slowdownPerRunning } = this.options;
-      const n = this.#calls;
-      this.#calls += 1;
-      const drawn = drawServiceMs(this.options, n) + tokenMs * job.tokens;
-      const slowed = drawn * this.#factor * (1 + slowdownPerRunning * this.#running);
-      this.#running += 1;
+  const startWaiting = (): void => {
+    for (const job of queue) {
+      if (running >= capacity.slots) return;
+      queue.delete(job);
+      const n = calls++;
+      const drawn = drawServiceMs(options, n) + tokenMs * job.tokens;
+      const slowed = drawn * capacity.serviceFactor * (1 + slowdownPerRunning * running);
+      running += 1;
       job.state = "running";
-      this.#sample(performance.now() - (job.queuedAtMs as number));
-      job.start(this.#serviceMs(slowed, n));
+      sample(performance.now() - (job.queuedAtMs as number));
+      job.start(reshape(slowed, n));
     }
-  }
-}
+  };
+  /** Calls already running are not cut when slots are taken away; they finish. */
+  const change = ({ slots, serviceFactor }: Omit<CapacityChange, "atMs">): void => {
+    capacity.slots = slots ?? capacity.slots;
+    capacity.serviceFactor = serviceFactor ?? capacity.serviceFactor;
+    startWaiting();
+  };
+  const timers = options.changes.map((one) => setTimeout(() => change(one), one.atMs).unref());
+
+  return {
+    options,
+    capacity: capacity as Readonly<typeof capacity>,
+    running: () => running,
+    waiting: () => queue.size,
+    change,
+    submit: (job: Job): void => {
+      job.state = "waiting";
+      job.queuedAtMs = performance.now();
+      queue.add(job);
+      startWaiting();
+    },
+    /** The job is done, or whoever wanted it has left: its slot is free at once. Safe to do twice. */
+    release: (job: Job): void => {
+      if (job.state === undefined || job.state === "over") return;
+      if (job.state === "waiting") queue.delete(job);
+      else running -= 1;
+      job.state = "over";
+      job.abandoned?.();
+      startWaiting();
+    },
+    close: (): void => timers.forEach(clearTimeout),
+  };
+};
+
+export type Inference = ReturnType<typeof createInference>;

@@ -1,6 +1,7 @@
 /** Services with a control plane of their own, and what an operator asks of it, for tests. */
 import type { LedgerLine } from "../core/meters.ts";
 import type { KeyRecord, Organization } from "../core/records.ts";
+import type { Clock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import type { OperableKeys } from "./keys/keys.fixture.ts";
 import { KeyInputError } from "./keys/store.ts";
@@ -11,8 +12,8 @@ import type { HttpService } from "./links/http-service.ts";
 /** As `startServe` has it. */
 const TOKEN = "a-control-token-for-tests";
 
-export const openControl = (part: ControlPart): Promise<HttpService> =>
-  startControlPlane({ port: 0, parts: [part], token: TOKEN });
+export const openControl = (part: ControlPart, clock: Clock): Promise<HttpService> =>
+  startControlPlane({ port: 0, parts: [part], token: TOKEN, clock });
 
 /** One control-plane call. */
 export const operate = async (url: string, method: string, path: string, body?: unknown) => {

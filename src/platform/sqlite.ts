@@ -1,5 +1,6 @@
 /** Opening an SQLite file and running a transaction, for meters and keys alike. */
 import { DatabaseSync } from "node:sqlite";
+import { reasonOf } from "./reason-of.ts";
 
 export class StoreFileError extends Error {
   override name = "StoreFileError";
@@ -14,8 +15,7 @@ const opened = (path: string): DatabaseSync => {
     return db;
   } catch (error) {
     db?.close();
-    const why = error instanceof Error ? error.message : String(error);
-    throw new StoreFileError(`expected ${path} to be an SQLite file, or a place to make one: ${why}`);
+    throw new StoreFileError(`expected ${path} to be an SQLite file, or a place to make one: ${reasonOf(error)}`);
   }
 };
 

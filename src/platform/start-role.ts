@@ -6,15 +6,15 @@ import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";
 import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
-import type { Gauges } from "./api/control/gauges.ts";
+import type { Gauges } from "./api/control.ts";
 import { shiftableClock } from "./clock.ts";
-import { type ControlPart, isUsableToken, type Service, startControlPlane } from "./control-plane.ts";
+import { type ControlPart, isUsableToken, type SaveOffset, type Service, startControlPlane } from "./control-plane.ts";
 import { startFront } from "./front.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
 import { openKeyStore } from "./keys/store.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
-import { limiterControl, startLimiterService } from "./limiter/limiter-service.ts";
+import { ledgerRoute, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
@@ -67,21 +67,24 @@ export class RoleOptionsError extends Error {
   override name = "RoleOptionsError";
 }
 
-const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
+type Store = "keys" | "limiter";
+
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
+const isAddress = (kind: Store, text: string): boolean =>
+  /^https?:\/\//.test(text) || (kind === "limiter" && isRedis(text));
 
 const limiterAt = async (url: string, network: Network | undefined): Promise<Limiter> =>
   isRedis(url)
     ? (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url })
     : createHttpLimiter({ url, network });
 
-const addressOf = (kind: "keys" | "limiter", address: string): string => {
-  if (isUrl(address) || (kind === "limiter" && isRedis(address))) return address;
+const addressOf = (kind: Store, address: string): string => {
+  if (isAddress(kind, address)) return address;
   const also = kind === "limiter" ? " or redis://…" : "";
   throw new RoleOptionsError(`expected --${kind} http://HOST:PORT${also} for --role api, got "${address}"`);
 };
 
-const openStore = <S>(option: string, kind: "keys" | "limiter", open: (path: string) => S): S => {
+const openStore = <S>(option: string, kind: Store, open: (path: string) => S): S => {
   const path = option === "memory" ? ":memory:" : /^sqlite:(.+)$/s.exec(option)?.[1];
   if (path === undefined) {
     throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
@@ -97,36 +100,31 @@ const openStore = <S>(option: string, kind: "keys" | "limiter", open: (path: str
 /** Item 24: no session lives longer than 30 minutes, whatever the configuration says. */
 const SESSION_LIFETIME_MAX_S = 1_800;
 
-const checkOptions = ({ sessionLifetimeS: lifetimeS = 1, trustedProxies = [], ...control }: RoleOptions): void => {
-  if (!(lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S)) {
-    throw new RoleOptionsError(
-      `expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`,
-    );
-  }
+const checkOptions = (options: RoleOptions): void => {
+  const { sessionLifetimeS: lifetimeS = 1, trustedProxies = [] } = options;
+  const { controlHost = "127.0.0.1", controlPort, controlToken } = options;
+  const check = (holds: boolean, otherwise: string): void => {
+    if (!holds) throw new RoleOptionsError(otherwise);
+  };
+  check(
+    lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S,
+    `expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`,
+  );
   const wrong = trustedProxies.find((block) => !isBlock(block));
-  if (wrong !== undefined) {
-    throw new RoleOptionsError(`expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
-  }
-  checkControl(control);
-};
-
-const checkControl = ({ controlHost = "127.0.0.1", controlPort, controlToken }: RoleOptions): void => {
-  if (controlToken !== undefined && !isUsableToken(controlToken)) {
-    throw new RoleOptionsError(
-      "expected FLOODGATE_CONTROL_TOKEN to be 16 or more visible ASCII characters without a blank, got something else; e.g. openssl rand -hex 32",
-    );
-  }
+  check(wrong === undefined, `expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
+  check(
+    controlToken === undefined || isUsableToken(controlToken),
+    "expected FLOODGATE_CONTROL_TOKEN to be 16 or more visible ASCII characters without a blank, got something else; e.g. openssl rand -hex 32",
+  );
   if (isLoopbackHost(controlHost)) return;
-  if (controlPort === undefined) {
-    throw new RoleOptionsError(
-      `--control-host ${controlHost} needs --control-port: without it there is no control plane`,
-    );
-  }
-  if (controlToken === undefined) {
-    throw new RoleOptionsError(
-      `--control-host ${controlHost} is not loopback: expected FLOODGATE_CONTROL_TOKEN in the environment, got none; set it (e.g. openssl rand -hex 32), or leave the control plane on loopback`,
-    );
-  }
+  check(
+    controlPort !== undefined,
+    `--control-host ${controlHost} needs --control-port: without it there is no control plane`,
+  );
+  check(
+    controlToken !== undefined,
+    `--control-host ${controlHost} is not loopback: expected FLOODGATE_CONTROL_TOKEN in the environment, got none; set it (e.g. openssl rand -hex 32), or leave the control plane on loopback`,
+  );
 };
 
 const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
@@ -162,72 +160,64 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     urls[part] = service.url;
   };
 
-  const startFrontRole = async (): Promise<void> => {
-    const { upstreams = [] } = options;
-    if (upstreams.length === 0) {
-      throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
-    }
-    add("front", await startFront(upstreams, { host, port }));
-  };
   const limiterOption = options.limiter ?? "memory";
   const keysOption = options.keys ?? "memory";
   const adminSecret = role === "limiter" || role === "front" ? "" : secretOf(role, "admin", options.adminSecret);
-
-  const startLimiter = async (): Promise<void> => {
-    const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
-    add("limiter", await startLimiterService({ store: parts.limiterStore(store), clock }, serviceAt));
-  };
-
-  const startKeys = async (): Promise<void> => {
-    const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
-    const metersAt = urls.limiter ?? options.limiter ?? "";
-    const limiter = isUrl(metersAt) || isRedis(metersAt) ? await limiterAt(metersAt, network) : undefined;
-    if (limiter !== undefined) {
-      closers.push(() => limiter.close());
-      running.administration = { keys: store, limiter };
-    }
-    add("keys", await startKeyService({ store: parts.keyStore(store), clock, adminSecret, limiter }, serviceAt));
-  };
-
-  const startApi = async (): Promise<void> => {
-    const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
-    const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
-    const counted = countedNetwork(network ?? TCP);
-    const dials = parts.linkNetwork(counted);
-    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network: dials });
-    closers.push(() => keys.close());
-    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), dials);
-    closers.push(() => limiter.close());
-    // Whoever has the counts in Redis has no limiter service, so an operator asks the API for the ledger.
-    if (isRedis(services.limiter)) controls.push(limiterControl(limiter as OperableLimiter));
-    const sessionSecret = secretOf(role, "session", options.sessionSecret);
-    const api = await startApiService(
-      { ...options, host, clock, sessionSecret, adminSecret },
-      { keys, limiter, sockets: counted.open },
-      parts,
-    );
-    add("api", api);
-    running.api = api;
-  };
-
-  const startControl = async (controlPort: number): Promise<void> => {
-    const token = options.controlToken ?? randomBytes(32).toString("hex");
-    const plane = await startControlPlane({ host: options.controlHost, token, port: controlPort, parts: controls });
-    closers.push(() => plane.close());
-    running.controlToken = token;
-    urls.control = {};
-    for (const part of ["api", "keys", "limiter", "front"] as const) {
-      if (urls[part] !== undefined || (part === "limiter" && isRedis(limiterOption))) urls.control[part] = plane.url;
-    }
-  };
+  let saveOffset: SaveOffset | undefined;
 
   try {
-    if (role === "front") await startFrontRole();
-    if (role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption)))
-      await startLimiter();
-    if (role === "keys" || (role === "all" && !isUrl(keysOption))) await startKeys();
-    if (role === "all" || role === "api") await startApi();
-    if (options.controlPort !== undefined) await startControl(options.controlPort);
+    if (role === "front") {
+      const { upstreams = [] } = options;
+      if (upstreams.length === 0) {
+        throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
+      }
+      add("front", await startFront(upstreams, { host, port }));
+    }
+    if (role === "limiter" || (role === "all" && !isAddress("limiter", limiterOption))) {
+      const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
+      add("limiter", await startLimiterService({ store: parts.limiterStore(store), clock }, serviceAt));
+    }
+    if (role === "keys" || (role === "all" && !isAddress("keys", keysOption))) {
+      const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
+      const metersAt = urls.limiter ?? limiterOption;
+      const limiter = isAddress("limiter", metersAt) ? await limiterAt(metersAt, network) : undefined;
+      if (limiter !== undefined) {
+        closers.push(() => limiter.close());
+        running.administration = { keys: store, limiter };
+      }
+      add("keys", await startKeyService({ store: parts.keyStore(store), clock, adminSecret, limiter }, serviceAt));
+    }
+    if (role === "all" || role === "api") {
+      const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
+      const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
+      const counted = countedNetwork(network ?? TCP);
+      const dials = parts.linkNetwork(counted);
+      const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network: dials });
+      closers.push(() => keys.close());
+      const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), dials);
+      closers.push(() => limiter.close());
+      // Whoever has the counts in Redis has no limiter service, so an operator asks the API for the ledger.
+      if (isRedis(services.limiter)) {
+        const { ledger, setClockOffset } = limiter as OperableLimiter;
+        controls.push({ routes: [ledgerRoute(ledger)] });
+        saveOffset = setClockOffset;
+      }
+      const sessionSecret = secretOf(role, "session", options.sessionSecret);
+      const made = { ...options, host, clock, sessionSecret, adminSecret };
+      running.api = await startApiService(made, { keys, limiter, sockets: counted.open }, parts);
+      add("api", running.api);
+    }
+    const { controlHost, controlPort, controlToken = randomBytes(32).toString("hex") } = options;
+    if (controlPort !== undefined) {
+      const at = { host: controlHost, port: controlPort };
+      const plane = await startControlPlane({ ...at, token: controlToken, parts: controls, clock, saveOffset });
+      closers.push(() => plane.close());
+      running.controlToken = controlToken;
+      urls.control = {};
+      for (const part of ["api", "keys", "limiter", "front"] as const) {
+        if (urls[part] !== undefined || (part === "limiter" && isRedis(limiterOption))) urls.control[part] = plane.url;
+      }
+    }
     return running;
   } catch (error) {
     await close();

@@ -1,7 +1,10 @@
-/** How an answer leaves: status, headers as a flat list (name, value, …: what Node writes without sorting), body. */
-import type { ServerResponse } from "node:http";
+/**
+ * How an answer leaves: status, headers as a flat list (name, value, …: what Node writes without sorting), body; how its
+ * connection is watched, and ended on purpose.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { writeEnvelope } from "../../contract/envelopes.ts";
-import { refusalOf } from "../../contract/refusals.ts";
+import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
 import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { originListed } from "../../core/origin.ts";
 
@@ -11,10 +14,7 @@ export type Answer = { status: number; headers: readonly string[]; body: string 
 const CHALLENGE = 'Bearer realm="map-inference"';
 
 export const jsonHeaders = (body: string): string[] => [
-  "Content-Type",
-  "application/json",
-  "Content-Length",
-  String(Buffer.byteLength(body)),
+  ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
 ];
 
 const render = (refuse: Refuse): Answer => {
@@ -29,16 +29,13 @@ const render = (refuse: Refuse): Answer => {
 };
 
 /** Refusals by name that have no fields of their own. */
-const KEPT = new Map<string, Answer>();
+const KEPT: { [name in AnyRefusalName]?: Answer } = {};
 
 export const writeRefusal = (refuse: Refuse): Answer => {
-  const { refuse: name, quota, errors, retryAfterS } = refuse;
-  if (quota !== undefined || errors !== undefined || retryAfterS !== undefined) return render(refuse);
-  const kept = KEPT.get(name);
-  if (kept !== undefined) return kept;
-  const made = render(refuse);
-  KEPT.set(name, made);
-  return made;
+  const { refuse: name, ...fields } = refuse;
+  if (Object.values(fields).some((field) => field !== undefined)) return render(refuse);
+  KEPT[name] ??= render(refuse);
+  return KEPT[name];
 };
 
 export const writeAnswer = (response: ServerResponse, status: number, headers: string[], body: string): void => {
@@ -52,24 +49,54 @@ export const writeAnswer = (response: ServerResponse, status: number, headers: s
  */
 export const allowedOrigin = (call: Call): string | null => {
   if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;
-  if (call.origin === null) return null;
-  if (call.kind === "server") return null;
+  if (call.origin === null || call.kind === "server") return null;
   return originListed(call.lookup.key, call.origin) ? call.origin : null;
 };
 
 /** Headers that a browser may read beyond the safelisted ones: without this it could not honour `Retry-After`. */
 export const EXPOSED = "Retry-After, X-Request-Id";
 
-export const preflightHeaders = (
-  origin: string | undefined,
-  methods: string,
-  requestedHeaders: string | undefined,
-): string[] => {
-  const headers = ["Vary", "Origin, Access-Control-Request-Headers", "Allow", methods];
-  if (origin !== undefined) {
-    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Allow-Methods", methods);
-    headers.push("Access-Control-Max-Age", "600");
-    if (requestedHeaders !== undefined) headers.push("Access-Control-Allow-Headers", requestedHeaders);
+/** A write that meets a connection just lost; its end is reported by `close`. */
+const ignore = (): void => {};
+
+/** Calls `left` when the connection is gone, also after a finished answer. Returns the function that stops watching. */
+export const watchConnection = (request: IncomingMessage, response: ServerResponse, left: () => void): (() => void) => {
+  const { socket } = request;
+  if (socket.destroyed) {
+    left();
+    return ignore;
   }
-  return headers;
+  response.on("error", ignore);
+  if (response.socket !== null) {
+    response.on("close", left);
+    return ignore;
+  }
+  // The answer to a pipelined request has no socket before its turn, and would not hear of the end.
+  socket.setMaxListeners(0).on("close", left);
+  return () => void socket.off("close", left);
+};
+
+/** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */
+const H2_CODE = { reset: 2, truncate: 8 } as const;
+
+/**
+ * Ends the connection under an answer: `truncate` in order, `reset` with a reset, after which the client may lose what
+ * it has not read. It waits for the last text, which Node holds back until the turn ends.
+ */
+export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset", lastText: string): void => {
+  const { stream } = response as unknown as { stream?: { close(code: number): void } };
+  const cut = (): void => {
+    if (stream !== undefined) stream.close(H2_CODE[mode]);
+    else if (mode === "reset") response.req.socket.resetAndDestroy();
+    else response.req.socket.destroySoon();
+  };
+  if (lastText === "") cut();
+  else response.write(lastText, cut);
+};
+
+/** Ends the connection once the answer has left; one of HTTP/2 serves other calls too, and stays. */
+export const closeWhenSent = (response: ServerResponse): void => {
+  if ((response as unknown as { stream?: unknown }).stream !== undefined) return;
+  const { socket } = response.req;
+  response.once("finish", () => socket.end());
 };

@@ -1,25 +1,22 @@
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { FastifyInstance } from "fastify";
 import type { DestinationStream, Logger } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
 import type { Rate } from "../../core/rate-limit.ts";
-import type { Caps, Shedder } from "../../core/shedding.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
-import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inference.ts";
+import { createInference, DEFAULT_INFERENCE, type Inference, type InferenceOptions } from "../inference.ts";
 import { adminTokenVerifier } from "../keys/secret.ts";
 import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
-import { type ListensAt, type Network, urlOf } from "../links/network.ts";
+import { type Network, TCP, urlOf } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
 import { type ApiContext, freshIds } from "./context.ts";
-import { apiControl } from "./control/control.ts";
-import { OutcomeCounts } from "./control/counts.ts";
-import { DeploymentState } from "./control/deployment-state.ts";
-import { type Gauges, openGauges } from "./control/gauges.ts";
+import { apiControl, type Gauges, openGauges } from "./control.ts";
 import { createKeyCache } from "./key-cache.ts";
 import { LISTENER_LIMITS, type ListenerLimits, type TlsOptions } from "./listener.ts";
+import { DeploymentState, OutcomeCounts } from "./operator-state.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
 import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/stream-run.ts";
 import { createServer } from "./server.ts";
@@ -67,45 +64,26 @@ export type ApiService = Service & {
 };
 
 const DEFAULT_RATE: Rate = { perS: 50, burst: 100 };
-const DEFAULT_CAPS: Caps = { globalInFlight: 64, orgInFlight: 32 };
 const BACKLOG = 4096;
 const REFUND_BUDGET_MS = 1_000;
-
-const makeShedder = (options: ApiOptions, caps: Caps, parts: Parts): Shedder =>
-  options.shedding === "adaptive"
-    ? adaptiveShedder({ ...caps, toleratedWaitMs: options.toleratedWaitMs ?? 20 })
-    : parts.shedder(caps);
-
-const listen = async (server: FastifyInstance, options: ApiOptions): Promise<ListensAt> => {
-  const at = { port: options.port ?? 0, host: options.host ?? "127.0.0.1", backlog: BACKLOG };
-  if (options.network === undefined) {
-    await server.listen(at);
-    return server.server.address() as AddressInfo;
-  }
-  await server.ready();
-  return options.network.listen(server.server, at);
-};
-
-/**
- * Objects of calls under way during a collection make V8 allocate their kind in its old space (allocation-site
- * pretenuring); each call then takes a third to a half more CPU. The flag holds for the whole process.
- */
-const keepCallsYoung = (): void => setFlagsFromString("--no-allocation-site-pretenuring");
 
 export const startApiService = async (
   options: ApiOptions,
   links: { keys: Keys; limiter: Limiter; sockets?(): number },
   parts: Parts,
 ): Promise<ApiService> => {
-  keepCallsYoung();
+  // Objects of calls under way during a collection make V8 allocate their kind in its old space, and each call then takes
+  // a third to a half more CPU. The flag holds for the whole process.
+  setFlagsFromString("--no-allocation-site-pretenuring");
   const clock = options.clock ?? shiftableClock();
   const log = createLog(options.logLevel ?? "info", options.logTo);
   const inferenceOptions = { ...DEFAULT_INFERENCE, ...options.inference };
-  const caps = {
-    globalInFlight: options.globalInFlight ?? DEFAULT_CAPS.globalInFlight,
-    orgInFlight: options.orgInFlight ?? DEFAULT_CAPS.orgInFlight,
-  };
-  const shedder = makeShedder(options, caps, parts);
+  const { globalInFlight = 64, orgInFlight = 32 } = options;
+  const caps = { globalInFlight, orgInFlight };
+  const shedder =
+    options.shedding === "adaptive"
+      ? adaptiveShedder({ ...caps, toleratedWaitMs: options.toleratedWaitMs ?? 20 })
+      : parts.shedder(caps);
   const limiter = parts.limiterLink(links.limiter);
   const keyServiceBudgetMs = options.keyServiceBudgetMs ?? 1_000;
   const context: ApiContext = {
@@ -123,7 +101,9 @@ export const startApiService = async (
     keyManagement: links.keys,
     limiter,
     settlement: createSettlement(limiter, parts.settlement, REFUND_BUDGET_MS),
-    inference: new Inference(inferenceOptions, parts.serviceMs, (waitMs) => shedder.sample(waitMs, performance.now())),
+    inference: createInference(inferenceOptions, parts.serviceMs, (waitMs) =>
+      shedder.sample(waitMs, performance.now()),
+    ),
     counts: new OutcomeCounts(),
     log,
     logsCalls: log.isLevelEnabled("debug"),
@@ -146,7 +126,10 @@ export const startApiService = async (
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  const url = `${urlOf(options.tls === undefined ? "http" : "https", await listen(server, options))}/v1`;
+  await server.ready();
+  const { network = TCP, port = 0, host = "127.0.0.1", tls } = options;
+  const listensAt = await network.listen(server.server, { port, host, backlog: BACKLOG });
+  const url = `${urlOf(tls === undefined ? "http" : "https", listensAt)}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
   const gauges = openGauges(context, sockets, links.sockets);

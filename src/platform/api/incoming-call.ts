@@ -10,14 +10,13 @@ import { type Ask, Call, type Caller, type Head, type Refuse, UNAVAILABLE } from
 import { advance } from "../../core/order.ts";
 import type { Job } from "../inference.ts";
 import type { Take } from "../limiter.ts";
-import type { SlotPolicy } from "../parts.ts";
+import type { Parts } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
-import { EXPOSED } from "./answer.ts";
+import { cutConnection, EXPOSED, watchConnection } from "./answer.ts";
 import { readCaller, requestIdOf } from "./caller.ts";
-import { cutConnection, watchConnection } from "./connection-watch.ts";
 import { type ApiContext, recordCall } from "./context.ts";
 import type { KeyAsk } from "./key-cache.ts";
-import { collectBody, READERS } from "./request-body.ts";
+import { type Asked, readRequest } from "./request-body.ts";
 import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
@@ -35,8 +34,7 @@ export class IncomingCall implements Head {
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly call: Call;
-  readonly #query: unknown;
-  readonly #params: unknown;
+  readonly #asked: Asked;
   readonly #givenId: string | null;
   readonly #work: Work;
   readonly #beganMs = performance.now();
@@ -46,23 +44,14 @@ export class IncomingCall implements Head {
   #job: Job | null = null;
   #stream: StreamRun | null = null;
 
-  constructor(
-    context: ApiContext,
-    name: RouteName,
-    work: Work,
-    request: IncomingMessage,
-    response: ServerResponse,
-    query: unknown,
-    params: unknown,
-  ) {
+  constructor(context: ApiContext, name: RouteName, work: Work, asked: Asked, response: ServerResponse) {
     this.context = context;
     this.route = routeOf(name);
     this.#work = work;
-    this.request = request;
+    this.#asked = asked;
+    this.request = asked.raw;
     this.response = response;
-    this.#query = query;
-    this.#params = params;
-    this.#givenId = requestIdOf(request.headers);
+    this.#givenId = requestIdOf(this.request.headers);
     this.requestId = this.#givenId ?? context.freshId();
     this.call = new Call(this.route, this, context.deployment.view, context.shedder);
   }
@@ -74,8 +63,6 @@ export class IncomingCall implements Head {
   nowMs(): number {
     return this.context.clock.nowMs();
   }
-
-  // ── the checks, and what they ask ───────────────────────────────────────────────────────────────────────────────────
 
   /** Runs the checks from where they stand. Nothing that is thrown in here reaches the server. */
   go(): void {
@@ -93,7 +80,7 @@ export class IncomingCall implements Head {
     }
   }
 
-  /** Answers what needs no waiting: sessions, remembered keys, what the head carries. Returns whether it did. */
+  /** Answers what needs no waiting: sessions and remembered keys. Returns whether it did. */
   #answersAtOnce(ask: Ask): boolean {
     const { call, context } = this;
     if (ask.ask === "session") {
@@ -104,44 +91,40 @@ export class IncomingCall implements Head {
       call.lookup = context.keyCache.kept(ask.ask, nameOf(ask));
       return call.lookup !== undefined;
     }
-    if (ask.ask === "body") {
-      const reader = READERS[this.route.name as RouteName];
-      if (reader.from === "body") return false;
-      call.body = reader.read(this.#query, this.#params);
-      return true;
-    }
     return false;
   }
 
-  /** Sends the question; the call goes on when the answer is there. No answer in time is an answer too (fail closed, B4). */
+  /** Sends the question; the call goes on when the answer is there. */
   #answerLater(ask: Ask): void {
     this.#watch();
     if (this.#isOver) return;
-    if (ask.ask === "key" || ask.ask === "key-by-id") this.#lookUp(ask);
-    else if (ask.ask === "body") this.#readBody();
+    if (ask.ask === "body") this.#readBody();
     else if (ask.ask === "take") this.#take(ask);
+    else if (ask.ask !== "session") {
+      this.#hear("key service", this.context.keyCache.find(ask.ask, nameOf(ask)), (answer) => {
+        this.call.lookup = answer;
+      });
+    }
   }
 
-  #lookUp(ask: KeyQuestion): void {
-    const { call, context, requestId } = this;
-    context.keyCache.find(ask.ask, nameOf(ask)).then(
-      (snapshot) => {
-        call.lookup = snapshot;
+  /** No answer in time is an answer too (fail closed, B4). */
+  #hear<T>(from: string, asked: Promise<T>, hear: (answer: T | typeof UNAVAILABLE) => void): void {
+    const { context, requestId } = this;
+    asked
+      .catch((error: unknown): typeof UNAVAILABLE => {
+        context.log.debug({ requestId, reason: reasonOf(error) }, `no answer from the ${from}`);
+        return UNAVAILABLE;
+      })
+      .then((answer) => {
+        hear(answer);
         this.go();
-      },
-      (error: unknown) => {
-        context.log.debug({ requestId, reason: reasonOf(error) }, "no answer from the key service");
-        call.lookup = UNAVAILABLE;
-        this.go();
-      },
-    );
+      });
   }
 
   #readBody(): void {
-    const reader = READERS[this.route.name as RouteName];
-    collectBody(this.request, (body) => {
-      if (body === null) return this.refuse({ refuse: "payload_too_large" });
-      if (reader.from === "body") this.call.body = reader.read(body);
+    readRequest(this.route.name as RouteName, this.#asked, (read) => {
+      if (read === null) return this.refuse({ refuse: "payload_too_large" });
+      this.call.body = read;
       this.go();
     });
   }
@@ -156,25 +139,14 @@ export class IncomingCall implements Head {
     }
     const charge_id = context.parts.chargeId(context.freshId(), requestId);
     const asked: Take = { charge_id, request_id: requestId, org: org.id, key: key.id, rate, meter };
-    context.limiter.take(asked, context.limiterBudgetMs).then(
-      (answer) => {
-        if (answer.verdict === "taken") {
-          if (this.#isOver) return context.settlement.undo(asked, "client-left");
-          if (meter !== null) this.#charge = asked;
-        }
-        call.taken = answer;
-        this.go();
-      },
-      (error: unknown) => {
-        context.log.debug({ requestId, reason: reasonOf(error) }, "no answer from the limiter");
-        context.settlement.undo(asked, "answer-lost");
-        call.taken = UNAVAILABLE;
-        this.go();
-      },
-    );
+    this.#hear("limiter", context.limiter.take(asked, context.limiterBudgetMs), (answer) => {
+      call.taken = answer;
+      if (answer === UNAVAILABLE) context.settlement.undo(asked, "answer-lost");
+      else if (answer.verdict !== "taken") return;
+      else if (this.#isOver) context.settlement.undo(asked, "client-left");
+      else if (meter !== null) this.#charge = asked;
+    });
   }
-
-  // ── the work of an admitted call ────────────────────────────────────────────────────────────────────────────────────
 
   /** Keeps a slot of the inference for a service time, then goes on with `done`, unless the call has ended before. */
   infer(done: () => void): void {
@@ -223,14 +195,12 @@ export class IncomingCall implements Head {
     if (charge !== null) this.context.settlement.undo(charge, reason);
   }
 
-  // ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
   /** From the first wait on, the client's leaving must be seen. */
   #watch(): void {
     this.#unwatch ??= watchConnection(this.request, this.response, () => this.clientLeft());
   }
 
-  #end(how: keyof SlotPolicy): void {
+  #end(how: keyof Parts["slots"]): void {
     this.#isOver = true;
     this.context.parts.slots[how](this.call);
     if (this.#job !== null) this.context.inference.release(this.#job);

@@ -6,33 +6,19 @@ import { hash } from "node:crypto";
 import type { KeySnapshot } from "../../core/records.ts";
 import type { KeyLookup } from "../keys.ts";
 
-export type KeyCachePolicy = {
-  /** The revocation budget, in milliseconds: how old a record may be that a call is decided by. */
-  maxAgeMs: number;
-  singleFlight: boolean;
-};
-
 export type KeyAsk = "key" | "key-by-id";
-
-type Kept = { snapshot: KeySnapshot; sentAtMs: number };
 
 const KEPT_MAX = 20_000;
 
-export type KeyCache = {
-  kept(ask: KeyAsk, name: string): KeySnapshot | undefined;
-  find(ask: KeyAsk, name: string): Promise<KeySnapshot | null>;
-  /** A key was changed through this replica: what was asked before is not used any more. */
-  forget(id: string): void;
-};
-
 export const createKeyCache = (
   keys: KeyLookup,
-  policy: KeyCachePolicy,
+  /** `maxAgeMs`: the revocation budget, how old a record may be that a call is decided by. */
+  policy: { maxAgeMs: number; singleFlight: boolean },
   budgetMs: number,
   steadyMs: () => number = () => performance.now(),
-): KeyCache => {
+) => {
   // Oldest first, because an entry is put at the end whenever it is written.
-  const kept = new Map<string, Kept>();
+  const kept = new Map<string, { snapshot: KeySnapshot; sentAtMs: number }>();
   const flights = new Map<string, Promise<KeySnapshot | null>>();
   let changes = 0;
   // A secret begins with `svc_`, so it is never taken for an id.
@@ -68,11 +54,11 @@ export const createKeyCache = (
   };
 
   return {
-    kept: (question, name) => {
+    kept: (question: KeyAsk, name: string): KeySnapshot | undefined => {
       const entry = kept.get(nameOf(question, name));
       return entry !== undefined && steadyMs() - entry.sentAtMs < policy.maxAgeMs ? entry.snapshot : undefined;
     },
-    find: async (question, name) => {
+    find: async (question: KeyAsk, name: string): Promise<KeySnapshot | null> => {
       if (!policy.singleFlight) return ask(question, name, budgetMs);
       const running = flights.get(nameOf(question, name));
       if (running === undefined) return fly(question, name, budgetMs);
@@ -86,7 +72,8 @@ export const createKeyCache = (
         return flights.get(nameOf(question, name)) ?? fly(question, name, leftMs);
       }
     },
-    forget: (id) => {
+    /** A key was changed through this replica: what was asked before is not used any more. */
+    forget: (id: string): void => {
       changes += 1;
       // Nobody joins a question that may be answered as of before the change.
       flights.clear();
@@ -94,3 +81,5 @@ export const createKeyCache = (
     },
   };
 };
+
+export type KeyCache = ReturnType<typeof createKeyCache>;

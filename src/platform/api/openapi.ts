@@ -8,6 +8,8 @@ import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream, type Sur
 import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
 import { ANSWERS, DESCRIBED, REQUESTS } from "../schemas.ts";
 
+type Json = Record<string, unknown>;
+const CHOICE = { "x-harness-choice": true };
 const Whole = Type.Integer({ minimum: 0 });
 
 /** What events carry beside `type`, which repeats the event's name. Only that of `error` is in the specification (item 167). */
@@ -20,11 +22,7 @@ const FIELDS: Readonly<Record<string, Record<string, TSchema>>> = {
   summary_done: { summary_type: Type.Enum(["poi", "building"]) },
   chunk: { content: Type.String() },
   end: {},
-  [ERROR_EVENT]: {
-    message: Type.String(),
-    code: Type.String({ minLength: 1 }),
-    partial_text: Type.String(),
-  },
+  [ERROR_EVENT]: { message: Type.String(), code: Type.String({ minLength: 1 }), partial_text: Type.String() },
 };
 
 export const eventNames = (kind: Stream): string[] => {
@@ -33,12 +31,11 @@ export const eventNames = (kind: Stream): string[] => {
 };
 
 const eventData = (name: string): TSchema =>
-  Type.Object({ type: Type.Literal(name), ...FIELDS[name] }, name === ERROR_EVENT ? {} : { "x-harness-choice": true });
+  Type.Object({ type: Type.Literal(name), ...FIELDS[name] }, name === ERROR_EVENT ? {} : CHOICE);
 
 /** In OpenAPI 3.1 the schema of an event stream is that of one event: its name, and its data as text. */
-const streamContent = (kind: Stream): Record<string, unknown> => {
+const streamContent = (kind: Stream): Json => {
   const names = eventNames(kind);
-  const { done } = VOCABULARIES[kind];
   const known = names.map((name) => ({
     properties: {
       event: { const: name },
@@ -49,7 +46,7 @@ const streamContent = (kind: Stream): Record<string, unknown> => {
     "text/event-stream": {
       schema: {
         type: "object",
-        description: `${done} and ${ERROR_EVENT} end the stream.`,
+        description: `${VOCABULARIES[kind].done} and ${ERROR_EVENT} end the stream.`,
         required: ["event", "data"],
         properties: { event: { type: "string" }, data: { type: "string" } },
         anyOf: [...known, { properties: { event: { not: { enum: names } } } }],
@@ -57,10 +54,6 @@ const streamContent = (kind: Stream): Record<string, unknown> => {
     },
   };
 };
-
-type Json = Record<string, unknown>;
-
-const CHOICE = { "x-harness-choice": true };
 
 type Names = readonly AnyRefusalName[];
 const FRONT: Names = ["b2b_overloaded", "unauthenticated", "key_service_unavailable"];
@@ -77,9 +70,9 @@ const MANAGEMENT: Names = ["unauthenticated", "forbidden", "key_service_unavaila
 
 export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
   const { surface, tile, meter } = routeOf(name);
-  const request = REQUESTS[name];
-  const body: AnyRefusalName[] = request === null ? [] : ["malformed_body"];
-  if (request?.in === "body") body.push("payload_too_large");
+  const place = REQUESTS[name]?.in;
+  const tooLarge: Names = place === "body" ? ["payload_too_large"] : [];
+  const body: Names = place === undefined ? [] : ["malformed_body", ...tooLarge];
   if (surface === "exchange") {
     return [...FRONT, ...EXCHANGE, "session_origin_mismatch", ...body, ...ADMISSION, ...LIMITS, ...METERED];
   }
@@ -90,33 +83,22 @@ export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
     return [...MANAGEMENT, ...body, ...(name === "keys.update" ? WHEN_WIDENING : []), "not_found"];
   }
   const origin = tile === true ? "tile_access_restricted" : "session_origin_mismatch";
-  const own = [...FRONT, ...RUNTIME, origin, ...ADMISSION, ...LIMITS] satisfies Names;
   const metered = meter === "map_loads" ? METERED : [];
-  return [...own, ...metered, ...(name === "maps.tiles" ? (["not_found"] as const) : []), ...body];
+  const unknown: Names = name === "maps.tiles" ? ["not_found"] : [];
+  return [...FRONT, ...RUNTIME, origin, ...ADMISSION, ...LIMITS, ...metered, ...unknown, ...body];
 };
 
 const envelopeSchema = (name: AnyRefusalName): Json => {
   const { envelope, subcode } = refusalOf(name);
   if (envelope === "none") return { type: "object", properties: { detail: false }, ...CHOICE };
-  const word = { const: subcode };
-  if (envelope === "detail") {
-    const errors = name === "malformed_body" ? { errors: { type: "array", items: { type: "object" }, ...CHOICE } } : {};
-    return { type: "object", required: ["detail"], properties: { detail: word, ...errors } };
+  const fields: Json = { [envelope === "flat" ? "error" : "detail"]: { const: subcode } };
+  if (name === "map_load_quota_exceeded") {
+    Object.assign(fields, { meter: { const: "map_loads" }, limit: { type: "integer" }, used: { type: "integer" } });
   }
-  if (name !== "map_load_quota_exceeded") {
-    return { type: "object", required: ["error"], properties: { error: word, detail: false } };
-  }
-  return {
-    type: "object",
-    required: ["error", "meter", "limit", "used"],
-    properties: {
-      error: word,
-      meter: { const: "map_loads" },
-      limit: { type: "integer" },
-      used: { type: "integer" },
-      detail: false,
-    },
-  };
+  const required = Object.keys(fields);
+  if (envelope === "flat") fields.detail = false;
+  if (name === "malformed_body") fields.errors = { type: "array", items: { type: "object" }, ...CHOICE };
+  return { type: "object", required, properties: fields };
 };
 
 const header = (description: string, schema: Json): Json => ({ description, schema });
@@ -188,42 +170,35 @@ const SECURITY: Readonly<Record<Surface, Json[]>> = {
 };
 
 const parametersOf = (name: RouteName, route: Route): Json[] => {
-  const request = REQUESTS[name];
-  const schema = request?.schema as (TSchema & { properties?: Json; required?: string[] }) | undefined;
-  const described = (where: "query" | "path", field: string, fieldSchema: unknown): Json => ({
-    name: field,
-    in: where,
-    required: where === "path" || (schema?.required ?? []).includes(field),
-    schema: fieldSchema,
-  });
   if (route.surface === "exchange") return [ORIGIN];
-  const fields = Object.entries(schema?.properties ?? {});
-  if (request?.in === "query") return fields.map(([field, of]) => described("query", field, of));
-  if (request?.in === "params") return fields.map(([field, of]) => described("path", field, of));
-  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, field]) =>
-    described("path", field as string, { type: "string", minLength: 1 }),
-  );
+  const request = REQUESTS[name];
+  const { properties = {}, required = [] } = (request?.schema ?? {}) as { properties?: Json; required?: string[] };
+  if (request?.in === "query") {
+    return Object.entries(properties).map(([field, schema]) => ({
+      name: field,
+      in: "query",
+      required: required.includes(field),
+      schema,
+    }));
+  }
+  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, field = ""]) => {
+    const schema = request?.in === "params" ? properties[field] : { type: "string", minLength: 1 };
+    return { name: field, in: "path", required: true, schema };
+  });
 };
 
 const operation = (name: RouteName): Json => {
   const route = routeOf(name);
   const request = REQUESTS[name];
   const parameters = parametersOf(name, route);
+  const content = { "application/json": { schema: DESCRIBED[name] ?? request?.schema } };
   return {
     operationId: name,
     summary: SUMMARIES[name],
-    ...(route.extension === true
-      ? { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }
-      : {}),
+    ...(route.extension && { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }),
     security: SECURITY[route.surface],
     parameters: parameters.length === 0 ? undefined : parameters,
-    requestBody:
-      request?.in === "body"
-        ? {
-            required: name !== "maps.loads",
-            content: { "application/json": { schema: DESCRIBED[name] ?? request.schema } },
-          }
-        : undefined,
+    requestBody: request?.in === "body" ? { required: name !== "maps.loads", content } : undefined,
     responses: { ...success(name, route), ...refusalResponses(name) },
   };
 };

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
+import { Type } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { BodyError } from "../../contract/envelopes.ts";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
@@ -58,35 +59,28 @@ const readFields = (validator: Validator, place: string, fields: Record<string, 
   return check(validator, place, value, 0);
 };
 
-type RequestReader =
-  | { from: "body"; read(body: Buffer): BodyRead }
-  | { from: "head"; read(query: unknown, params: unknown): BodyRead };
-
 const NOTHING: BodyRead = { ok: true, value: null };
+const VALIDATORS = new Map(
+  ROUTE_NAMES.map((name) => [name, Compile(REQUESTS[name]?.schema ?? Type.Unknown()) as Validator]),
+);
 
-const readerOf = (name: RouteName): RequestReader => {
-  const request = REQUESTS[name];
-  if (request === null) return { from: "head", read: () => NOTHING };
-  const validator = Compile(request.schema) as Validator;
-  if (request.in === "body") {
+/** A request as Fastify has it. */
+export type Asked = { readonly raw: IncomingMessage; readonly query: unknown; readonly params: unknown };
+
+/** Calls back once: with what was read, or with `null` when the body is too large. Not when the client leaves. */
+export const readRequest = (name: RouteName, asked: Asked, done: (read: BodyRead | null) => void): void => {
+  const place = REQUESTS[name]?.in;
+  const validator = VALIDATORS.get(name) as Validator;
+  if (place === undefined) done(NOTHING);
+  else if (place === "query") done(readFields(validator, "query", asked.query as Record<string, unknown>));
+  else if (place === "params") done(readFields(validator, "path", asked.params as Record<string, unknown>));
+  else {
     const mayBeEmpty = name === "maps.loads";
-    return { from: "body", read: (body) => readJson(validator, body, mayBeEmpty) };
+    collectBody(asked.raw, (body) => done(body === null ? null : readJson(validator, body, mayBeEmpty)));
   }
-  if (request.in === "query") {
-    return { from: "head", read: (query) => readFields(validator, "query", query as Record<string, unknown>) };
-  }
-  return { from: "head", read: (_query, params) => readFields(validator, "path", params as Record<string, unknown>) };
 };
 
-export const READERS = Object.fromEntries(ROUTE_NAMES.map((name) => [name, readerOf(name)])) as Readonly<
-  Record<RouteName, RequestReader>
->;
-
-/**
- * Collects the body and calls back once: with the bytes, or with `null` when there are too many. Not when the client
- * leaves.
- */
-export const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => void): void => {
+const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => void): void => {
   if (Number(request.headers["content-length"]) > BODY_MAX_BYTES) {
     done(null);
     return;

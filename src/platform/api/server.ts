@@ -7,7 +7,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
-import { preflightHeaders } from "./answer.ts";
+import type { Answer } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
 import { type ApiContext, countOutcome } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
@@ -72,9 +72,8 @@ type Begin = (request: FastifyRequest, response: ServerResponse) => void;
 
 const beginningOf = (context: ApiContext, name: RouteName): Begin =>
   isManagement(name)
-    ? (request, response) => void manageKeys(context, name, request.raw, response, request.params)
-    : (request, response) =>
-        new IncomingCall(context, name, WORK[name], request.raw, response, request.query, request.params).go();
+    ? (request, response) => void manageKeys(context, name, request, response)
+    : (request, response) => new IncomingCall(context, name, WORK[name], request, response).go();
 
 /** `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405. */
 const addRoutes = (server: FastifyInstance, context: ApiContext): void => {
@@ -116,19 +115,30 @@ const answerFault = (context: ApiContext, error: unknown, response: ServerRespon
   context.parts.writeAnswer(response, status, [...headers], body);
 };
 
+/** What is no call of a route is counted for no organization. */
+const answerUnrouted = (
+  context: ApiContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  outcome: string,
+  { status, headers, body }: Answer,
+): void => {
+  const givenId = requestIdOf(request.headers);
+  countOutcome(context, givenId, outcome, "-");
+  if (context.stopping) response.shouldKeepAlive = false;
+  context.parts.writeAnswer(response, status, [...headers, "X-Request-Id", givenId ?? context.freshId()], body);
+};
+
 const refuseUnrouted = (
   context: ApiContext,
   request: IncomingMessage,
   response: ServerResponse,
-  name: GapRefusalName,
+  refuse: GapRefusalName,
   more: readonly string[] = [],
 ): void => {
-  const { status, headers, body } = context.parts.writeRefusal({ refuse: name });
-  const givenId = requestIdOf(request.headers);
-  countOutcome(context, givenId, outcomeOf(name), "-");
-  if (context.stopping) response.shouldKeepAlive = false;
-  const shared = ["X-Request-Id", givenId ?? context.freshId(), "Vary", "Origin"];
-  context.parts.writeAnswer(response, status, [...headers, ...more, ...shared], body);
+  const { headers, ...answer } = context.parts.writeRefusal({ refuse });
+  const all = [...headers, ...more, "Vary", "Origin"];
+  answerUnrouted(context, request, response, outcomeOf(refuse), { ...answer, headers: all });
 };
 
 const answerPreflight = (
@@ -137,9 +147,12 @@ const answerPreflight = (
   response: ServerResponse,
   methods: string,
 ): void => {
-  const asked = request.headers["access-control-request-headers"];
-  const headers = preflightHeaders(request.headers.origin, methods, asked === undefined ? undefined : String(asked));
-  const givenId = requestIdOf(request.headers);
-  countOutcome(context, givenId, "204", "-");
-  context.parts.writeAnswer(response, 204, [...headers, "X-Request-Id", givenId ?? context.freshId()], "");
+  const { origin, "access-control-request-headers": asked } = request.headers;
+  const headers = ["Vary", "Origin, Access-Control-Request-Headers", "Allow", methods];
+  if (origin !== undefined) {
+    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Allow-Methods", methods);
+    headers.push("Access-Control-Max-Age", "600");
+    if (asked !== undefined) headers.push("Access-Control-Allow-Headers", String(asked));
+  }
+  answerUnrouted(context, request, response, "204", { status: 204, headers, body: "" });
 };

@@ -37,12 +37,6 @@ export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, life
   ...(mapId === null ? {} : { map_id: mapId }),
 });
 
-export type Sessions = {
-  sign(env: "live" | "test", claims: SessionClaims): string;
-  /** `null` for a token that is forged, misshapen, of another environment or past its time. */
-  read(token: string, nowS: number): Session | null;
-};
-
 const readClaims = (payload: Partial<SessionClaims>): Session | null => {
   const { iss, sub, org, product, exp, jti } = payload;
   if (iss !== SESSION_ISSUER || typeof sub !== "string" || typeof org !== "string") return null;
@@ -50,7 +44,7 @@ const readClaims = (payload: Partial<SessionClaims>): Session | null => {
   return { keyId: sub, orgId: org, product: product as Product, expiresAtS: exp, id: jti };
 };
 
-export const createSessions = (secret: string): Sessions => {
+export const createSessions = (secret: string) => {
   // The environment word stands outside the JWT: as its `kid` it is signed with the rest, so that nobody can exchange it.
   const signerOf = (env: string) =>
     createSigner<Record<string, unknown>>({ key: secret, algorithm: "HS256", kid: env });
@@ -64,22 +58,21 @@ export const createSessions = (secret: string): Sessions => {
     complete: true,
   });
 
-  const open = (token: string): Session | null => {
-    const parts = splitSessionToken(token);
-    if (parts === null) return null;
-    try {
-      const { header, payload } = verify(parts.jwt) as { header: { kid?: unknown }; payload: Partial<SessionClaims> };
-      return header.kid === parts.env ? readClaims(payload) : null;
-    } catch {
-      return null;
-    }
-  };
-
   return {
-    sign: (env, claims) => `svc_sess_${env}_${sign[env](claims)}`,
-    read: (token, nowS) => {
-      const session = open(token);
-      return session !== null && session.expiresAtS > nowS ? session : null;
+    sign: (env: "live" | "test", claims: SessionClaims): string => `svc_sess_${env}_${sign[env](claims)}`,
+    /** `null` for a token that is forged, misshapen, of another environment or past its time. */
+    read: (token: string, nowS: number): Session | null => {
+      const parts = splitSessionToken(token);
+      if (parts === null) return null;
+      try {
+        const { header, payload } = verify(parts.jwt) as { header: { kid?: unknown }; payload: Partial<SessionClaims> };
+        const session = header.kid === parts.env ? readClaims(payload) : null;
+        return session !== null && session.expiresAtS > nowS ? session : null;
+      } catch {
+        return null;
+      }
     },
   };
 };
+
+export type Sessions = ReturnType<typeof createSessions>;

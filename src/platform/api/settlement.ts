@@ -7,42 +7,25 @@ import type { Limiter, Refund, Take } from "../limiter.ts";
 
 type RefundReason = "answer-lost" | "client-left" | "work-failed";
 
-export type RefundPolicy = {
-  refunds(reason: RefundReason): boolean;
-};
-
-export type Settlement = {
-  undo(take: Take, reason: RefundReason): void;
-  unsettled(): number;
-  isFull(): boolean;
-  /** Resolves when everything is settled, or at the deadline; returns how many are left. */
-  drain(deadlineMs: number): Promise<number>;
-  close(): void;
-};
+export type RefundPolicy = { refunds(reason: RefundReason): boolean };
 
 const UNSETTLED_MAX = 100_000;
 const PARALLEL = 64;
 const BACKOFF_MS = { first: 25, most: 1_000 };
+const DRAIN_LOOK_MS = 5;
 
-export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number): Settlement => {
+export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number) => {
   // A set gives up its oldest member in constant time.
   const waiting = new Set<Refund>();
   let running = 0;
   let backoffMs = 0;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
-  let whenEmpty: (() => void)[] = [];
 
   const oldest = (): Refund | undefined => {
     const [refund] = waiting;
     if (refund !== undefined) waiting.delete(refund);
     return refund;
-  };
-
-  const settled = (): void => {
-    if (waiting.size > 0 || running > 0) return;
-    for (const resolve of whenEmpty) resolve();
-    whenEmpty = [];
   };
 
   const send = async (refund: Refund): Promise<void> => {
@@ -57,7 +40,6 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
     } finally {
       running -= 1;
       pump();
-      settled();
     }
   };
 
@@ -80,23 +62,28 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
     }
   };
 
+  const unsettled = (): number => waiting.size + running;
   return {
-    undo: ({ charge_id, request_id, org, key, meter }, reason) => {
+    undo: ({ charge_id, request_id, org, key, meter }: Take, reason: RefundReason): void => {
       if (meter === null || !policy.refunds(reason)) return;
       waiting.add({ charge_id, request_id, org, key, meter: meter.name, amount: meter.amount });
       pump();
     },
-    unsettled: () => waiting.size + running,
-    isFull: () => waiting.size + running >= UNSETTLED_MAX,
-    drain: async (deadlineMs) => {
-      if (waiting.size + running === 0) return 0;
-      const expired = new Promise<void>((resolve) => setTimeout(resolve, deadlineMs).unref());
-      await Promise.race([new Promise<void>((resolve) => whenEmpty.push(resolve)), expired]);
-      return waiting.size + running;
+    unsettled,
+    isFull: (): boolean => unsettled() >= UNSETTLED_MAX,
+    /** Resolves when everything is settled, or at the deadline; returns how many are left. */
+    drain: async (deadlineMs: number): Promise<number> => {
+      const untilMs = performance.now() + deadlineMs;
+      while (unsettled() > 0 && performance.now() < untilMs) {
+        await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS));
+      }
+      return unsettled();
     },
-    close: () => {
+    close: (): void => {
       closed = true;
       clearTimeout(timer);
     },
   };
 };
+
+export type Settlement = ReturnType<typeof createSettlement>;

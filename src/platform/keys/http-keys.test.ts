@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
+import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
@@ -23,7 +24,7 @@ describe("the link to the key service", () => {
     store = openKeyStore(":memory:");
     store.putOrganization({ id: "org_a", tier: "Pro" });
     hash = hashSecret(store.putKey({ org_id: "org_a", kind: "server" }, Date.now()).secret);
-    service = await startKeyService({ store }, { port: 0 });
+    service = await startKeyService({ store, clock: shiftableClock() }, { port: 0 });
     link = await startFaultyLink(service.url);
     keys = createHttpKeys({ url: link.url });
   });

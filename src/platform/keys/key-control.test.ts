@@ -16,8 +16,9 @@ type Started = Service & { controlUrl: string };
 
 const startService = async (more: { limiter?: Limiter; adminSecret?: string }): Promise<Started> => {
   const store = openKeyStore(":memory:");
-  const service = await startKeyService({ store, clock: shiftableClock(), ...more }, { port: 0 });
-  const plane = await openControl(service.control);
+  const clock = shiftableClock();
+  const service = await startKeyService({ store, clock, ...more }, { port: 0 });
+  const plane = await openControl(service.control, clock);
   const close = async (): Promise<void> => void (await Promise.all([service.close(), plane.close()]));
   return { ...service, controlUrl: plane.url, close };
 };

@@ -2,10 +2,12 @@
  * The key service, and its control plane, which stores any organization and any key, also one that key management would
  * refuse.
  */
+import { type TSchema, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
 import type { KeyRecord, Organization } from "../../core/records.ts";
-import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, readClockOffset, type Service } from "../control-plane.ts";
+import type { Clock } from "../clock.ts";
+import type { ControlPart, Service } from "../control-plane.ts";
 import type { Limiter } from "../limiter.ts";
 import {
   bodyOf,
@@ -15,19 +17,55 @@ import {
   type ServiceRoute,
   startHttpService,
 } from "../links/http-service.ts";
+import { reasonOf } from "../reason-of.ts";
+import { KEY_RECORD, REQUESTS } from "../schemas.ts";
+import { KeySchema, nameOfLookup, organizationFields } from "./http-keys.ts";
 import { mintAdminToken } from "./secret.ts";
 import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
-import {
-  adminTokenBody,
-  creationBody,
-  keyBody,
-  keyPatchBody,
-  lookupsBody,
-  nameOfLookup,
-  organizationBody,
-  revocationBody,
-  updateBody,
-} from "./wire.ts";
+
+const lookupsBody = Compile(
+  Type.Object({
+    lookups: Type.Array(Type.Union([Type.Object({ hash: Type.String() }), Type.Object({ id: Type.String() })])),
+  }),
+);
+/** What key management may be asked for is checked by the API; words are judged by the core. */
+const managementBody = (name: "keys.create" | "keys.update") => REQUESTS[name]?.schema as TSchema;
+const creationBody = Compile(Type.Object({ org: Type.String(), request: managementBody("keys.create") }));
+const updateBody = Compile(
+  Type.Object({ org: Type.String(), id: Type.String(), request: managementBody("keys.update") }),
+);
+const revocationBody = Compile(Type.Object({ org: Type.String(), id: Type.String() }));
+
+/** So many that sums of them stay whole numbers in every store. */
+const Loads = Type.Integer({ minimum: 0, maximum: 1_000_000_000_000 });
+/** Half of a surrogate pair is no text: a store would keep it as something else, and two names might become one. */
+const Name = Type.Refine(
+  Type.String({ minLength: 1, maxLength: 200 }),
+  (name) => name.isWellFormed(),
+  () => "must be text",
+);
+
+/** Control plane. Fields that are not known are a mistake, reported rather than ignored. */
+const organizationBody = Compile(
+  Type.Partial(Type.Object({ ...organizationFields, id: Name, map_load_allowance: Loads, map_loads_used: Loads }), {
+    additionalProperties: false,
+  }),
+);
+const keyBody = Compile(
+  Type.Object(
+    {
+      ...Type.Partial(Type.Object({ ...KEY_RECORD, secret: Type.String({ minLength: 8, maxLength: 256 }) })).properties,
+      id: Type.Optional(Name),
+      org_id: KEY_RECORD.org_id,
+      kind: KEY_RECORD.kind,
+    },
+    { additionalProperties: false },
+  ),
+);
+const keyPatchBody = Compile(Type.Partial(KeySchema, { additionalProperties: false }));
+const adminTokenBody = Compile(
+  Type.Object({ org: Name, expires_in: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000 })) }),
+);
 
 /** A record that cannot be stored is the caller's mistake. */
 const stored = <T>(work: () => T): T => {
@@ -40,30 +78,18 @@ const stored = <T>(work: () => T): T => {
 };
 
 /** What the limiter keeps of an organization. Without its answer an operator must know what was done all the same. */
-const ofLimiter = async <T>(stored: string, work: () => Promise<T>): Promise<T> => {
-  try {
-    return await work();
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new RequestError(503, `${stored}, but the limiter did not answer (${why}): send it again when it does`);
-  }
-};
+const ofLimiter = <T>(stored: string, answer: Promise<T>): Promise<T> =>
+  answer.catch((error: unknown) => {
+    throw new RequestError(503, `${stored}, but the limiter did not answer (${reasonOf(error)}): send it again`);
+  });
 
-const made = (path: string, make: (body: unknown) => unknown): ServiceRoute => ({
-  method: "POST",
-  path,
-  handle: async ({ body }) => ({ status: 201, body: await make(body) }),
-});
+const made = (path: string, make: (body: unknown) => unknown): ServiceRoute =>
+  route("POST", path, ({ body }) => make(body), 201);
 
-const keyControl = (options: {
-  store: KeyStore;
-  clock: Clock;
-  lookups(): number;
-  limiter?: Limiter;
-  adminSecret?: string;
-}): ControlPart => {
-  const { store, clock, lookups, limiter, adminSecret } = options;
+/** `limiter` is needed to set what an organization has used, `adminSecret` to make admin tokens. */
+type Options = { store: KeyStore; clock: Clock; adminSecret?: string; limiter?: Limiter };
 
+const keyControl = ({ store, clock, limiter, adminSecret }: Options, lookups: () => number): ControlPart => {
   const putOrganization = async (input: OrganizationInput & { map_loads_used?: number }): Promise<Organization> => {
     const { map_loads_used, ...fields } = input;
     if (map_loads_used !== undefined && limiter === undefined) {
@@ -71,9 +97,8 @@ const keyControl = (options: {
     }
     const organization = stored(() => store.putOrganization(fields));
     if (map_loads_used !== undefined) {
-      await ofLimiter("the organization is stored and map_loads_used may not be", async () =>
-        limiter?.setUsed(organization.id, "map_loads", map_loads_used),
-      );
+      const set = (limiter as Limiter).setUsed(organization.id, "map_loads", map_loads_used);
+      await ofLimiter("the organization is stored and map_loads_used may not be", set);
     }
     return organization;
   };
@@ -81,10 +106,10 @@ const keyControl = (options: {
   const withUsed = async (organization: Organization): Promise<object> => {
     if (limiter === undefined) return organization;
     const used = limiter.used(organization.id, "map_loads");
-    return { ...organization, map_loads_used: await ofLimiter("the organization is as asked", () => used) };
+    return { ...organization, map_loads_used: await ofLimiter("the organization is as asked", used) };
   };
 
-  const known = <T>(record: T | null, what: string, id: string | undefined): T => {
+  const known = <T>(record: T | null, what: string, id: string): T => {
     if (record === null) throw new RequestError(404, `there is no ${what} ${id}`);
     return record;
   };
@@ -93,22 +118,20 @@ const keyControl = (options: {
     routes: [
       route("GET", "/lookups", () => ({ lookups: lookups() })),
       made("/orgs", async (body) => withUsed(await putOrganization(bodyOf(organizationBody, body)))),
-      route("PATCH", "/orgs/{id}", async ({ params: { id }, body }) => {
+      route("PATCH", "/orgs/:id", async ({ params: { id }, body }) => {
         const input = bodyOf(organizationBody, body);
-        known(store.organization(id as string), "organization", id);
-        return withUsed(await putOrganization({ ...input, id: id as string }));
+        known(store.organization(id), "organization", id);
+        return withUsed(await putOrganization({ ...input, id }));
       }),
-      route("GET", "/orgs/{id}", ({ params: { id } }) =>
-        withUsed(known(store.organization(id as string), "organization", id)),
-      ),
+      route("GET", "/orgs/:id", ({ params: { id } }) => withUsed(known(store.organization(id), "organization", id))),
       made("/keys", (body) => {
         const input = bodyOf(keyBody, body) as KeyInput;
         const { key, secret } = stored(() => store.putKey(input, clock.nowMs()));
         return { ...key, key: secret };
       }),
-      route("PATCH", "/keys/{id}", ({ params: { id }, body }) => {
+      route("PATCH", "/keys/:id", ({ params: { id }, body }) => {
         const patch = bodyOf(keyPatchBody, body) as Partial<KeyRecord>;
-        return known(store.patchKey(id as string, patch), "key", id);
+        return known(store.patchKey(id, patch), "key", id);
       }),
       made("/admin-tokens", (body) => {
         const { org, expires_in: expiresInS } = bodyOf(adminTokenBody, body);
@@ -118,61 +141,39 @@ const keyControl = (options: {
         return { token: mintAdminToken({ secret: adminSecret, org, nowMs: clock.nowMs(), expiresInS }) };
       }),
     ],
-    deployment: () => ({ clock_offset_ms: clock.offsetMs() }),
-    readDeployment: (body) => {
-      const offset = readClockOffset(body);
-      return {
-        apply: () => {
-          if (offset !== undefined) clock.setOffsetMs(offset);
-          return { clock_offset_ms: clock.offsetMs() };
-        },
-      };
-    },
   };
 };
 
-const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRoute[] => [
-  route("POST", "/lookups", async ({ body }) => {
-    const answers: unknown[] = [];
-    for (const lookup of bodyOf(lookupsBody, body).lookups) {
-      looked();
-      const snapshot = await ("hash" in lookup ? store.byHash(lookup.hash) : store.byId(lookup.id));
-      answers.push({ of: nameOfLookup(lookup), found: snapshot !== null, ...snapshot });
-    }
-    return { answers };
-  }),
-  route("POST", "/creations", ({ body }) => {
-    const { org, request } = bodyOf(creationBody, body);
-    return store.create(org, request as KeyCreation, clock.nowMs());
-  }),
-  route("POST", "/updates", ({ body }) => {
-    const { org, id, request } = bodyOf(updateBody, body);
-    return store.update(org, id, request as KeyUpdate, clock.nowMs());
-  }),
-  route("POST", "/revocations", ({ body }) => {
-    const { org, id } = bodyOf(revocationBody, body);
-    return store.revoke(org, id);
-  }),
-];
-
-/** `limiter` is needed to set what an organization has used, `adminSecret` to make admin tokens. */
-export const startKeyService = async (
-  options: { store: KeyStore; clock?: Clock; adminSecret?: string; limiter?: Limiter },
-  at: ListenAt,
-): Promise<Service> => {
-  const { store, clock = shiftableClock() } = options;
+export const startKeyService = async (options: Options, at: ListenAt): Promise<Service> => {
+  const { store, clock } = options;
   let lookups = 0;
-  const control = keyControl({ ...options, clock, lookups: () => lookups });
-  const looked = (): void => {
-    lookups += 1;
+  const routes = [
+    route("POST", "/lookups", async ({ body }) => {
+      const answers: unknown[] = [];
+      for (const lookup of bodyOf(lookupsBody, body).lookups) {
+        lookups += 1;
+        const snapshot = await ("hash" in lookup ? store.byHash(lookup.hash) : store.byId(lookup.id));
+        answers.push({ of: nameOfLookup(lookup), found: snapshot !== null, ...snapshot });
+      }
+      return { answers };
+    }),
+    route("POST", "/creations", ({ body }) => {
+      const { org, request } = bodyOf(creationBody, body);
+      return store.create(org, request as KeyCreation, clock.nowMs());
+    }),
+    route("POST", "/updates", ({ body }) => {
+      const { org, id, request } = bodyOf(updateBody, body);
+      return store.update(org, id, request as KeyUpdate, clock.nowMs());
+    }),
+    route("POST", "/revocations", ({ body }) => {
+      const { org, id } = bodyOf(revocationBody, body);
+      return store.revoke(org, id);
+    }),
+  ];
+  const service = await startHttpService({ ...at, routes });
+  const close = async (): Promise<void> => {
+    await service.close();
+    store.close();
   };
-  const service = await startHttpService({ ...at, routes: keyRoutes(store, clock, looked) });
-  return {
-    url: service.url,
-    control,
-    close: async () => {
-      await service.close();
-      store.close();
-    },
-  };
+  return { url: service.url, control: keyControl(options, () => lookups), close };
 };

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { shiftableClock } from "../clock.ts";
 import { openControl, operatedKeys } from "../operator.fixture.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
@@ -13,8 +14,9 @@ const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const overHttp = async (store: KeyStore): Promise<OperableKeys> => {
-  const service = await startKeyService({ store }, { port: 0 });
-  const plane = await openControl(service.control);
+  const clock = shiftableClock();
+  const service = await startKeyService({ store, clock }, { port: 0 });
+  const plane = await openControl(service.control, clock);
   const keys = operatedKeys(createHttpKeys({ url: service.url }), plane.url);
   return {
     ...keys,

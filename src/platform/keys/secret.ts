@@ -19,29 +19,16 @@ export const hashSecret = (secret: string): string => hash("sha256", secret, "he
 
 const ADMIN_ISSUER = "floodgate-identity";
 const ADMIN_AUDIENCE = "floodgate-key-management";
-const ADMIN_ROLE = "org_admin";
-const DEFAULT_LIFETIME_S = 3_600;
 
 export type AdminClaims = { iss: string; aud: string; sub: string; org_id: string; role: string; exp: number };
 
-export const mintAdminToken = (options: {
-  secret: string;
-  org: string;
-  nowMs: number;
-  expiresInS?: number;
-  /** Any other role is refused by key management with 403. */
-  role?: string;
-}): string => {
-  const sign = createSigner({ key: options.secret, algorithm: "HS256", noTimestamp: true });
-  const claims: AdminClaims = {
-    iss: ADMIN_ISSUER,
-    aud: ADMIN_AUDIENCE,
-    sub: `admin_${randomUUID()}`,
-    org_id: options.org,
-    role: options.role ?? ADMIN_ROLE,
-    exp: Math.floor(options.nowMs / 1000) + (options.expiresInS ?? DEFAULT_LIFETIME_S),
-  };
-  return sign(claims);
+/** Any other role than `org_admin` is refused by key management with 403. */
+type AdminWish = { secret: string; org: string; nowMs: number; expiresInS?: number; role?: string };
+
+export const mintAdminToken = ({ secret, org, nowMs, expiresInS = 3_600, role = "org_admin" }: AdminWish): string => {
+  const exp = Math.floor(nowMs / 1000) + expiresInS;
+  const claims = { iss: ADMIN_ISSUER, aud: ADMIN_AUDIENCE, sub: `admin_${randomUUID()}`, org_id: org, role, exp };
+  return createSigner({ key: secret, algorithm: "HS256", noTimestamp: true })(claims satisfies AdminClaims);
 };
 
 /** Claims of a good token whose role is for the caller to judge; `null` for a token that is missing something or too old. */

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
+import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
@@ -36,7 +37,7 @@ describe("the link to the limiter", () => {
         return store.take(takes, at);
       },
     };
-    service = await startLimiterService({ store: counting }, { port: 0 });
+    service = await startLimiterService({ store: counting, clock: shiftableClock() }, { port: 0 });
     link = await startFaultyLink(service.url);
     limiter = createHttpLimiter({ url: link.url });
   });
@@ -131,7 +132,7 @@ describe("the link to the limiter", () => {
   test("a ledger that breaks off is an error, not a short ledger", async () => {
     const run = `run-${randomUUID()}`;
     await Promise.all(Array.from({ length: 50 }, () => limiter.take(aTake({ request_id: run }), 5_000)));
-    const plane = await openControl(service.control);
+    const plane = await openControl(service.control, shiftableClock());
     const control = await startFaultyLink(plane.url);
     const reader = operatedLimiter(limiter, control.url);
     expect(await linesOf(reader, run)).toHaveLength(50);

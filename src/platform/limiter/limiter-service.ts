@@ -3,55 +3,28 @@
  * operators.
  */
 import { type LedgerLine, windowOf } from "../../core/meters.ts";
-import { type Clock, shiftableClock } from "../clock.ts";
-import { type ControlPart, readClockOffset, type Service } from "../control-plane.ts";
+import type { Clock } from "../clock.ts";
+import type { Service } from "../control-plane.ts";
 import {
   bodyOf,
   type ListenAt,
+  ndjson,
   RequestError,
   route,
   type ServiceRoute,
   startHttpService,
 } from "../links/http-service.ts";
+import { meterBody, refundsBody, takesBody } from "./http-limiter.ts";
 import type { LimiterStore } from "./store.ts";
-import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
-export const limiterControl = (limiter: {
-  ledger(run: string): Iterable<LedgerLine> | AsyncIterable<LedgerLine>;
-  setClockOffset(offsetMs: number): void | Promise<void>;
-}): ControlPart => {
-  let offsetMs = 0;
-  return {
-    routes: [
-      {
-        method: "GET",
-        path: "/ledger",
-        handle: ({ query }) => ({ status: 200, lines: limiter.ledger(query.get("run") ?? "") }),
-      },
-    ],
-    deployment: () => ({ clock_offset_ms: offsetMs }),
-    readDeployment: (body) => {
-      const offset = readClockOffset(body);
-      const before = offsetMs;
-      return {
-        save: async () => offset !== undefined && limiter.setClockOffset(offset),
-        restore: async () => offset !== undefined && limiter.setClockOffset(before),
-        apply: () => {
-          offsetMs = offset ?? before;
-          return { clock_offset_ms: offsetMs };
-        },
-      };
-    },
-  };
-};
+/** For operators: what was charged and refunded. */
+export const ledgerRoute = (ledger: (run: string) => Iterable<LedgerLine> | AsyncIterable<LedgerLine>): ServiceRoute =>
+  route("GET", "/ledger", ({ query }) => ndjson(ledger(query.get("run") ?? "")));
 
 const FORGET_EVERY_MS = 3_600_000;
 
 /** The month before that of `nowMs`: the oldest that is kept. */
-export const oldestKeptWindow = (nowMs: number): string => {
-  const [year, month] = windowOf(nowMs).split("-").map(Number) as [number, number];
-  return month === 1 ? `${year - 1}-12` : `${year}-${String(month - 1).padStart(2, "0")}`;
-};
+export const oldestKeptWindow = (nowMs: number): string => windowOf(nowMs - new Date(nowMs).getUTCDate() * 86_400_000);
 
 const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   route("POST", "/takes", async ({ body }) => {
@@ -80,10 +53,9 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
 ];
 
 export const startLimiterService = async (
-  { store, clock = shiftableClock() }: { store: LimiterStore; clock?: Clock },
+  { store, clock }: { store: LimiterStore; clock: Clock },
   at: ListenAt,
 ): Promise<Service> => {
-  const control = limiterControl({ ledger: store.ledger, setClockOffset: clock.setOffsetMs });
   const forget = (): void => store.dropBefore(oldestKeptWindow(clock.nowMs() - clock.offsetMs()));
   forget();
   const service = await startHttpService({ ...at, routes: limiterRoutes(store, clock) });
@@ -91,7 +63,7 @@ export const startLimiterService = async (
   forgetting.unref();
   return {
     url: service.url,
-    control,
+    control: { routes: [ledgerRoute(store.ledger)] },
     close: async () => {
       clearInterval(forgetting);
       await service.close();

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import { shiftableClock } from "../clock.ts";
 import type { OperableLimiter } from "../limiter.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
@@ -13,8 +14,9 @@ const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const overHttp = async (store: LimiterStore): Promise<OperableLimiter> => {
-  const service = await startLimiterService({ store }, { port: 0 });
-  const plane = await openControl(service.control);
+  const clock = shiftableClock();
+  const service = await startLimiterService({ store, clock }, { port: 0 });
+  const plane = await openControl(service.control, clock);
   const limiter = operatedLimiter(createHttpLimiter({ url: service.url }), plane.url);
   return {
     ...limiter,

@@ -10,10 +10,9 @@ import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
 import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
+import { readRefundAnswer, readTakeAnswer } from "./http-limiter.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
-import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
-const MAX_ITEMS = 256;
 /** Script calls under way: on one connection the next need not wait for the last. */
 const MAX_CALLS = 64;
 const CONNECT_TIMEOUT_MS = 250;
@@ -106,16 +105,11 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
           `the limiter in Redis at ${address} gave no valid answer: ${cause instanceof Error ? cause.message : reason}`,
           { cause },
         ),
-      maxItems: MAX_ITEMS,
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher<Take, TakeOutcome>(TAKE, takeRow, readTakeReply);
-  const refunds = batcher<Refund, void>(
-    REFUND,
-    ({ charge_id, request_id }) => ({ charge_id, request_id }),
-    readRefundAnswer,
-  );
+  const takes = batcher(TAKE, takeRow, readTakeReply);
+  const refunds = batcher(REFUND, ({ charge_id, request_id }: Refund) => ({ charge_id, request_id }), readRefundAnswer);
 
   const operate = async (script: RedisScript, ...args: (string | number)[]): Promise<unknown> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
@@ -123,8 +117,8 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
   };
 
   return {
-    take: (take, budgetMs) => takes.ask(take, budgetMs),
-    refund: (refund, budgetMs) => refunds.ask(refund, budgetMs),
+    take: takes.ask,
+    refund: refunds.ask,
     used: async (org, meter) => Number(await operate(USED, org, meter)),
     setUsed: async (org, meter, used) => {
       await operate(SET_USED, org, meter, used);

@@ -1,7 +1,8 @@
 /**
- * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer and its own deadline,
- * counted from the end of that turn; nothing is asked twice.
+ * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer and its own deadline;
+ * nothing is asked twice.
  */
+import { CONNECTIONS, type JsonClient } from "./http-client.ts";
 
 /** A timer this late means a stall of ours, not of the usual jitter. */
 const STALL_MS = 20;
@@ -40,15 +41,12 @@ type BatchSettings<Item, Answer> = {
    */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
   unavailable(reason: string, cause?: unknown): Error;
-  maxItems: number;
+  maxItems?: number;
   /** Batches under way at once; what is asked beyond waits, its deadline running. */
   maxInFlight: number;
 };
 
-type Batcher<Item, Answer> = {
-  ask(item: Item, budgetMs: number): Promise<Answer>;
-  close(): void;
-};
+const MAX_ITEMS = 256;
 
 /** Reads an answer for each item; an error where that is nonsense. Throws where there are not as many. */
 export const readEach = <Item, Answer>(
@@ -75,50 +73,35 @@ const ENOUGH_IN_FLIGHT = 2;
 /** So long questions gather for a fuller batch while enough are under way: an answer is near then. */
 const LINGER_MS = 2;
 
-/** What waits for one request; once nobody does, the request ends. */
-type Batch = { waiting: number; end(): void };
-
 type Question<Item, Answer> = {
   item: Item;
-  budgetMs: number;
   resolve(answer: Answer): void;
   reject(error: Error): void;
   settled: boolean;
   cancelDeadline(): void;
-  batch: Batch | null;
+  /** What waits for the same request; once nobody does, the request ends. */
+  batch: { waiting: number; end(): void } | null;
 };
 
-const nothing = (): void => {};
-
-export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
+export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>) => {
   type Asked = Question<Item, Answer>;
-  let asked: Asked[] = [];
+  const { send, unavailable, maxItems = MAX_ITEMS, maxInFlight } = settings;
   let queue: Asked[] = [];
+  let isTurnOver = true;
   const running = new Set<AbortController>();
   let sentMs = 0;
   let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
-  const settle = (question: Asked): void => {
+  const settle = (question: Asked, said: Answer | Error): void => {
+    if (question.settled) return;
     question.settled = true;
     question.cancelDeadline();
     const { batch } = question;
-    if (batch === null) return;
-    batch.waiting -= 1;
-    if (batch.waiting === 0) batch.end();
-  };
-
-  const fail = (question: Asked, reason: string, cause?: unknown): void => {
-    if (question.settled) return;
-    settle(question);
-    question.reject(settings.unavailable(reason, cause));
-  };
-
-  const answer = (question: Asked, said: Answer | Error): void => {
-    if (said instanceof Error) fail(question, "it answered nonsense", said);
-    if (question.settled) return;
-    settle(question);
-    question.resolve(said as Answer);
+    if (batch !== null) batch.waiting -= 1;
+    if (batch?.waiting === 0) batch.end();
+    if (said instanceof Error) question.reject(said);
+    else question.resolve(said);
   };
 
   const dispatch = async (questions: Asked[]): Promise<void> => {
@@ -127,73 +110,70 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     const batch = { waiting: questions.length, end: () => abort.abort() };
     for (const question of questions) question.batch = batch;
     running.add(abort);
-    try {
-      const answers = await settings.send(
-        questions.map(({ item }) => item),
-        abort.signal,
-      );
-      batch.end = nothing;
-      questions.forEach((question, at) => void answer(question, answers[at] as Answer | Error));
-    } catch (error) {
-      batch.end = nothing;
-      for (const question of questions) fail(question, "it could not be asked", error);
-    } finally {
-      running.delete(abort);
-      flush();
-    }
+    const items = questions.map(({ item }) => item);
+    const answers = await send(items, abort.signal).then(
+      (came) => came.map((one) => (one instanceof Error ? unavailable("it answered nonsense", one) : one)),
+      (error: unknown) => items.map(() => unavailable("it could not be asked", error)),
+    );
+    running.delete(abort);
+    batch.end = () => {};
+    for (const [at, question] of questions.entries()) settle(question, answers[at] as Answer | Error);
+    flush();
   };
 
   const flush = (): void => {
     clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
-    while (queue.length > 0 && running.size < settings.maxInFlight) {
+    while (queue.length > 0 && running.size < maxInFlight) {
       const answerIsNear = running.size >= ENOUGH_IN_FLIGHT && performance.now() - sentMs < LINGER_MS;
-      if (answerIsNear && queue.length < settings.maxItems) {
+      if (answerIsNear && queue.length < maxItems) {
         lingering = setTimeout(flush, LINGER_MS);
         return;
       }
       sentMs = performance.now();
-      void dispatch(queue.splice(0, settings.maxItems));
-    }
-  };
-
-  /** Neighbours with one budget have one deadline, because a timer for each would cost more than the question. */
-  const startDeadlines = (questions: readonly Asked[]): void => {
-    for (let from = 0, to = 0; from < questions.length; from = to) {
-      const { budgetMs } = questions[from] as Asked;
-      while (questions[to]?.budgetMs === budgetMs) to += 1;
-      const alike = questions.slice(from, to);
-      let waiting = alike.length;
-      const end = startDeadline(budgetMs, () => {
-        for (const question of alike) fail(question, `no answer within ${budgetMs} ms`);
-      });
-      const cancelDeadline = (): void => {
-        waiting -= 1;
-        if (waiting === 0) end();
-      };
-      for (const question of alike) question.cancelDeadline = cancelDeadline;
+      void dispatch(queue.splice(0, maxItems));
     }
   };
 
   const endTurn = (): void => {
-    const questions = asked.filter(({ settled }) => !settled);
-    asked = [];
-    startDeadlines(questions);
-    queue.push(...questions);
+    isTurnOver = true;
     flush();
   };
 
   return {
-    ask: (item, budgetMs) =>
+    ask: (item: Item, budgetMs: number): Promise<Answer> =>
       new Promise((resolve, reject) => {
-        if (closed) return reject(settings.unavailable("its client is closed"));
-        if (asked.length === 0) setImmediate(endTurn);
-        asked.push({ item, budgetMs, resolve, reject, settled: false, cancelDeadline: nothing, batch: null });
+        if (closed) return reject(unavailable("its client is closed"));
+        const expire = (): void => settle(question, unavailable(`no answer within ${budgetMs} ms`));
+        const cancelDeadline = startDeadline(budgetMs, expire);
+        const question: Asked = { item, resolve, reject, settled: false, cancelDeadline, batch: null };
+        queue.push(question);
+        if (isTurnOver) setImmediate(endTurn);
+        isTurnOver = false;
       }),
-    close: () => {
+    close: (): void => {
       closed = true;
-      for (const question of [...asked, ...queue]) fail(question, "its client was closed");
+      for (const question of queue) settle(question, unavailable("its client was closed"));
       for (const abort of running) abort.abort();
     },
   };
 };
+
+/** `POST /NAME {NAME: items}`, answered by `{answers}`, one for each item in its order. */
+export const createHttpBatcher = <Item, Answer>(
+  client: JsonClient,
+  name: string,
+  read: (item: Item, answer: unknown) => Answer,
+  {
+    unavailable,
+    maxInFlight = CONNECTIONS,
+  }: Pick<BatchSettings<Item, Answer>, "unavailable"> & { maxInFlight?: number },
+) =>
+  createBatcher<Item, Answer>({
+    send: async (items, signal) => {
+      const said = (await client.request("POST", `/${name}`, { [name]: items }, signal)) as { answers?: unknown };
+      return readEach(items, said.answers, read);
+    },
+    unavailable,
+    maxInFlight,
+  });

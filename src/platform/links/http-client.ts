@@ -8,6 +8,8 @@ export type JsonClient = {
   close(): Promise<void>;
 };
 
+/** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
+export const CONNECTIONS = 64;
 const SILENCE_MS = 30_000;
 /** What idles for so long is closed, whatever the server offers: after an outage a pool is soon as small as before. */
 const IDLE_MS = 4_000;
@@ -33,11 +35,11 @@ export const connectorOf =
 
 export const createJsonClient = (
   url: string,
-  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined },
+  options: { connections?: number; connectTimeoutMs: number; network?: Network | undefined },
 ): JsonClient => {
   const { protocol, origin } = new URL(url);
   if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
-  const { network = TCP, connections, connectTimeoutMs } = options;
+  const { network = TCP, connections = CONNECTIONS, connectTimeoutMs } = options;
   const pool = new Pool(origin, {
     connections,
     connect: connectorOf(network, connectTimeoutMs),

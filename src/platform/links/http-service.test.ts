@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { type HttpService, startHttpService } from "./http-service.ts";
+import { type HttpService, route, startHttpService } from "./http-service.ts";
 
 let service: HttpService;
 afterEach(() => service.close());
@@ -17,15 +17,11 @@ test("closing lets a running call finish and refuses new ones", async () => {
     host: "127.0.0.1",
     port: 0,
     routes: [
-      {
-        method: "POST",
-        path: "/slow",
-        handle: async () => {
-          arrived();
-          await running;
-          return { status: 200, body: { done: true } };
-        },
-      },
+      route("POST", "/slow", async () => {
+        arrived();
+        await running;
+        return { done: true };
+      }),
     ],
   });
   const call = fetch(`${service.url}/slow`, { method: "POST" });
@@ -42,14 +38,10 @@ test("a mistake of the caller is told in a sentence, a mistake of ours too, with
     host: "127.0.0.1",
     port: 0,
     routes: [
-      { method: "POST", path: "/echo/{id}", handle: ({ params, body }) => ({ status: 200, body: { params, body } }) },
-      {
-        method: "GET",
-        path: "/breaks",
-        handle: () => {
-          throw new Error("the store is gone");
-        },
-      },
+      route("POST", "/echo/:id", ({ params, body }) => ({ params, body })),
+      route("GET", "/breaks", () => {
+        throw new Error("the store is gone");
+      }),
     ],
   });
   const post = (path: string, body: string) => fetch(`${service.url}${path}`, { method: "POST", body });

@@ -14,20 +14,18 @@ export class RequestError extends Error {
   }
 }
 
-type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
-/** `lines` streams NDJSON; otherwise `body` goes out as JSON. */
-export type ServiceReply = { status: number; body?: unknown; lines?: Iterable<unknown> | AsyncIterable<unknown> };
+type ServiceRequest = { params: { id: string }; query: URLSearchParams; body: unknown };
 export type ServiceRoute = {
   method: string;
-  /** `/orgs/{id}`: a segment in braces is a parameter. */
+  /** `/orgs/:id`: a parameter. */
   path: string;
-  handle(request: ServiceRequest): ServiceReply | Promise<ServiceReply>;
+  /** What goes out: a stream as NDJSON, anything else as JSON. */
+  answer: (request: ServiceRequest) => unknown;
+  status: number;
 };
 
-export const route = (method: string, path: string, answer: (request: ServiceRequest) => unknown): ServiceRoute => ({
-  method,
-  path,
-  handle: async (request) => ({ status: 200, body: await answer(request) }),
+export const route = (method: string, path: string, answer: ServiceRoute["answer"], status = 200): ServiceRoute => ({
+  ...{ method, path, answer, status },
 });
 
 type Schema<T> = {
@@ -62,16 +60,20 @@ const parsed = (text: string): unknown => {
   }
 };
 
-async function* ndjson(lines: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<string> {
-  let text = "";
-  for await (const line of lines) {
-    text += `${JSON.stringify(line)}\n`;
-    if (text.length < LINES_AT_ONCE) continue;
-    yield text;
-    text = "";
-  }
-  if (text !== "") yield text;
-}
+/** Lines as NDJSON, many in one piece. */
+export const ndjson = (lines: Iterable<unknown> | AsyncIterable<unknown>): Readable =>
+  Readable.from(
+    (async function* () {
+      let text = "";
+      for await (const line of lines) {
+        text += `${JSON.stringify(line)}\n`;
+        if (text.length < LINES_AT_ONCE) continue;
+        yield text;
+        text = "";
+      }
+      if (text !== "") yield text;
+    })(),
+  );
 
 /** `port: 0` lets the system choose. */
 export type ListenAt = { host?: string; port: number; network?: Network | undefined };
@@ -103,17 +105,17 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "string" }, async (_request: unknown, text: string) => parsed(text));
-  for (const { method, path, handle } of [HEALTH, ...options.routes]) {
+  for (const { method, path, answer, status } of [HEALTH, ...options.routes]) {
     server.route({
       method,
-      url: path.replace(/\{(\w+)\}/g, ":$1"),
+      url: path,
       handler: async ({ params, url, body }, reply) => {
         const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
-        const answer = await handle({ params: params as Record<string, string>, query, body });
-        reply.code(answer.status);
+        const said = await answer({ params: params as { id: string }, query, body });
+        reply.code(status);
         if (isClosing) reply.header("connection", "close");
-        if (answer.lines === undefined) return reply.type("application/json").send(JSON.stringify(answer.body) ?? "");
-        return reply.type("application/x-ndjson").send(Readable.from(ndjson(answer.lines)));
+        if (said instanceof Readable) return reply.type("application/x-ndjson").send(said);
+        return reply.type("application/json").send(JSON.stringify(said) ?? "");
       },
     });
   }

@@ -1,24 +1,17 @@
 /** Routes between places (items 96-98, 106-108), as straight lines. A failure is a 200 with an `error` key. */
+import { isObject } from "../../../contract/envelopes.ts";
 
 type Position = [number, number];
 
 const PROFILES: Readonly<Record<string, number>> = { driving: 12, cycling: 5, walking: 1.4 };
 
-const numberIn = (place: Record<string, unknown>, names: readonly string[]): number | null => {
-  for (const name of names) {
-    const value = place[name];
-    if (typeof value === "number" && Number.isFinite(value)) return value;
-  }
-  return null;
-};
-
 /** A place given as coordinates, or as anything else, which then gets coordinates by its number. */
 const positionOf = (place: unknown, i: number): Position | null => {
-  if (typeof place !== "object" || place === null) return [13.4 + i * 0.01, 52.5];
-  const fields = place as Record<string, unknown>;
-  const lat = numberIn(fields, ["lat", "latitude"]);
-  const lon = numberIn(fields, ["lon", "lng", "longitude"]);
-  if (lat === null || lon === null) return [13.4 + i * 0.01, 52.5];
+  const fields = isObject(place) ? place : {};
+  const numberIn = (...names: string[]) =>
+    names.map((name) => fields[name]).find(Number.isFinite) as number | undefined;
+  const [lat, lon] = [numberIn("lat", "latitude"), numberIn("lon", "lng", "longitude")];
+  if (lat === undefined || lon === undefined) return [13.4 + i * 0.01, 52.5];
   return Math.abs(lat) <= 90 && Math.abs(lon) <= 180 ? [lon, lat] : null;
 };
 
@@ -39,82 +32,54 @@ export const answerRoute = (body: { places: unknown[]; profile: unknown }): { er
   if (places.length > PLACES_MAX) return { error: `a route has at most ${PLACES_MAX} places` };
   const speed = typeof profile === "string" && Object.hasOwn(PROFILES, profile) ? PROFILES[profile] : undefined;
   if (speed === undefined) return { error: `unknown profile; known are ${Object.keys(PROFILES).join(", ")}` };
-  const positions: Position[] = [];
-  for (const [i, place] of places.entries()) {
-    const position = positionOf(place, i);
-    if (position === null) return { error: `no route to place ${i + 1}` };
-    positions.push(position);
-  }
-  const legs = positions.slice(1).map((to, i) => {
-    const metres = distanceM(positions[i] as Position, to);
-    return { distance_m: metres, duration_s: Math.round(metres / speed) };
+  const coordinates = places.map(positionOf);
+  const unknown = coordinates.indexOf(null);
+  if (unknown >= 0) return { error: `no route to place ${unknown + 1}` };
+  const legs = coordinates.slice(1).map((to, i) => {
+    const distance_m = distanceM(coordinates[i] as Position, to as Position);
+    return { distance_m, duration_s: Math.round(distance_m / speed) };
   });
-  return {
-    route: {
-      profile,
-      distance_m: legs.reduce((sum, leg) => sum + leg.distance_m, 0),
-      duration_s: legs.reduce((sum, leg) => sum + leg.duration_s, 0),
-      geometry: { type: "LineString", coordinates: positions },
-      legs,
-    },
-  };
+  const distance_m = legs.reduce((sum, leg) => sum + leg.distance_m, 0);
+  const duration_s = legs.reduce((sum, leg) => sum + leg.duration_s, 0);
+  return { route: { profile, distance_m, duration_s, geometry: { type: "LineString", coordinates }, legs } };
 };
 
 /** Recommendations and partial map specifications (items 112-113, 119): small, and the same for the same data. */
 
-type Layer = { id: string; type: string; source: string };
-
 /** A data set with coordinates becomes points, any other a list beside the map. */
-const layersOf = (rows: readonly unknown[]): Layer[] => {
-  const first = rows.find((row) => typeof row === "object" && row !== null) as Record<string, unknown> | undefined;
-  const names = first === undefined ? [] : Object.keys(first).map((name) => name.toLowerCase());
+const layersOf = (rows: readonly unknown[]): { id: string; type: string; source: string }[] => {
+  const names = Object.keys(rows.find(isObject) ?? {}).map((name) => name.toLowerCase());
   const placed = names.includes("lat") || names.includes("latitude") || names.includes("geometry");
   return [{ id: "data", type: placed ? "circle" : "list", source: "dataset" }];
 };
 
-export const answerAnalyze = (body: { dataset: { sample_rows: unknown[] } }): object => {
-  const rows = body.dataset.sample_rows;
+const STYLE = "svc-morning";
+
+export const answerAnalyze = ({ dataset }: { dataset: { sample_rows: unknown[] } }): object => {
+  const rows = dataset.sample_rows;
   const layers = layersOf(rows);
-  return {
-    recommendation: {
-      style_id: "svc-morning",
-      layers,
-      rationale: `${rows.length} sample rows, shown as ${layers[0]?.type}`,
-    },
-  };
+  const rationale = `${rows.length} sample rows, shown as ${layers[0]?.type}`;
+  return { recommendation: { style_id: STYLE, layers, rationale } };
 };
 
-export const answerApply = (body: Record<string, unknown>): object => {
-  const dataset = body.dataset as { sample_rows?: unknown } | null | undefined;
+export const answerApply = ({ dataset }: { dataset?: { sample_rows?: unknown } | null }): object => {
   const rows = Array.isArray(dataset?.sample_rows) ? dataset.sample_rows : [];
-  return { map_spec: { style_id: "svc-morning", layers: layersOf(rows) } };
+  return { map_spec: { style_id: STYLE, layers: layersOf(rows) } };
 };
 
 /** The three catalogs of the design surface (items 114-116, 120), rendered once. `svc-morning` is the style that the specification names. */
+const named = (of: Record<string, string>) => Object.entries(of).map(([id, name]) => ({ id, name }));
 
-type Entry = { id: string; name: string };
-
-const STYLES: Entry[] = [
-  { id: "svc-morning", name: "Morning" },
-  { id: "svc-dusk", name: "Dusk" },
-  { id: "svc-night", name: "Night" },
-  { id: "svc-paper", name: "Paper" },
-];
-
-const SAMPLES: Entry[] = [
-  { id: "bike-counts", name: "Bicycle counts by street" },
-  { id: "tree-register", name: "Trees by species" },
-  { id: "rents-by-district", name: "Rents by district" },
-];
-
-const THEMES: Entry[] = [
-  { id: "transit", name: "Transit" },
-  { id: "real-estate", name: "Real estate" },
-  { id: "outdoors", name: "Outdoors" },
-];
+const styles = named({ [STYLE]: "Morning", "svc-dusk": "Dusk", "svc-night": "Night", "svc-paper": "Paper" });
+const samples = named({
+  "bike-counts": "Bicycle counts by street",
+  "tree-register": "Trees by species",
+  "rents-by-district": "Rents by district",
+});
+const themes = named({ transit: "Transit", "real-estate": "Real estate", outdoors: "Outdoors" });
 
 export const CATALOGS = {
-  "design.styles": JSON.stringify({ styles: STYLES }),
-  "design.samples": JSON.stringify({ samples: SAMPLES }),
-  "design.themes": JSON.stringify({ themes: THEMES }),
+  "design.styles": JSON.stringify({ styles }),
+  "design.samples": JSON.stringify({ samples }),
+  "design.themes": JSON.stringify({ themes }),
 } as const;

@@ -2,7 +2,7 @@
  * Key management (specification 4.4, 7.3; items 124-142, B5): an admin's token, a well-formed body, then the decision
  * where the keys are. Neither shed nor rate limited (A22): keys must be revocable during overload.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { BodyError } from "../../../contract/envelopes.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import type { RouteName } from "../../../contract/routes.ts";
@@ -13,7 +13,7 @@ import { reasonOf } from "../../reason-of.ts";
 import { jsonHeaders } from "../answer.ts";
 import { credentialOf, requestIdOf } from "../caller.ts";
 import { type ApiContext, recordCall } from "../context.ts";
-import { collectBody, READERS } from "../request-body.ts";
+import { type Asked, readRequest } from "../request-body.ts";
 
 type ManagementRoute = Extract<RouteName, `keys.${string}`>;
 type Answer = { status: number; body?: object } | Refuse;
@@ -55,32 +55,26 @@ const manage = async (
   }
 };
 
-const readBody = (route: ManagementRoute, request: IncomingMessage): Promise<BodyRead | null> =>
-  new Promise((resolve) => {
-    const reader = READERS[route];
-    if (reader.from === "head") return resolve(reader.read(null, null));
-    request.once("close", () => resolve(null));
-    collectBody(request, (bytes) => resolve(bytes === null ? null : reader.read(bytes)));
-  });
-
 const decide = async (
   context: ApiContext,
   route: ManagementRoute,
-  request: IncomingMessage,
-  params: unknown,
+  asked: Asked,
   knowsOrg: (org: string) => void,
 ): Promise<Answer> => {
-  const token = credentialOf(request.headers);
+  const token = credentialOf(asked.raw.headers);
   const admin = token === null ? null : context.adminTokens(token, context.clock.nowMs());
   if (admin === null) return { refuse: "unauthenticated" };
   knowsOrg(admin.org_id);
   if (admin.role !== "org_admin") return { refuse: "forbidden" };
-  const read = await readBody(route, request);
+  const read = await new Promise<BodyRead | null>((resolve) => {
+    asked.raw.once("close", () => resolve(null));
+    readRequest(route, asked, resolve);
+  });
   if (read === null) return { refuse: "payload_too_large" };
   if (!read.ok) return { refuse: "malformed_body", errors: read.errors };
   const faults = route === "keys.delete" ? [] : faultsOf(read.value as KeyUpdate);
   if (faults.length > 0) return { refuse: "malformed_body", errors: faults };
-  const id = (params as { key_id?: string }).key_id ?? "";
+  const id = (asked.params as { key_id?: string }).key_id ?? "";
   try {
     return await manage(context, route, admin.org_id, id, read.value);
   } catch (error) {
@@ -92,17 +86,17 @@ const decide = async (
 export const manageKeys = async (
   context: ApiContext,
   route: ManagementRoute,
-  request: IncomingMessage,
+  asked: Asked,
   response: ServerResponse,
-  params: unknown,
 ): Promise<void> => {
+  const { raw: request } = asked;
   const beganMs = performance.now();
   const givenId = requestIdOf(request.headers);
   const requestId = givenId ?? context.freshId();
   let org = "-";
   context.managing += 1;
   response.on("error", () => {});
-  const answer = await decide(context, route, request, params, (known) => {
+  const answer = await decide(context, route, asked, (known) => {
     org = known;
   }).catch((error: unknown): Answer => {
     context.log.error({ requestId, route, reason: reasonOf(error) }, "a call broke");

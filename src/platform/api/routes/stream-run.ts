@@ -6,8 +6,8 @@
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
 import type { Inference, Job } from "../../inference.ts";
-import { closeWhenSent, cutConnection } from "../connection-watch.ts";
-import type { FailPlan } from "../control/deployment-state.ts";
+import { closeWhenSent, cutConnection } from "../answer.ts";
+import type { FailPlan } from "../operator-state.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
 export type StreamLimits = {

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findSecrets } from "../../../contract/credentials.ts";
-import { type Deployment, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";
+import { findSecrets } from "../../contract/credentials.ts";
+import { type Deployment, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let org: string;
