@@ -39,9 +39,9 @@ const rewordJudges = (): void => {
   words.areReplaced = true;
   for (const one of INVARIANTS) {
     const judge = one.judge.bind(one);
-    vi.spyOn(one, "judge").mockImplementation((facts) => {
-      const made = judge(facts);
-      return "see" in made ? { see: made.see.bind(made), end: () => reworded(made.end()) } : reworded(made);
+    vi.spyOn(one, "judge").mockImplementation((facts, later) => {
+      const made = judge(facts, later);
+      return "end" in made ? { ...made, end: () => reworded(made.end()) } : reworded(made);
     });
   }
   const thrown = (error: unknown) => {

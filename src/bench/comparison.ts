@@ -6,7 +6,7 @@ import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
 import { median } from "../history/statistics/statistics.ts";
 import { watchMachineUse } from "../stages/machine-use.ts";
-import { machineTime } from "../supervision/proc-files.ts";
+import { machineTime } from "../supervision/processes.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 
 export type Settings = {

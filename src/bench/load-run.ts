@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
-import { pidsHere, readProc, statOf, TICKS_PER_S } from "../supervision/proc-files.ts";
+import { pidsHere, readProc, statOf, TICKS_PER_S } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { BenchRoom } from "./comparison.ts";
 

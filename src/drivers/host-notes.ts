@@ -8,7 +8,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Histogram } from "../history/statistics/histogram.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
-import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/proc-files.ts";
+import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/processes.ts";
 import { LATE_MS } from "../workload/arrivals.ts";
 
 type LagMs = { p50: number; p99: number; max: number };

@@ -5,7 +5,7 @@
  * ours, listening, and with no step left that toxiproxy may still carry out.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
-import type { UndoPorts } from "../supervision/run-undo.ts";
+import type { UndoPorts } from "../supervision/undo.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
 import {
   type CallOptions,

@@ -9,7 +9,7 @@ import { parseHttpUrl } from "../contract/address.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { whyForeign } from "../contract/private-door.ts";
 import type { Held } from "../deployments/remote-watch.ts";
-import { runShellCommand } from "../supervision/shell-command.ts";
+import { runShellCommand } from "../supervision/bounded-child.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";

@@ -3,17 +3,17 @@
  * as it runs.
  */
 
-import type { Line } from "../history/line.ts";
+import type { CallLine, Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { callsOfFold } from "../history/tally.ts";
 import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
+import { Settling } from "./evidence/moments.ts";
 
-export type Finding = {
+export type Found = {
   verdict: ClaimVerdict;
   /** One sentence. */
   reason: string;
-  expected: string;
   got: string;
   /** At most ten ids of calls or charges. */
   evidence: string[];
@@ -21,22 +21,31 @@ export type Finding = {
   level?: Level;
   /** Inconclusive, because the situation did not occur. */
   unseen?: true;
+  /** The figure that completes the statement. */
+  bound?: string;
 };
 
-/** `expected` defaults to the invariant's statement. */
-export type Found = Omit<Finding, "expected"> & { expected?: string };
+export type Finding = Found & { expected: string };
 
 type Fold = {
   /**
    * Takes lines in the order of `lineTimeUs`. `alike`: the line stands for so many folded calls, which differ in ids and times
    * only (history/tally.ts).
    */
-  see(line: Line, alike?: number): void;
+  see?(line: Line, alike?: number): void;
+  /** Takes the calls given to `later`. */
+  settled?(call: CallLine): void;
   end(): Found;
 };
 
+/**
+ * Returns a fold, or a finding if the facts alone decide. `later` holds a call back until every mark (fault, capacity change) that
+ * can overlap it has been seen; then `settled` takes it, in the order of completion.
+ */
+export type Judge = (facts: StageFacts, later: (call: CallLine) => void) => Fold | Found;
+
 export type Invariant = {
-  /** The file's name; claims are `<id>/<stage>`. */
+  /** Claims are `<id>/<stage>`. */
   id: string;
   level: Level;
   /** It compares times, so a busy host may make it inconclusive. Shoulds only. */
@@ -46,8 +55,7 @@ export type Invariant = {
   /** Requirements that it defends (contract/requirements.md). */
   spec: number[];
   statement: string;
-  /** Returns a fold, or a finding if the facts alone decide. */
-  judge(facts: StageFacts): Fold | Found;
+  judge: Judge;
 };
 
 const EVIDENCE_MAX = 10;
@@ -65,46 +73,50 @@ export class Evidence {
   }
 }
 
-export const failed = (reason: string, evidence: Evidence): Found => ({
-  verdict: "fail",
-  reason: evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason,
-  got: evidence.first,
-  evidence: evidence.ids,
-});
-
-export const passed = (reason: string): Found => ({ verdict: "pass", reason, got: "as expected", evidence: [] });
-
-export const inconclusive = (reason: string, got = "not enough to judge by"): Found => ({
-  verdict: "inconclusive",
+const found = (verdict: ClaimVerdict, reason: string, got: string, evidence: string[] = []): Found => ({
+  verdict,
   reason,
   got,
-  evidence: [],
+  evidence,
 });
+
+/** For a reason that counts by itself. */
+export const failedBy = (reason: string, { first, ids }: Evidence): Found => found("fail", reason, first, ids);
+
+export const failed = (reason: string, evidence: Evidence): Found =>
+  failedBy(evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason, evidence);
+
+export const passed = (reason: string): Found => found("pass", reason, "as expected");
+
+export const inconclusive = (reason: string, got = "not enough to judge by", evidence: string[] = []): Found =>
+  found("inconclusive", reason, got, evidence);
 
 /** The situation did not occur: inconclusive on the reference platform, whose stages are made to produce it; skipped elsewhere. */
 export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
 /** `missing`: what the target lacks. */
-export const skipped = (missing: string): Found => ({
-  verdict: "skipped",
-  reason: `skipped: ${missing}`,
-  got: "not judged",
-  evidence: [],
-});
+export const skipped = (missing: string): Found => found("skipped", `skipped: ${missing}`, "not judged");
+
+export const isReference = (facts: Pick<StageFacts, "reference">): boolean => facts.reference === true;
+
+/** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */
+export const skippedWhenShared = (why: string): Found =>
+  skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
+
+/** A part of a sentence, left out where there is none. */
+export const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
 
 /** Doubts about generator and host make a finding about time inconclusive. */
 const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): Found => {
-  if (time === undefined || host === undefined) return finding;
-  const doubts = doubtsAgainst(finding.verdict, timeDoubts(host, time));
-  return doubts.length === 0
-    ? finding
-    : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
+  const doubts = time && host ? doubtsAgainst(finding.verdict, timeDoubts(host, time)) : [];
+  if (doubts.length === 0) return finding;
+  return { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
 /** Incomplete history may look like a breach and hide others. */
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
-  if (finding.verdict === "skipped") return finding;
+  if (unread === 0 || finding.verdict === "skipped") return finding;
   if (finding.verdict !== "fail") return skipped(`every call whole; ${why}`);
   return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
@@ -115,34 +127,45 @@ export const NO_SCHEDULE =
 
 /** Opens a judge. A judge that throws is inconclusive. */
 export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: Line): void; end(): Finding } => {
+  const { statement, folded, time } = invariant;
   let broken: Found | null = null;
   const guarded = <T>(act: () => T): T | null => {
     try {
       return broken === null ? act() : null;
     } catch (error) {
-      const what = error instanceof Error ? error.message : String(error);
-      broken = inconclusive(`the judge itself failed: ${what}`);
+      broken = inconclusive(`the judge itself failed: ${error instanceof Error ? error.message : String(error)}`);
       return null;
     }
   };
-  const lacksSchedule = facts.closed_loop === true && invariant.time !== undefined;
-  const judge = guarded(() => (lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts)));
-  const fold = judge !== null && "see" in judge ? judge : null;
   let unread = 0;
+  const settling = new Settling((call) => fold?.settled?.(call));
+  const lacksSchedule = facts.closed_loop === true && time !== undefined;
+  const judge = guarded(() =>
+    lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts, (call) => settling.add(call)),
+  );
+  const fold = judge !== null && "end" in judge ? judge : null;
+  const take = (line: Line, alike?: number): void => {
+    settling.reach(line);
+    fold?.see?.(line, alike);
+  };
   const see = (line: Line): void => {
-    if (line.type !== "fold") fold?.see(line);
-    else if (invariant.folded !== true) unread += line.offered;
-    else for (const { call, n } of callsOfFold(line)) fold?.see(call, n);
+    if (line.type !== "fold") take(line);
+    else if (folded !== true) unread += line.offered;
+    else for (const { call, n } of callsOfFold(line)) take(call, n);
   };
   const end = (): Found => {
-    const own = onThisHost(fold === null ? (judge as Found) : fold.end(), invariant, facts);
-    const finding = unread === 0 ? own : notEachSeen(own, unread);
+    settling.finish();
+    const own = fold === null ? (judge as Found) : fold.end();
+    const finding = notEachSeen(onThisHost(own, invariant, facts), unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return skipped(`not seen on this target: ${finding.reason}`);
   };
   return {
     see: (line) => void guarded(() => see(line)),
-    end: () => ({ expected: invariant.statement, ...(guarded(end) ?? (broken as unknown as Found)) }),
+    end: () => {
+      const { bound, ...finding } = guarded(end) ?? (broken as unknown as Found);
+      return { ...finding, expected: bound === undefined ? statement : `${statement}: ${bound}` };
+    },
   };
 };

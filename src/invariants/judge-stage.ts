@@ -3,7 +3,6 @@ import type { Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { answered } from "./answered.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { type Finding, type Invariant, openJudge } from "./invariant.ts";
 
@@ -36,10 +35,10 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts) 
     },
     claims: (replay: string): Claim[] => {
       const found = judges.map(({ invariant, judge }) => ({ invariant, finding: judge.end() }));
-      const isOfRest = found.some(({ invariant, finding }) => invariant === answered && isOpen(finding));
+      const isOfRest = found.some(({ invariant, finding }) => invariant.id === "answered" && isOpen(finding));
       const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;
       return found.map(({ invariant, finding }) => {
-        const saysOfHowMany = isOfRest && invariant !== answered && finding.verdict !== "skipped";
+        const saysOfHowMany = isOfRest && invariant.id !== "answered" && finding.verdict !== "skipped";
         return {
           id: `${invariant.id}/${facts.stage}`,
           stage: facts.stage,

@@ -13,7 +13,7 @@ export const judgedOn = (verdict: ClaimedVerdict, isTimed: boolean, facts: Stage
       time: isTimed ? { tail: 0.01, limitMs: 50 } : undefined,
       spec: [],
       statement: "what is made up holds",
-      judge: () => ({ verdict, reason: "made up", expected: "it", got: "it", evidence: [] }),
+      judge: () => ({ verdict, reason: "made up", got: "it", evidence: [] }),
     },
     facts,
     [],

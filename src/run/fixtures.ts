@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
-import { runShellCommand } from "../supervision/shell-command.ts";
+import { runShellCommand } from "../supervision/bounded-child.ts";
 
 /** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
 class FixtureError extends Error {

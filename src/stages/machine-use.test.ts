@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { afterEach, describe, expect, test } from "vitest";
-import { givenWayTicks, givingWay, machineTime, TICKS_PER_S } from "../supervision/proc-files.ts";
+import { givenWayTicks, givingWay, machineTime, TICKS_PER_S } from "../supervision/processes.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { portHere, watchMachineUse } from "./machine-use.ts";
 

@@ -21,7 +21,7 @@ import {
   readProc,
   statsHere,
   TICKS_PER_S,
-} from "../supervision/proc-files.ts";
+} from "../supervision/processes.ts";
 
 const EVERY_MS = 500;
 

@@ -10,7 +10,7 @@ import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
-import { createPooledRefusals, type PooledRefusals } from "../invariants/pooled-refusals.ts";
+import { createPooledRefusals, type PooledRefusals } from "../invariants/refusal-times.ts";
 import { createIsolation, type Isolation } from "../shedding/isolation.ts";
 import { kneeOfRamp, rateFoundOf } from "../shedding/knee-of-ramp.ts";
 import { STORIES } from "../workload/catalogue.ts";

@@ -8,11 +8,18 @@ import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs
 import { openOwnFile } from "./private-file.ts";
 import type { ProcessId } from "./processes.ts";
 import { redactor as ofThisProcess, Redactor } from "./redaction.ts";
-import { type NamedUndo, namedUndo, START, textOf, type Undo } from "./undo.ts";
+import {
+  type Effect,
+  type EffectKind,
+  KINDS,
+  type NamedUndo,
+  type Notes,
+  namedUndo,
+  START,
+  textOf,
+  type Undo,
+} from "./undo.ts";
 import { fileProblem } from "./user-file.ts";
-
-const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
-type EffectKind = (typeof KINDS)[number];
 
 /** A run by its process, and by the mark that its children carry in their environment. */
 export type RunItself = ProcessId & { mark: string };
@@ -32,9 +39,6 @@ export type JournalEntry = {
   run?: RunItself;
   by?: "watchdog" | "heal";
 };
-
-/** A side effect with what takes it back, for memory alone. */
-export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
 
 /** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
 export type Keeper = { keep(effect: Effect): void; forget(id: string): void };
@@ -135,13 +139,12 @@ const entryOf = (line: string): JournalEntry | null => {
   const kind = KINDS.find((known) => known === said?.kind);
   const phase = PHASES.find((known) => known === said?.phase);
   if (typeof said?.id !== "string" || kind === undefined || phase === undefined) return null;
-  const entry: JournalEntry = { at: textOf(said.at) ?? "", id: said.id, kind, phase, name: textOf(said.name) ?? "" };
-  if (said.undo !== undefined) entry.undo = namedUndo(said.undo);
-  const [detail, run] = [textOf(said.detail), markedRun(said.run)];
-  if (detail !== undefined) entry.detail = detail;
-  if (run !== undefined) entry.run = run;
-  if (said.by === "watchdog" || said.by === "heal") entry.by = said.by;
-  return entry;
+  return {
+    ...{ at: textOf(said.at) ?? "", id: said.id, kind, phase, name: textOf(said.name) ?? "" },
+    ...(said.undo !== undefined && { undo: namedUndo(said.undo) }),
+    ...{ detail: textOf(said.detail), run: markedRun(said.run) },
+    ...((said.by === "watchdog" || said.by === "heal") && { by: said.by }),
+  };
 };
 
 /**
@@ -177,11 +180,6 @@ export const openEffects = (entries: readonly JournalEntry[]): OpenEffect[] => {
 export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
   const open = openEffects(entries).find(({ name }) => name === RUN_ITSELF);
   return entries.find(({ id }) => id === open?.id)?.run ?? null;
-};
-
-export type Notes = {
-  write(effect: Effect, phase: "undone" | "about", detail: string): void;
-  close(): void;
 };
 
 /** Notes at the end of a journal, after the line that the run may have left unfinished. Throws where it is not ours. */

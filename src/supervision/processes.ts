@@ -1,11 +1,107 @@
 /**
- * Processes by number and start time, never by name, because numbers are used again. Ends whole groups, because a
- * killed child leaves its own children behind. Outside Linux `ps` gives the start time, and a group is alive if it
- * takes signals.
+ * Processes by number and start time, never by name, because numbers are used again; what /proc says of them and of the machine
+ * (Linux; elsewhere nothing is known). Ends whole groups, because a killed child leaves its own children behind. Outside Linux
+ * `ps` gives the start time, and a group is alive if it takes signals.
  */
 import { execFileSync } from "node:child_process";
-import { ownerOf, type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { pause, waitUntil } from "./waiting.ts";
+
+/** Clock ticks of the kernel's own accounts; 100 a second on every Linux that Node runs on. */
+export const TICKS_PER_S = 100;
+
+export const readProc = (path: string): string | null => {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return null;
+  }
+};
+
+export type ProcessStat = {
+  state: string;
+  parent: number;
+  pgid: number;
+  start: string;
+  /** CPU time, its threads included; and that of its children which have ended and were waited for. */
+  ticks: number;
+  childTicks: number;
+  /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
+  givesWay: boolean;
+};
+
+const SCHED_IDLE = "5";
+
+export const statOf = (pid: number): ProcessStat | null => {
+  const text = readProc(`/proc/${pid}/stat`);
+  if (text === null) return null;
+  // The name of the command is in parentheses and may hold blanks and parentheses itself.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const sum = (one: number, other: number): number => Number(fields[one]) + Number(fields[other]);
+  return {
+    state: fields[0] ?? "",
+    parent: Number(fields[1]),
+    pgid: Number(fields[2]),
+    start: fields[19] ?? "",
+    ticks: sum(11, 12),
+    childTicks: sum(13, 14),
+    givesWay: fields[38] === SCHED_IDLE,
+  };
+};
+
+/** How many files a process may have open now, and how many it may allow itself; infinite where there is no limit. */
+export const fileLimitsOf = (pid: number | "self"): { soft: number; hard: number } | null => {
+  const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readProc(`/proc/${pid}/limits`) ?? "") ?? [];
+  const numberOf = (text: string): number => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text));
+  return soft === undefined || hard === undefined ? null : { soft: numberOf(soft), hard: numberOf(hard) };
+};
+
+export const pidsHere = (): number[] => {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+};
+
+export const statsHere = (): Map<number, ProcessStat> => {
+  const stats = pidsHere().map((pid) => [pid, statOf(pid)] as const);
+  return new Map(stats.filter((one): one is [number, ProcessStat] => one[1] !== null));
+};
+
+export const cpuTimeMs = (pid: number): number | null => {
+  const stat = statOf(pid);
+  return stat === null ? null : stat.ticks * (1000 / TICKS_PER_S);
+};
+
+export type MachineTime = { idle: number; steal: number; all: number };
+
+/** Of all cores together, since boot, in ticks; `null` where it is not known. */
+export const machineTime = (): MachineTime | null => {
+  const [line] = readProc("/proc/stat")?.split("\n") ?? [];
+  if (line === undefined || !line.startsWith("cpu ")) return null;
+  // user nice system idle iowait irq softirq steal; guest time is within user already.
+  const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number);
+  const [, , , idle = 0, wait = 0, , , steal = 0] = ticks;
+  return { idle: idle + wait, steal, all: ticks.reduce((sum, n) => sum + n, 0) };
+};
+
+/** The SCHED_IDLE processes (`givesWay`) and the CPU time of each, in ticks. */
+export const givingWay = (all: ReadonlyMap<number, ProcessStat> = statsHere()): Map<number, number> =>
+  new Map([...all].flatMap(([pid, { givesWay, ticks }]) => (givesWay ? [[pid, ticks]] : [])));
+
+/** What those used in between that gave way at both looks, in ticks. */
+export const givenWayTicks = (
+  before: ReadonlyMap<number, number>,
+  after: ReadonlyMap<number, number>,
+  counts: (pid: number) => boolean = () => true,
+): number => {
+  let ticks = 0;
+  for (const [pid, used] of after) if (counts(pid)) ticks += used - (before.get(pid) ?? used);
+  return ticks;
+};
 
 /** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
 export type ProcessId = { pid: number; start: string };
@@ -17,10 +113,8 @@ const isZombie = ({ state }: ProcessStat): boolean => state === "Z" || state ===
 
 /** `null` when there is no such process, or when it has ended and only waits for its parent to notice. */
 export const startTimeOf = (pid: number): string | null => {
-  if (isLinux) {
-    const stat = statOf(pid);
-    return stat === null || isZombie(stat) ? null : stat.start;
-  }
+  const stat = statOf(pid);
+  if (isLinux) return stat === null || isZombie(stat) ? null : stat.start;
   try {
     // Two terminals may have another language, or stand in another time zone.
     const env = { ...process.env, LC_ALL: "C", TZ: "UTC" };
@@ -89,10 +183,7 @@ export const endGroup = async (group: GroupId, graceMs: number): Promise<Ended> 
 export const RUN_MARK = "FLOODGATE_RUN_MARK";
 
 /** For commands of a target file: what they leave running is their owner's, such as an agent, and is not ended with the run. */
-export const unmarked = (env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => {
-  const { [RUN_MARK]: _, ...rest } = env;
-  return rest;
-};
+export const unmarked = ({ [RUN_MARK]: _, ...rest }: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => rest;
 
 /** The mark of this run, for processes that get no other environment. */
 export const runMark = (): Record<string, string> => {
@@ -103,7 +194,7 @@ export const runMark = (): Record<string, string> => {
 /** Whether it is of this user and carries the mark in the environment it was started with (Linux only; elsewhere none). */
 export const carriesMark = (pid: number, mark: string): boolean =>
   isLinux &&
-  ownerOf(pid) === process.geteuid?.() &&
+  statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === process.geteuid?.() &&
   readProc(`/proc/${pid}/environ`)?.split("\0").includes(`${RUN_MARK}=${mark}`) === true;
 
 export const markedProcesses = (mark: string): ProcessId[] =>

@@ -1,22 +1,221 @@
 /**
  * Redaction: whatever is captured from a child, written to a run folder or printed goes through here once. Credentials
- * are known by their shape (contract/credentials.ts), other secrets because they were registered when they were read.
+ * are known by their shape (contract/credentials.ts), other secrets because they were registered when they were read: the parts
+ * that are secret by themselves (`Bearer x`: also `x`), each in every form in which it may stand in a text (quoted, in a URL,
+ * encoded).
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
 import { cutLines, type LineCutter } from "./lines.ts";
-import { FORM_MIN_CHARS, FormSearch, formsOf, partsOf, partsOfUrl } from "./secret-forms.ts";
+
+const MASK = "[masked]";
+
+const SECRET_NAME = /token|secret|key|pass|auth|cred|cookie|session|jwt|sid$|sig$/i;
+/** `token_type`, `session_ttl`: says something about a secret. */
+const ABOUT_ONE = /(?:type|kind|ttl|expiry|expires_in|scope|name|url)$/i;
+const SCHEME = /^[A-Za-z][A-Za-z0-9-]{2,19}[ \t]+(\S.*)$/s;
+const BASIC = /^basic[ \t]+([A-Za-z0-9+/=_-]+)$/i;
+/** `name=value`, also in quotes, between blanks, `,`, `;` and `&`: cookies, parameters of `Digest`, headers of OTLP. */
+const PAIRS = /(?:^|[;,&\s])\s*([\w.$-]{1,64})=("?)([^\s;,&"=][^\s;,&"]*)\2/g;
+const JSON_START = /^\s*[[{]/;
+const JSON_DEPTH = 6;
+const PARTS_MOST = 200;
+
+/** An ordinary word is not masked, because it occurs in every text. */
+const isPlainWord = (text: string): boolean => /^[a-z]{1,12}$/i.test(text) || /^\d{1,9}$/.test(text);
+
+const isSecretOf = (name: string, value: string): boolean =>
+  (SECRET_NAME.test(name) && !ABOUT_ONE.test(name)) || !isPlainWord(value);
+
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
+
+/** User, password, both as `Basic` sends them, and the values of the query. */
+const partsOfUrl = (text: string): string[] => {
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || !URL.canParse(text)) return [];
+  const { username, password, searchParams, hash } = new URL(text);
+  const [user, pass] = [decoded(username), decoded(password)];
+  const values = [...searchParams, ...new URLSearchParams(hash.slice(1))];
+  const both = pass === "" ? [] : [`${user}:${pass}`];
+  const ofQuery = values.filter(([name, value]) => isSecretOf(name, value)).map(([, value]) => value);
+  return [user, pass, username, password, ...both, ...ofQuery];
+};
+
+const ofJson = (value: unknown, name: string, depth: number): string[] => {
+  if (typeof value === "string")
+    return isSecretOf(name, value) ? [value, ...partsOfUrl(value), ...ofScheme(value)] : [];
+  if (typeof value !== "object" || value === null || depth >= JSON_DEPTH) return [];
+  return Object.entries(value).flatMap(([inner, one]) => ofJson(one, Array.isArray(value) ? name : inner, depth + 1));
+};
+
+const ofJsonText = (text: string): string[] => {
+  try {
+    return ofJson(JSON.parse(text), "", 0);
+  } catch {
+    return [];
+  }
+};
+
+const ofScheme = (text: string): string[] => {
+  const rest = SCHEME.exec(text)?.[1];
+  const coded = BASIC.exec(text)?.[1];
+  const pair = coded === undefined ? "" : Buffer.from(coded, "base64").toString("utf8");
+  const at = pair.indexOf(":");
+  return [...(rest === undefined ? [] : [rest]), ...(at < 0 ? [] : [pair, pair.slice(0, at), pair.slice(at + 1)])];
+};
+
+const ofLines = (text: string): string[] => {
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  return lines.length > 1 ? lines.filter((line) => line.length >= 16 && !line.startsWith("-----")) : [];
+};
+
+const ofPairs = (text: string): string[] =>
+  [...text.matchAll(PAIRS)]
+    .filter(([, name = "", , value = ""]) => isSecretOf(name, value))
+    .map((found) => found[3] ?? "");
+
+/** The secret and its parts, each once; of a text without parts itself alone. */
+const partsOf = (secret: string): string[] => {
+  const inside = JSON_START.test(secret) ? ofJsonText(secret) : [...ofScheme(secret), ...ofPairs(secret)];
+  const parts = [secret, secret.trim(), ...ofLines(secret), ...partsOfUrl(secret), ...inside];
+  return [...new Set(parts)].filter((part) => part.trim() !== "").slice(0, PARTS_MOST);
+};
+
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const html = (text: string, apostrophe: string): string => text.replace(/[&<>"']/g, (c) => ENTITIES[c] ?? apostrophe);
+const hexOf = (unit: number, digits: number): string => unit.toString(16).padStart(digits, "0");
+
+/** In base64 behind 0, 1 or 2 bytes of another text: the characters that the secret alone decides. */
+const base64Of = (bytes: Buffer): string[] =>
+  [0, 1, 2].flatMap((before) => {
+    const whole = Buffer.concat([Buffer.alloc(before), bytes]);
+    const from = Math.ceil((before * 8) / 6);
+    const to = Math.floor((whole.length * 8) / 6);
+    return [whole.toString("base64").slice(from, to), whole.toString("base64url").slice(from, to)];
+  });
+
+/** As a program writes it in its own notation: JSON, a URL, a page, a shell. */
+const quotedForms = (text: string): string[] => [
+  text,
+  JSON.stringify(text).slice(1, -1),
+  encodeURIComponent(text),
+  encodeURI(text),
+  encodeURIComponent(text).replaceAll("%20", "+"),
+  ...["&#39;", "&#x27;", "&apos;", "'"].map((apostrophe) => html(text, apostrophe)),
+  text.replaceAll("'", `'\\''`),
+  text.replaceAll("'", `'"'"'`),
+  text.replace(/["\\`$]/g, "\\$&"),
+];
+
+const CODED_MOST = 1024;
+
+/** As somebody writes it who wants it to pass a search. */
+const codedForms = (text: string): string[] => {
+  if (text.length > CODED_MOST) return [];
+  const bytes = Buffer.from(text);
+  const octets = [...bytes];
+  const hex = octets.map((byte) => hexOf(byte, 2));
+  const units = Array.from({ length: text.length }, (_, at) => text.charCodeAt(at));
+  return [
+    ...base64Of(bytes),
+    ...["%", "\\x"].map((mark) => hex.map((byte) => mark + byte).join("")),
+    ...[
+      (unit: number) => `\\u${hexOf(unit, 4)}`,
+      (unit: number) => `&#${unit};`,
+      (unit: number) => `&#x${hexOf(unit, 1)};`,
+    ].map((code) => units.map(code).join("")),
+    [...text].reverse().join(""),
+    [...text].join(" "),
+    // An id may hold dashes and lines, and the boundary for foreign text shows ids.
+    ...["", " ", ":", "-", "_"].map((between) => hex.join(between)),
+    ...[".", "-"].map((between) => octets.join(between)),
+  ];
+};
+
+/** Every way in which a part may stand in a text; in small letters, for a search that does not tell the case. */
+const formsOf = (part: string): string[] => {
+  try {
+    return [...new Set([...quotedForms(part), ...codedForms(part)])];
+  } catch {
+    // Half a surrogate pair has no URL.
+    return [part];
+  }
+};
+
+export const FORM_MIN_CHARS = 6;
+
+const BLOCK = 3;
+const FARTHEST = FORM_MIN_CHARS - BLOCK + 1;
+const BITS = 6;
+const LOW_BITS = (1 << BITS) - 1;
+
+const small = (text: string): string => {
+  const lower = text.toLowerCase();
+  return lower.length === text.length ? lower : text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+};
+
+const blockAt = (text: string, at: number): number =>
+  ((text.charCodeAt(at) & LOW_BITS) << (2 * BITS)) |
+  ((text.charCodeAt(at + 1) & LOW_BITS) << BITS) |
+  (text.charCodeAt(at + 2) & LOW_BITS);
+
+/**
+ * Finds many texts in another at once, whatever their case, at a cost that does not grow with their number: every line
+ * of a history is searched for all secrets (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
+ */
+class FormSearch {
+  readonly #forms = new Map<string, string[]>();
+  readonly #moves = new Uint8Array(1 << (BLOCK * BITS)).fill(FARTHEST);
+  readonly #masks = new Map<string, string>();
+
+  add(form: string, mask: string): void {
+    const known = small(form);
+    if (form.length < FORM_MIN_CHARS || this.#masks.has(known)) return;
+    this.#masks.set(known, mask);
+    const begin = known.slice(0, FORM_MIN_CHARS);
+    const forms = [...(this.#forms.get(begin) ?? []), known];
+    this.#forms.set(
+      begin,
+      forms.sort((a, b) => b.length - a.length),
+    );
+    for (let at = 0; at < FARTHEST; at++) {
+      const block = blockAt(begin, at);
+      this.#moves[block] = Math.min(this.#moves[block] as number, FARTHEST - 1 - at);
+    }
+  }
+
+  /** Where forms stand, in order; those that overlap are one, by the form that begins it. */
+  in(text: string): { from: number; to: number; mask: string }[] {
+    const found: { from: number; to: number; mask: string }[] = [];
+    if (this.#forms.size === 0 || text.length < FORM_MIN_CHARS) return found;
+    const searched = small(text);
+    for (let at = 0; at <= searched.length - FORM_MIN_CHARS; ) {
+      const move = this.#moves[blockAt(searched, at + FORM_MIN_CHARS - BLOCK)] as number;
+      const forms = move > 0 ? undefined : this.#forms.get(searched.slice(at, at + FORM_MIN_CHARS));
+      const form = forms?.find((one) => searched.startsWith(one, at));
+      if (form !== undefined) {
+        const before = found.at(-1);
+        if (before !== undefined && at < before.to) before.to = Math.max(before.to, at + form.length);
+        else found.push({ from: at, to: at + form.length, mask: this.#masks.get(form) ?? MASK });
+      }
+      at += Math.max(move, 1);
+    }
+    return found;
+  }
+}
 
 /** A longer line of a child is cut, so that one without an end cannot fill the memory. */
 const LINE_MAX_CHARS = 256 * 1024;
-
-const MASK = "[masked]";
 
 /** Shorter values occur in ordinary text too often to be masked everywhere. */
 const isShort = (part: string): boolean => part.trim().length < FORM_MIN_CHARS;
 
 export class Redactor {
-  readonly #masks = new Map<string, string>();
   readonly #search = new FormSearch();
   readonly #registered = new Set<string>();
   readonly #unmaskable = new Set<string>();
@@ -56,10 +255,7 @@ export class Redactor {
     this.#registered.add(part);
     const isOfKnownShape = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(part);
     for (const form of formsOf(part)) {
-      if (form.length < FORM_MIN_CHARS) continue;
-      const known = this.#search.add(form);
-      const mask = isOfKnownShape && form === part ? maskCredential(part) : MASK;
-      if (!this.#masks.has(known)) this.#masks.set(known, mask);
+      this.#search.add(form, isOfKnownShape && form === part ? maskCredential(part) : MASK);
     }
   }
 
@@ -67,7 +263,7 @@ export class Redactor {
     let known = "";
     let from = 0;
     for (const found of this.#search.in(text)) {
-      known += text.slice(from, found.from) + (this.#masks.get(found.form) ?? MASK);
+      known += text.slice(from, found.from) + found.mask;
       from = found.to;
     }
     return maskSecrets(from === 0 ? text : known + text.slice(from));

@@ -2,9 +2,19 @@
  * How a side effect is undone, in two forms. `NamedUndo` stands in the journal on disk: which fault, component and
  * target. `Undo` adds what is executed; it stays in memory and goes to the live watchdog. Healing from a journal takes
  * commands and addresses from the target file given, and touches only processes and folders with the run's mark.
+ *
+ * `undoAll` undoes without the process that did it: the watchdog got what to do through its pipe; `chaos --heal` works it out from
+ * names in the journal and the target file (faults/undo-by-name.ts).
  */
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { clean } from "../contract/foreign-text.ts";
-import type { GroupId, ProcessId } from "./processes.ts";
+import { runShellCommand } from "./bounded-child.ts";
+import { endGroup, type GroupId, type ProcessId, signalProcess } from "./processes.ts";
+import { pause } from "./waiting.ts";
+
+export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
+export type EffectKind = (typeof KINDS)[number];
 
 /** Whose deployment something was done to. `file` is where its target file stood, for people. */
 export type TargetName = { base_url: string; name?: string; file?: string };
@@ -50,26 +60,29 @@ export type Undo =
   | { how: "remove-lock"; path: string }
   | { how: "all"; undos: readonly Undo[] };
 
+/** A side effect with what takes it back, for memory alone. */
+export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
+
+/** Notes about effects in a journal. */
+export type Notes = {
+  write(effect: Effect, phase: "undone" | "about", detail: string): void;
+  close(): void;
+};
+
 const NAME = /^[A-Za-z0-9_.-]{1,200}$/;
 export const START = /^[\w :]{1,60}$/;
 const TEXT_MOST = 2_000;
 const MANY = 100;
 const DEPTH_MOST = 3;
 
-type Fields = Record<string, unknown>;
-const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
+const fieldsOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 const isNumber = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isName = (value: unknown): value is string => typeof value === "string" && NAME.test(value);
 
 /** For people, without what a terminal would act on. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined;
-
-const targetOf = (value: unknown): TargetName | null => {
-  const said = fieldsOf(value);
-  const [base_url, name, file] = [textOf(said.base_url), textOf(said.name), textOf(said.file)];
-  return base_url === undefined ? null : { base_url, name, file };
-};
 
 /** Fields that `PATCH /deployment` takes and an operator's change may have to be taken back from. */
 const NUMBERS = new Set(["clock_offset_ms", "global_in_flight", "org_in_flight", "slots", "service_factor"]);
@@ -99,8 +112,10 @@ const planesOf = (value: unknown): PlaneState[] =>
 export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);
   const { how, proxy, fault, pid, pgid, start, path, undos } = said;
-  const target = targetOf(said.target);
-  if (target !== null) {
+  const of = fieldsOf(said.target);
+  const base_url = textOf(of.base_url);
+  if (base_url !== undefined) {
+    const target: TargetName = { base_url, name: textOf(of.name), file: textOf(of.file) };
     if (how === "heal-proxy" && isName(proxy)) return { how, proxy, disables: said.disables === true, target };
     if (how === "command" && isName(fault)) return { how, fault, target };
     if (how === "deployment") return { how, planes: planesOf(said.planes), target };
@@ -115,4 +130,100 @@ export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
     return { how, undos: undos.slice(0, MANY).map((one) => namedUndo(one, depth + 1)) };
   }
   return { how: "nothing" };
+};
+
+type CallLimits = { signal: AbortSignal; callMs: number };
+
+/** What knows proxies and control planes, handed in (faults/healing.ts); each returns what it did. */
+export type UndoPorts = {
+  proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
+  change(undo: ChangeUndo, limits: CallLimits): Promise<string>;
+};
+
+/** `signal` ends the attempt; `callMs` is the deadline of each control call. */
+type UndoLimits = CallLimits & {
+  ports: UndoPorts;
+  /** What heal commands find in their environment (default: this process's own). */
+  env?: NodeJS.ProcessEnv;
+  /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
+  againMs?: number;
+  graceMs: number;
+};
+
+/** What it did, in a few words. Throws a sentence when the side effect is still there. */
+export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> => {
+  switch (undo.how) {
+    case "all": {
+      const did: string[] = [];
+      const troubles: string[] = [];
+      for (const one of undo.undos.toReversed()) {
+        const tried = runUndo(one, limits).then((what) => did.push(what));
+        await tried.catch((error: Error) => troubles.push(error.message));
+      }
+      if (troubles.length > 0) throw new Error(troubles.join("; "));
+      return did.join(", ");
+    }
+    case "nothing":
+      return "nothing to take back";
+    case "signal":
+      return signalProcess(undo, undo.signal) ? `sent ${undo.signal}` : "the process is gone";
+    case "end-process": {
+      const ended = await endGroup(undo, limits.graceMs);
+      if (ended === "still there") throw new Error(`process ${undo.pid} is still there after SIGKILL`);
+      return ended;
+    }
+    case "remove-lock":
+    case "remove-folder":
+      if (!existsSync(undo.path)) return "was gone";
+      await rm(undo.path, { recursive: true, force: true, maxRetries: 3 });
+      return "removed";
+    case "command":
+      return await runCommands(undo, limits);
+    case "heal-proxy":
+      return await limits.ports.proxy(undo, limits);
+    case "deployment":
+      return await limits.ports.change(undo, limits);
+  }
+};
+
+const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): Promise<string> => {
+  const { signal, env = process.env, againMs } = limits;
+  for (;;) {
+    try {
+      for (const command of commands) await runShellCommand(command, { what: "heal command", signal, cwd, env });
+      return `ran ${commands.length} heal command(s)`;
+    } catch (error) {
+      if (againMs === undefined) throw error;
+      await pause(againMs, signal);
+      if (signal.aborted) throw error;
+    }
+  }
+};
+
+/** `did`: what was done, or `null` with the `trouble`; the effect then stays open. */
+export type UndoResult = { kind: string; name: string; did: string | null; trouble: string | null };
+
+const isLast = ({ undo }: Effect): boolean =>
+  undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
+
+/** Faults and load at the same time, then what carries the links and what they wrote. Never rejects because of one effect. */
+export const undoAll = async (
+  effects: readonly Effect[],
+  notes: Notes | null,
+  limits: UndoLimits,
+): Promise<UndoResult[]> => {
+  const undoOne = async (effect: Effect): Promise<UndoResult> => {
+    const { kind, name, undo } = effect;
+    const [did, trouble] = await runUndo(undo, limits).then(
+      (what) => [what, null] as const,
+      ({ message }: Error) => [null, message] as const,
+    );
+    try {
+      if (did !== null) notes?.write(effect, "undone", did);
+      else notes?.write(effect, "about", `not taken back: ${trouble}`);
+    } catch {} // a full disk must not keep the other faults in
+    return { kind, name, did, trouble };
+  };
+  const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(undoOne));
+  return [...first, ...(await Promise.all(effects.filter(isLast).map(undoOne)))];
 };

@@ -9,11 +9,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Effect, type Keeper, type Notes, notesIn } from "./journal.ts";
+import { type Keeper, notesIn } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
-import { type UndoPorts, undoAll } from "./run-undo.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
+import { type Effect, type Notes, type UndoPorts, undoAll } from "./undo.ts";
 import { inTime } from "./waiting.ts";
 
 /** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, wallUs } from "../../client/clock.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
-import { fileLimitsOf } from "../../supervision/proc-files.ts";
+import { fileLimitsOf } from "../../supervision/processes.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";

@@ -4,10 +4,9 @@
  * the price of a call is unknown (A9).
  */
 import { type Meter, routeOf } from "../../contract/routes.ts";
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, LedgerLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { type Evidence, type Found, inconclusive } from "../invariant.ts";
-import { isReference } from "./deployment.ts";
+import { type Evidence, type Found, inconclusive, isReference } from "../invariant.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
 type Charged = {
@@ -20,11 +19,32 @@ type Charged = {
   seen: number;
 };
 
-const fresh = (): Charged => ({ net: new Map(), owed: new Map(), open: 0, refused: null, seen: 0 });
+export const add = <Key>(sums: Map<Key, number>, key: Key, amount: number): Map<Key, number> =>
+  sums.set(key, (sums.get(key) ?? 0) + amount);
 
-const add = (sums: Map<Meter, number>, meter: Meter, amount: number): void => {
-  sums.set(meter, (sums.get(meter) ?? 0) + amount);
-};
+/** Sums by two keys. */
+export class Sums {
+  readonly rows = new Map<string, Map<string, number>>();
+
+  add(row: string, column: string, amount: number): void {
+    this.rows.set(row, add(this.rows.get(row) ?? new Map<string, number>(), column, amount));
+  }
+
+  of(row: string, column: string): number {
+    return this.rows.get(row)?.get(column) ?? 0;
+  }
+
+  /** Keys of either, by row. */
+  columnsWith(other: Sums): [row: string, columns: Set<string>][] {
+    const rows = new Set([...this.rows.keys(), ...other.rows.keys()]);
+    const columnsOf = (row: string) => [this, other].flatMap((sums) => [...(sums.rows.get(row)?.keys() ?? [])]);
+    return [...rows].map((row) => [row, new Set(columnsOf(row))]);
+  }
+}
+
+/** What an entry adds. A foreign store's amounts say nothing, so its entries are counted. */
+export const signedSize = ({ kind, amount }: LedgerLine, ours: boolean): number =>
+  (kind === "charge" ? 1 : -1) * (ours ? amount : 1);
 
 type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
@@ -50,12 +70,12 @@ export class Charges {
   constructor(facts: StageFacts, settled: boolean) {
     this.#settled = settled;
     this.#ours = isReference(facts);
-    for (const { request_id, meter, kind, amount } of facts.ledger ?? []) {
-      const charged = this.byRequest.get(request_id) ?? fresh();
-      this.byRequest.set(request_id, charged);
-      this.#meters.add(meter);
-      const size = this.#ours ? amount : 1;
-      add(charged.net, meter, kind === "charge" ? size : -size);
+    for (const entry of facts.ledger ?? []) {
+      const fresh: Charged = { net: new Map(), owed: new Map(), open: 0, refused: null, seen: 0 };
+      const charged = this.byRequest.get(entry.request_id) ?? fresh;
+      this.byRequest.set(entry.request_id, charged);
+      this.#meters.add(entry.meter);
+      add(charged.net, entry.meter, signedSize(entry, this.#ours));
     }
   }
 
@@ -77,8 +97,7 @@ export class Charges {
 
   /** Whether any entry has a call's id; a store may use its own ids. */
   knowsOurIds(): boolean {
-    for (const { seen } of this.byRequest.values()) if (seen > 0) return true;
-    return false;
+    return [...this.byRequest.values()].some(({ seen }) => seen > 0);
   }
 
   #classOf(call: CallLine): ChargeClass {

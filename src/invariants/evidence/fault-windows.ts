@@ -6,7 +6,7 @@ import type { CallLine, FaultLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
 
-type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
+export type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
 
 /** The refusal of a call that needs a broken dependency (requirements 153, 213, 216). */
 export const REFUSAL_OF: Readonly<Record<"limiter" | "keys", string>> = {

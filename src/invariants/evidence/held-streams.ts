@@ -11,6 +11,7 @@
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
+import { sumOf } from "../../history/series.ts";
 import { Distribution } from "./distribution.ts";
 import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
@@ -51,8 +52,6 @@ export const DIRECT_LINE: TimesAtServer = {
 /** Gaps before the last event. Only the first gaps of a long stream are kept. */
 const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
-
-export const sumOf = (valuesUs: readonly number[]): number => valuesUs.reduce((sum, value) => sum + value, 0);
 
 /** For an edge that delays the end, such as moderation. */
 export const BY_CONTENT: TimesAtServer = {

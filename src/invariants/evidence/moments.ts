@@ -22,6 +22,20 @@ export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcom
 
 export const isShed = ({ outcome }: CallLine): boolean => SHED_OUTCOMES.has(outcome);
 
+/** No valid credential, or the target file does not name its role's organization: it may be any. */
+export const isUnnamed = (org: string): boolean => org === "-" || org.startsWith("role:");
+
+/** `service`: an operator's changes, such as the service time. */
+const DEPENDENCIES = new Set(["limiter", "keys", "edge", "service"]);
+
+/** The number of replicas changes, or a replica is broken. */
+export const changesReplicas = (line: Line): boolean => {
+  if (line.type === "mark") return line.name === "replicas-changed";
+  return line.type === "fault" && (!DEPENDENCIES.has(line.link) || line.fault === "rolling-deploy");
+};
+
+export const changesCaps = (line: Line): boolean => line.type === "mark" && line.name === "caps-changed";
+
 /** The largest error of a mark or fault line. */
 export const MARK_MARGIN_US = 1_000_000;
 

@@ -6,10 +6,9 @@
 import { dirname } from "node:path";
 import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/healing.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
-import { type Effect, notesIn } from "../../supervision/journal.ts";
+import { notesIn } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
-import { type UndoResult, undoAll } from "../../supervision/run-undo.ts";
-import type { TargetName } from "../../supervision/undo.ts";
+import { type Effect, type TargetName, type UndoResult, undoAll } from "../../supervision/undo.ts";
 import { isServing } from "../../tools/link-probe.ts";
 import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
 import { eachProxy, faultsLeftOn, journalsIn, readLeftOpen } from "./left-open.ts";

@@ -3,7 +3,7 @@ import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Calibration } from "../../history/run-document.ts";
-import { readProc } from "../../supervision/proc-files.ts";
+import { readProc } from "../../supervision/processes.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;

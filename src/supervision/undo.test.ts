@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { runUndo } from "./run-undo.ts";
-import type { Undo } from "./undo.ts";
+import { runUndo, type Undo } from "./undo.ts";
 
 const limits = (did: string[]) => ({
   ports: {

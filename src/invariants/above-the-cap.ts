@@ -1,0 +1,272 @@
+/** A cap that does not shed: calls admitted above it, calls that pile up, a full platform that stops working. */
+import { Heap } from "../history/heap.ts";
+import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import { Distribution } from "./evidence/distribution.ts";
+import {
+  BY_CONTENT,
+  DIRECT_LINE,
+  HeldStreams,
+  isStream,
+  SureSpans,
+  type TimesAtServer,
+} from "./evidence/held-streams.ts";
+import { changesCaps, changesReplicas, isAdmitted, isDefinite, isShed } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+
+/** One turn of a busy reader's event loop. */
+const LEAST_MARGIN_US = 20_000;
+const ENOUGH_QUICK = 20;
+const ENOUGH_STANDING_OUT = 3;
+const RULE_COUNT = 10;
+const RULE_SHARE = 0.2;
+/** A stalled reader sees bytes out of order sometimes; a cap that is too high shows in every call that fills it. */
+const RARE_SHARE = 0.01;
+
+/** Calls admitted above a cap, and whether chance explains them. */
+class AdmittedAbove {
+  readonly evidence = new Evidence();
+  readonly #slacks = new Distribution();
+  readonly #quick = new Distribution();
+  #admitted = 0;
+
+  /** Takes every call; those that are not streams show how connections' delays differ. */
+  see(call: CallLine): void {
+    if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
+  }
+
+  /** `slackUs`: how long the streams of a whole cap outlasted this call's admission. */
+  admitted(call: CallLine, slackUs: number, got: string): void {
+    this.#admitted += 1;
+    if (slackUs < LEAST_MARGIN_US) return;
+    this.#slacks.add(slackUs);
+    this.evidence.breach(call.id, got);
+  }
+
+  isCertain(): boolean {
+    return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
+  }
+
+  /** Whether so many calls are above the cap that it cannot be chance. */
+  isTheRule(): boolean {
+    const { count } = this.#slacks;
+    return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
+  }
+
+  /** Whether the few calls above the cap are explained by the order of reading. */
+  isExplained(): boolean {
+    const { count } = this.#slacks;
+    return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
+  }
+
+  /** Number of calls above the cap by more than the delays of two connections differ; 0 if quick answers are too few to tell. */
+  #standingOut(): number {
+    if (this.#quick.count < ENOUGH_QUICK) return 0;
+    const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);
+    return this.#slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
+  }
+}
+
+/** Whether a full platform goes on working: how long callers saw it full, what was served, what got no answer. */
+class OverloadProgress {
+  /** The caps of all replicas. */
+  readonly #full: number;
+  /** Answered calls until their answer, and all calls until their end. */
+  readonly #served = new Heap<CallLine>();
+  readonly #waiting = new Heap<null>();
+  #nowUs = Number.NEGATIVE_INFINITY;
+  #fullAtUs = Number.NEGATIVE_INFINITY;
+  /** For how long the caps were full of calls that were answered later, in microseconds. */
+  fullUs = 0;
+  /**
+   * Answers, other than sheds, of calls during which it was full. Not only those that came while it was full: equally long calls
+   * all end at once.
+   */
+  came = 0;
+  /** Calls sent while it was full, and those that got no answer. */
+  sent = 0;
+  readonly lost = new Evidence();
+  #sentBelow = 0;
+  #lostBelow = 0;
+  readonly sheds = new Distribution();
+  /** Callers read slowly, so the goodput is not the platform's alone. */
+  disturbed = false;
+
+  constructor(full: number) {
+    this.#full = full;
+  }
+
+  see(line: Line): void {
+    this.#runUntil(lineTimeUs(line));
+    if (line.type !== "call") return;
+    if (line.slow_reader === true) this.disturbed = true;
+    const cutOff = line.aborted === true || line.error === "connection_refused";
+    const lost = line.outcome === "indeterminate" && !cutOff;
+    if (this.#waiting.size < this.#full) {
+      this.#sentBelow += 1;
+      if (lost) this.#lostBelow += 1;
+    } else {
+      this.sent += 1;
+      if (lost) this.lost.breach(line.id, "no answer");
+    }
+    if (isShed(line)) {
+      this.sheds.add(line.done_us - line.sent_us);
+      return;
+    }
+    this.#waiting.push(line.done_us, null);
+    if (isDefinite(line)) this.#served.push(line.done_us, line);
+  }
+
+  /** Share of calls without an answer below the caps, lost by the network. */
+  get usuallyLost(): number {
+    return (this.#lostBelow + 1) / (this.#sentBelow + 2);
+  }
+
+  finish(): void {
+    this.#runUntil(Number.POSITIVE_INFINITY);
+  }
+
+  #runUntil(us: number): void {
+    while (this.#waiting.least < us) this.#waiting.pop();
+    while (this.#served.least < us) {
+      this.#advance(this.#served.least);
+      const call = this.#served.pop() as CallLine;
+      // A call whose caller left was not served.
+      if (call.aborted !== true && call.sent_us <= this.#fullAtUs) this.came += 1;
+    }
+    if (us !== Number.POSITIVE_INFINITY) this.#advance(us);
+  }
+
+  #advance(us: number): void {
+    const began = this.#nowUs !== Number.NEGATIVE_INFINITY;
+    if (began && this.#served.size >= this.#full) {
+      this.fullUs += us - this.#nowUs;
+      this.#fullAtUs = us;
+    }
+    this.#nowUs = us;
+  }
+}
+
+const ENOUGH_WAITING = 20;
+const LONG_WAIT_US = 1_000_000;
+const ENOUGH_LOST = 20;
+/** Lowest share of capacity that counts as working. Below one fifth, so that a brownout to a fifth is no collapse. */
+const WORKING_SHARE = 0.1;
+const ENOUGH_FULL_US = 2_000_000;
+const ENOUGH_POSSIBLE = 100;
+const ENOUGH_SHEDS = 20;
+
+const weighingBy = (times: TimesAtServer) => ({ streams: new HeldStreams(times), above: new AdmittedAbove() });
+
+/**
+ * A cap that does not shed protects nothing: the platform takes in more than it can serve (items 210, 220). Judged by
+ * three signs in callers' lines:
+ *
+ * - a call was admitted while as many streams as all replicas' caps were certainly in flight;
+ * - streams piled up to twice the caps and waited for seconds, and no call of the stage was shed;
+ * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
+ *
+ * The first is a lower bound, which other callers only raise, so it is judged on any deployment; something may stand
+ * in front of a foreign one, so there it fails only by what no edge can cause (`SureSpans`). The others may be a queue
+ * or a buffering edge in front of a foreign platform, so there they are doubts. The third is judged only where nobody
+ * else calls.
+ */
+export const shedsAboveTheCap: Judge = (facts) => {
+  const { shedding, limits, tenants, faults, exclusive } = facts;
+  const { global_in_flight: globalCap, org_in_flight: orgCap, replicas, slots, service_ms: serviceMs } = limits;
+  if (shedding !== "fixed") {
+    return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
+  }
+  const missing = "limits.global_in_flight and limits.replicas";
+  if (globalCap === undefined || replicas === undefined) return skipped(missing);
+  const cap = globalCap * replicas;
+  /** What stands in front of a foreign deployment is unknown. */
+  const isDirect = isReference(facts);
+  const spans = new SureSpans(serviceMs);
+  const byEnd = weighingBy(DIRECT_LINE);
+  const byContent = isDirect ? byEnd : weighingBy(BY_CONTENT);
+  const surely = isDirect ? byEnd : weighingBy(spans);
+  const weighings = new Set([byEnd, byContent, surely]);
+  const progress = new OverloadProgress(cap);
+  const waiting = new Evidence();
+  let sheds = 0;
+  let globalSheds = 0;
+  let moved = false;
+  const judgeAdmitted = (call: CallLine): void => {
+    const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
+    for (const { streams, above } of weighings) {
+      const slackUs = streams.outlasting(call, cap, own);
+      // A call without an organization, or of one without a smaller cap, is judged by the total.
+      const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
+      const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
+      if (slackUs.all >= ofOrgUs) above.admitted(call, slackUs.all, got);
+      else above.admitted(call, ofOrgUs, `admitted beside ${own} streams of ${call.org}; its caps add up to ${own}`);
+    }
+    const waitedUs = (call.first_event_us ?? call.first_us ?? call.done_us) - call.sent_us;
+    if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
+    const ahead = byEnd.streams.aheadOf(call);
+    const got = `waited ${Math.round(waitedUs / 1000)} ms behind ${ahead} streams, and nobody was shed`;
+    if (ahead >= 2 * cap) waiting.breach(call.id, got);
+  };
+  const collapse = (): Evidence | null => {
+    const { lost, sent, came, fullUs, disturbed, sheds: cost } = progress;
+    if (faults || moved || !exclusive) return null;
+    if (lost.count >= ENOUGH_LOST && lost.count > (0.5 + progress.usuallyLost) * sent) {
+      lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
+      return lost;
+    }
+    if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
+    // Quick sheds show a full platform rather than a slow way to it.
+    if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
+    const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
+    if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
+    const evidence = new Evidence();
+    evidence.count = 1;
+    evidence.first = `${came} calls came out of the full platform, which can serve ${Math.round(possible)} in that time`;
+    return evidence;
+  };
+  return {
+    see(line) {
+      moved ||= changesCaps(line) || changesReplicas(line);
+      if (moved) return;
+      progress.see(line);
+      if (line.type !== "call") return;
+      for (const { above } of weighings) above.see(line);
+      if (line.outcome === "429 b2b_overloaded") globalSheds += 1;
+      if (isShed(line)) sheds += 1;
+      // Key management is not under the caps (A22).
+      if (isAdmitted(line) && !line.route.startsWith("keys.")) judgeAdmitted(line);
+      spans.see(line);
+      for (const { streams } of weighings) streams.see(line);
+    },
+    end() {
+      progress.finish();
+      if (isDirect ? byEnd.above.isCertain() : surely.above.isTheRule()) {
+        return failed("a call was admitted above the caps", surely.above.evidence);
+      }
+      if (globalSheds === 0 && !faults && !moved && waiting.count >= ENOUGH_WAITING) {
+        if (isDirect) return failed("calls piled up and nobody was shed", waiting);
+        const why = "calls piled up and nobody was shed; a queue in front of the platform would look the same";
+        return inconclusive(why, waiting.first);
+      }
+      const collapsed = collapse();
+      if (collapsed !== null) {
+        if (isDirect) return failed("the platform collapsed when it was full", collapsed);
+        const why = "little came out of the full platform; an edge that holds answers back would look the same";
+        return inconclusive(why, collapsed.first);
+      }
+      // If calls were shed, an edge explains a late end; if none was, it may be the only sign of a missing cap.
+      const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
+      const doubtful = seen.find((above) => above.isCertain());
+      if (doubtful !== undefined) {
+        const edge = "but an edge in front that passes events on late would look the same";
+        return inconclusive(`streams went on for longer than the caps allow, ${edge}`, doubtful.evidence.first);
+      }
+      if (byContent.above.evidence.count > 0 && !byContent.above.isExplained()) {
+        const why = "too few calls stood above the caps to rule out the order of reading";
+        return inconclusive(why, byContent.above.evidence.first);
+      }
+      if (sheds === 0) return unseen("the caps were never reached, so no shed was owed");
+      return passed(`${sheds} calls were shed, and none was certainly admitted above the caps`);
+    },
+  };
+};

@@ -1,0 +1,323 @@
+/** An organization's monthly allowance: bounds on its use, and the judges of where it ends. */
+import type { CallLine, Line } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { Charges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
+import {
+  earliestUs,
+  isAdmitted,
+  isDefinite,
+  isUnnamed,
+  latestUs,
+  MARK_MARGIN_US,
+  Settling,
+} from "./evidence/moments.ts";
+import {
+  Evidence,
+  type Found,
+  failed,
+  inconclusive,
+  isReference,
+  type Judge,
+  passed,
+  skipped,
+  skippedWhenShared,
+  unseen,
+} from "./invariant.ts";
+
+/** Clock error of a deployment. */
+const CLOCK_DOUBT_US = 5_000_000;
+/** Longer than any run. */
+const MONTHS_AHEAD = 3;
+
+/**
+ * The months in which a call may be charged, counted from the stage's start. Edges are the calendar's (UTC, item 229) and those
+ * of `new-month` marks, which report a moved clock.
+ */
+class Months {
+  readonly #edges: { fromUs: number; toUs: number }[] = [];
+
+  constructor({ started_at_ms: startedMs = Number.NaN }: StageFacts) {
+    const started = new Date(startedMs);
+    for (let ahead = 1; ahead <= MONTHS_AHEAD && !Number.isNaN(startedMs); ahead += 1) {
+      const atUs = (Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead, 1) - startedMs) * 1000;
+      this.#edges.push({ fromUs: atUs - CLOCK_DOUBT_US, toUs: atUs + CLOCK_DOUBT_US });
+    }
+  }
+
+  see(line: Line): void {
+    if (line.type === "mark" && line.name === "new-month") {
+      this.#edges.push({ fromUs: line.at_us - MARK_MARGIN_US, toUs: line.at_us });
+    }
+  }
+
+  of(call: CallLine): { first: number; last: number } {
+    let first = 0;
+    let last = 0;
+    for (const { fromUs, toUs } of this.#edges) {
+      if (earliestUs(call) > toUs) first += 1;
+      if (latestUs(call) >= fromUs) last += 1;
+    }
+    return { first, last };
+  }
+}
+
+/** Items 205, 225. */
+const HARD_STOP_FACTOR = 5;
+
+const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
+
+const isUnsettled = (call: CallLine): boolean => !isDefinite(call) || call.outcome === "429 limiter_unavailable";
+
+const certainlyCharged = (call: CallLine): boolean =>
+  isAdmitted(call) && meterOf(call) === "map_loads" && call.outcome !== "200 error";
+
+const perhapsCharged = (call: CallLine): boolean => {
+  const meter = meterOf(call);
+  return (meter === undefined || meter === "map_loads") && (isAdmitted(call) || isUnsettled(call));
+};
+
+/** The smallest and largest possible cap; `null`: unknown. */
+const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: number; most: number } | null => {
+  const tenant = facts.tenants[org];
+  if (tenant?.allowance === undefined || tenant.tier === null) return null;
+  const { allowance, tier } = tenant;
+  // A8b: "over 5 times" may mean one load more.
+  const doubt = isReference(facts) ? 0 : 1;
+  const paid = { least: allowance * HARD_STOP_FACTOR - doubt, most: allowance * HARD_STOP_FACTOR + doubt };
+  if (tierMoved) return { least: Math.min(allowance, paid.least), most: paid.most };
+  return tier === "Pro" ? paid : { least: allowance, most: allowance };
+};
+
+/** `certain`: admitted; `mints`: those of them that are tile sessions. */
+type Month = { certain: number; mints: number; possible: number; refused: number };
+
+/** One organization's use by month. */
+class Use {
+  readonly months = new Map<number, Month>();
+  /** Calls that may be charged in any month. */
+  unsettled = 0;
+  tierMoved = false;
+
+  month(number: number): Month {
+    const month = this.months.get(number) ?? { certain: 0, mints: 0, possible: 0, refused: 0 };
+    this.months.set(number, month);
+    return month;
+  }
+}
+
+/**
+ * Bounds on each organization's use in a month: at least its admitted calls, at most also those of unknown outcome. Reports each
+ * quota refusal with the most that can have been charged by then.
+ */
+class Allowances {
+  readonly uses = new Map<string, Use>();
+  /** Calls that any organization may have been charged for. */
+  #anybodys = 0;
+  readonly #months: Months;
+  readonly #settling: Settling;
+
+  constructor(facts: StageFacts, tell: (refusal: CallLine, use: Use, month: number | null, possible: number) => void) {
+    this.#months = new Months(facts);
+    this.#settling = new Settling((call) => {
+      const { first, last } = this.#months.of(call);
+      if (isUnnamed(call.org) && perhapsCharged(call)) this.#anybodys += 1;
+      if (call.org === "-") return;
+      const use = this.use(call.org);
+      if (QUOTA_REFUSALS.has(call.outcome)) {
+        use.month(last).refused += 1;
+        tell(call, use, first === last ? first : null, this.#possible(call, use, last));
+        return;
+      }
+      if (isUnsettled(call)) use.unsettled += 1;
+      else for (let number = first; number <= last; number += 1) use.month(number).possible += 1;
+      if (first !== last || !certainlyCharged(call)) return;
+      use.month(first).certain += 1;
+      // A9: on the reference platform a tile session is one load; others may count loads elsewhere.
+      if (call.route === "sdk.sessions") use.month(first).mints += 1;
+    });
+  }
+
+  use(org: string): Use {
+    const use = this.uses.get(org) ?? new Use();
+    this.uses.set(org, use);
+    return use;
+  }
+
+  see(line: Line): void {
+    this.#settling.reach(line);
+    this.#months.see(line);
+    if (line.type === "mark" && line.name === "tier-changed" && line.org !== undefined) {
+      this.use(line.org).tierMoved = true;
+    }
+    if (line.type === "call" && (QUOTA_REFUSALS.has(line.outcome) || perhapsCharged(line))) this.#settling.add(line);
+  }
+
+  finish(): void {
+    this.#settling.finish();
+  }
+
+  /** Counts calls that ended before the refusal, and calls in flight. */
+  #possible(refusal: CallLine, use: Use, month: number): number {
+    let possible = this.#anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0);
+    const untilUs = refusal.done_us + refusal.clock_error_us;
+    for (const call of this.#settling.waiting()) {
+      const mayBeIts = call.org === refusal.org || isUnnamed(call.org);
+      if (mayBeIts && perhapsCharged(call) && call.sent_us - call.clock_error_us <= untilUs) possible += 1;
+    }
+    return possible;
+  }
+}
+
+/**
+ * No load above the allowance is admitted or charged (items 79, 204-206, 225, 227, 234; A8). Calls of unknown outcome are not
+ * counted. Other callers only use the allowance up, so the bound holds beside them; their loads may have been refunded, so on a
+ * shared deployment, or if the earlier use is unknown, the whole allowance is the bound.
+ */
+export const admitsAtMostTheAllowance: Judge = (facts) => {
+  const evidence = new Evidence();
+  const { exclusive, tenants } = facts;
+  /** By the target file, or by what refusals reported. */
+  const usedBefore = new Map<string, number>();
+  for (const [org, { used_at_start: used }] of Object.entries(tenants)) {
+    if (exclusive && used !== undefined) usedBefore.set(org, used);
+  }
+  const judgeQuotaFields = (refusal: CallLine, use: Use): void => {
+    const { limit, used } = refusal.quota ?? {};
+    const tenant = facts.tenants[refusal.org];
+    const caps = capsOf(facts, refusal.org, use.tierMoved);
+    if (typeof limit === "number" && tenant?.allowance !== undefined && limit !== tenant.allowance) {
+      evidence.breach(refusal.id, `the refusal reports a limit of ${limit}; the allowance is ${tenant.allowance}`);
+    }
+    if (typeof used === "number" && caps !== null && used > caps.most) {
+      evidence.breach(refusal.id, `the refusal reports ${used} used; no more than ${caps.most} may ever be`);
+    }
+  };
+  const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+    const used = refusal.quota?.used;
+    if (exclusive && month === 0 && typeof used === "number") {
+      usedBefore.set(refusal.org, Math.max(usedBefore.get(refusal.org) ?? 0, used - possible));
+    }
+    judgeQuotaFields(refusal, use);
+  });
+  const last = new Map<string, string>();
+  const charges = new Charges(facts, true);
+  /** The finding when no organization is known to have reached its allowance. */
+  const unreached = (): Found => {
+    const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
+    if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
+    const shared = "others may have used a part of an allowance, so where it ends is not known";
+    if (!exclusive) return skippedWhenShared(shared);
+    const isKnown = limited.some(([org]) => usedBefore.has(org));
+    if (!isKnown) return skipped("what an organization had used before the stage (control.keys)");
+    return unseen("no organization whose use is known came to its allowance");
+  };
+  const judgeLedger = (): void => {
+    /** Charges less refunds of map loads, by organization and month. */
+    const sums = new Sums();
+    for (const entry of facts.ledger ?? []) {
+      // Other callers' charges may precede the stage.
+      const isCounted = exclusive || charges.isOfCall(entry.request_id);
+      if (isCounted && entry.meter === "map_loads") sums.add(entry.org, entry.window, signedSize(entry, true));
+    }
+    for (const [org, months] of sums.rows) {
+      const caps = capsOf(facts, org, allowances.use(org).tierMoved);
+      // If the stage crosses a month's edge, the month of the earlier use is unknown.
+      const crossed = months.size > 1 || [...allowances.use(org).months.keys()].some((number) => number > 0);
+      const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
+      for (const [window, net] of months) {
+        if (caps === null || before + net <= caps.most) continue;
+        const got = `the ledger has ${net} map loads of ${org} in ${window} on top of ${before}; the cap is ${caps.most}`;
+        evidence.breach(last.get(org) ?? org, got);
+      }
+    }
+  };
+  return {
+    see(line) {
+      allowances.see(line);
+      if (line.type === "call") charges.see(line);
+      if (line.type === "call" && line.outcome === "200") last.set(line.org, line.id);
+    },
+    end() {
+      allowances.finish();
+      judgeLedger();
+      let reached = 0;
+      let uncounted = "";
+      for (const [org, use] of allowances.uses) {
+        const caps = capsOf(facts, org, use.tierMoved);
+        if (caps === null) continue;
+        for (const [number, { certain, mints, refused }] of use.months) {
+          const before = number === 0 ? usedBefore.get(org) : exclusive ? 0 : undefined;
+          const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
+          if ((before ?? 0) + certain > caps.most) {
+            // A9: a deployment that does not count mints does not refuse them either.
+            const mayNotCount = !isReference(facts) && refused === 0 && (before ?? 0) + certain - mints <= caps.most;
+            if (mayNotCount) uncounted ||= got;
+            else evidence.breach(last.get(org) ?? org, got);
+          } else if (certain >= caps.least) reached += 1;
+          else if (before !== undefined && (refused > 0 || before + certain >= caps.least)) reached += 1;
+        }
+      }
+      if (evidence.count > 0) return failed("more map loads were admitted than the allowance", evidence);
+      if (uncounted !== "") {
+        const why = "either the allowance is not enforced, or tile sessions are not counted as map loads here (A9)";
+        return inconclusive(why, uncounted);
+      }
+      if (reached > 0) return passed(`${reached} organizations came to their allowance and got no more`);
+      return unreached();
+    },
+  };
+};
+
+/** The least use at which this refusal is legal; `null`: unknown. */
+const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | null => {
+  const caps = capsOf(facts, refusal.org, use.tierMoved);
+  if (caps === null) return null;
+  // A8: elsewhere the exchange may also refuse paid organizations at the allowance.
+  const atAllowance = !isReference(facts) && refusal.outcome === "429 map_load_quota_exceeded";
+  return atAllowance ? Math.min(caps.least, facts.tenants[refusal.org]?.allowance ?? 0) : caps.least;
+};
+
+/**
+ * An allowance must not end early: after a month's turn, or below five times it for a paid organization (items 204-206, 229; A8).
+ * A quota refusal is legal only if the possible charges reach the cap. On a shared deployment others may have used the rest, so
+ * there only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be 0.
+ */
+export const admitsWhatIsAllowed: Judge = (facts) => {
+  const evidence = new Evidence();
+  let legal = 0;
+  let unknown = 0;
+  let afterTurn = 0;
+  const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+    const { limit, used } = refusal.quota ?? {};
+    if (typeof limit === "number" && typeof used === "number" && used < limit) {
+      evidence.breach(refusal.id, `refused although the answer itself says that ${used} of ${limit} are used`);
+      return;
+    }
+    if (!facts.exclusive) return;
+    const from = legalFrom(facts, refusal, use);
+    const before = month === 0 ? facts.tenants[refusal.org]?.used_at_start : 0;
+    if (from === null || (month === 0 && before === undefined)) unknown += 1;
+    if (month === null || from === null || before === undefined) return;
+    if (before + possible >= from) legal += 1;
+    else {
+      const most = `${before} used before and at most ${possible} in the stage`;
+      evidence.breach(refusal.id, `${refusal.outcome} for ${refusal.org} with ${most}; it ends at ${from}`);
+    }
+  });
+  return {
+    see: (line) => allowances.see(line),
+    end() {
+      allowances.finish();
+      for (const use of allowances.uses.values()) {
+        for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
+      }
+      if (evidence.count > 0) return failed("an allowed map load was refused", evidence);
+      const shared = "others may have used up an allowance at which a call was refused";
+      if (!facts.exclusive) return skippedWhenShared(shared);
+      const missing = "the allowance of the refused organization and its use before the stage";
+      if (legal === 0 && unknown > 0) return skipped(missing);
+      if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged");
+      return passed(`${legal} refusals for the allowance came when it can have been used up`);
+    },
+  };
+};

@@ -1,0 +1,244 @@
+/** Was each call decided as its caller's own facts say: admission, revocation, sessions, and no secret written down. */
+import { findSecrets } from "../contract/credentials.ts";
+import { admissionOf, outcomeOf } from "../contract/refusals.ts";
+import { routeOf } from "../contract/routes.ts";
+import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { either, lacksOf } from "./evidence/admitted-by.ts";
+import { isOthersRefusal, legalAnswers, mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
+import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+
+/** If the budget is not stated. */
+const UNKNOWN_BUDGET_MS = 60_000;
+const MARGIN_US = 100_000;
+
+type Span = { fromUs: number; untilUs: number };
+
+const mayChangeKeys = (call: CallLine): boolean =>
+  (call.route === "keys.update" || call.route === "keys.delete") && (isAdmitted(call) || !isDefinite(call));
+
+/**
+ * Records may be as old as the revocation budget (item 142), and a change takes effect between request and confirmation.
+ * Meanwhile a call may be answered by either state.
+ */
+class RecordChanges {
+  readonly #spans = new Map<string, Span[]>();
+  readonly #budgetUs: number;
+  readonly #youthUs: number;
+  #startUs = Number.POSITIVE_INFINITY;
+
+  constructor({ limits: { revocation_budget_ms: budgetMs } }: StageFacts) {
+    this.#budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
+    // A foreign deployment's credentials are older than the run.
+    this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
+  }
+
+  /** Takes every line; counts an organization's marks and key changes. */
+  see(line: Line): void {
+    if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
+    if (line.type === "mark" && line.org !== undefined) {
+      this.#add(line.org, { fromUs: line.at_us - MARK_MARGIN_US, untilUs: line.at_us + this.#budgetUs });
+    }
+    if (line.type === "call" && mayChangeKeys(line)) {
+      this.#add(line.org, { fromUs: earliestUs(line), untilUs: latestUs(line) + this.#budgetUs });
+    }
+  }
+
+  /** Whether a known change may affect this call. Unknown organizations may be any. */
+  touches(call: CallLine): boolean {
+    const reaches = ({ fromUs, untilUs }: Span): boolean => latestUs(call) >= fromUs && earliestUs(call) <= untilUs;
+    return [...this.#spans].some(
+      ([org, spans]) => (org === call.org || isUnnamed(org) || isUnnamed(call.org)) && spans.some(reaches),
+    );
+  }
+
+  /** Whether a change just before the stage may not have arrived yet. */
+  isYoung(call: CallLine): boolean {
+    return earliestUs(call) < this.#startUs + this.#youthUs;
+  }
+
+  #add(org: string, span: Span): void {
+    const spans = this.#spans.get(org) ?? [];
+    this.#spans.set(org, spans);
+    const last = spans.at(-1);
+    // Merged, which bounds the state.
+    if (last !== undefined && span.fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, span.untilUs);
+    else spans.push(span);
+  }
+}
+
+/**
+ * A wrong subcode misleads clients. The order of checks is specified for the exchange and chosen for the rest; this judge walks
+ * it independently of the platform, by each caller's own facts. Answers due to overload and faults are judged elsewhere.
+ */
+export const firstFailingCheckDecides: Judge = (facts, later) => {
+  const ours = isReference(facts);
+  const changes = new RecordChanges(facts);
+  const evidence = new Evidence();
+  let judged = 0;
+  return {
+    see(line, alike = 1) {
+      changes.see(line);
+      if (line.type !== "call" || !isDefinite(line)) return;
+      if (!ours && isOthersRefusal(line)) return;
+      const legal = legalAnswers(line, { ours, stateUnsettled: false });
+      if (legal === null) return;
+      judged += alike;
+      // Held until no change of a record can explain it.
+      if (!legal.has(admissionOf(line.outcome))) later(line);
+    },
+    settled(call) {
+      const { route, outcome, facts: f } = call;
+      const legal = legalAnswers(call, { ours, stateUnsettled: changes.isYoung(call) });
+      if (legal === null || f === undefined || legal.has(admissionOf(outcome)) || changes.touches(call)) return;
+      const known = [`credential ${f.credential}`, f.state, `origin ${f.origin}`, f.product, `body ${f.body}`];
+      const its = known.filter((fact) => fact !== undefined).join(", ");
+      evidence.breach(call.id, `${route} answered ${outcome} where only ${[...legal].join(" | ")} fit (${its})`);
+    },
+    end() {
+      if (evidence.count > 0) return failed("a call was not answered by the first check that it fails", evidence);
+      if (judged === 0) return unseen("no call came with the facts to judge its answer by");
+      return passed(`${judged} calls were answered by the first check that they fail`);
+    },
+  };
+};
+
+const CAPABILITY = (["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"] as const).map(
+  outcomeOf,
+);
+
+/** Whether key and tier together admit the call; `null`: unknown, or not this judge's question. */
+const isCapable = (call: CallLine, ours: boolean): boolean | null => {
+  const { facts, route: name } = call;
+  if (facts === undefined || name === "-" || facts.state !== "valid") return null;
+  if (!ours && mayBeRefusalUnder200(call)) return null;
+  const { surface } = routeOf(name);
+  const { credential } = facts;
+  const [isServer, isSession] = [credential === "server", credential === "session"];
+  const isExchange = surface === "exchange" && credential === "publishable";
+  if (!isExchange && !(surface === "runtime" && (isServer || isSession))) return null;
+  const { scope, product, tier } = lacksOf(call, facts, ours);
+  // A7, A14, A15 and item 158 are open: only the reference platform is held to its reading.
+  const isOpen =
+    facts.product === "viewer" ||
+    facts.tier === null ||
+    (isSession && (tier !== false || product !== false)) ||
+    (isServer && facts.tier !== "Pro");
+  const lacks = !ours && isOpen ? undefined : either(scope, product, tier);
+  return lacks === undefined ? null : !lacks;
+};
+
+/**
+ * A call needs a capability that its key stores and that its organization's current tier admits (specification 2.3; items 46, 74,
+ * 75, 156). If either sufficed, features would be given away; a stale tier would keep granting them after a downgrade. Judges
+ * only calls whose facts decide.
+ */
+export const admissionIsStoredAndTier: Judge = (facts, later) => {
+  const ours = isReference(facts);
+  const changes = new RecordChanges(facts);
+  const evidence = new Evidence();
+  let kept = 0;
+  return {
+    see(line) {
+      changes.see(line);
+      const capable = line.type === "call" ? isCapable(line, ours) : null;
+      if (line.type !== "call" || capable === null) return;
+      const refused = CAPABILITY.includes(line.outcome);
+      if (capable ? refused : isAdmitted(line)) later(line);
+      else if (!capable && refused) kept += 1;
+    },
+    settled(call) {
+      if (changes.touches(call)) return;
+      const { credential, product, tier, scopes = [] } = call.facts as NonNullable<CallLine["facts"]>;
+      const what = `${credential} on ${call.route}${product === undefined ? "" : ` for ${product}`}`;
+      evidence.breach(call.id, `${call.outcome} for ${what}, scopes [${scopes.join(" ")}], tier ${tier}`);
+    },
+    end() {
+      const broken = "a call was admitted or refused against stored capability and tier";
+      if (evidence.count > 0) return failed(broken, evidence);
+      if (kept === 0) return unseen("no call that lacks a capability was seen, so none could be admitted wrongly");
+      return passed(`${kept} calls without the capability were refused for it, and none with it was`);
+    },
+  };
+};
+
+/**
+ * A revoked key must not be admitted (items 61, 142, 153, 164; A14). Records may be one revocation budget old, whether or not the
+ * key service can be reached. Open streams go on.
+ */
+export const revokedStaysOut: Judge = (facts, later) => {
+  const ours = isReference(facts);
+  const changes = new RecordChanges(facts);
+  const evidence = new Evidence();
+  let keptOut = 0;
+  return {
+    see(line) {
+      changes.see(line);
+      if (line.type !== "call" || line.facts === undefined || !isDefinite(line)) return;
+      const { state, credential } = line.facts;
+      if (state !== "revoked" && state !== "expired") return;
+      // A14: elsewhere sessions of a revoked key may live until they expire.
+      if (!ours && ((credential === "session" && state === "revoked") || mayBeRefusalUnder200(line))) return;
+      later(line);
+    },
+    settled(call) {
+      const { state, credential } = call.facts as NonNullable<CallLine["facts"]>;
+      // An expiry is in the record; a revocation has to arrive.
+      if (state === "revoked" && (changes.isYoung(call) || changes.touches(call))) return;
+      if (!isAdmitted(call)) keptOut += 1;
+      else evidence.breach(call.id, `${call.outcome} on ${call.route} for a ${state} ${credential} credential`);
+    },
+    end() {
+      if (evidence.count > 0) return failed("a credential that is over was admitted", evidence);
+      if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough");
+      return passed(`${keptOut} calls with revoked or expired credentials were refused`);
+    },
+  };
+};
+
+const MAX_S = 1800;
+
+const lifetimeFault = ({ expires_in: seconds, facts, ...line }: CallLine): string | null => {
+  if (typeof seconds !== "number") return `expires_in is ${JSON.stringify(seconds)}, not a number`;
+  if (seconds <= 0 || seconds > MAX_S) return `expires_in is ${seconds}`;
+  if (!("product" in line) || facts?.product === undefined || line.product === facts.product) return null;
+  return `asked for ${facts.product}, minted for ${JSON.stringify(line.product)}`;
+};
+
+/** A session token cannot be revoked, so its life of at most 30 minutes bounds the harm (specification 2.1, 8; items 24, 32, 33, 224). */
+export const sessionLifetimeIsBounded: Judge = () => {
+  const evidence = new Evidence();
+  let judged = 0;
+  return {
+    see(line, alike = 1) {
+      if (line.type !== "call" || line.route !== "sdk.sessions" || !isAdmitted(line)) return;
+      // Left out by drivers that do not keep the body.
+      if (!("expires_in" in line)) return;
+      judged += alike;
+      const fault = lifetimeFault(line);
+      if (fault !== null) evidence.breach(line.id, fault);
+    },
+    end() {
+      if (evidence.count > 0) return failed("a session was minted outside its bounds", evidence);
+      if (judged === 0) return unseen("no minted session was seen with its lifetime");
+      return passed(`${judged} sessions were minted within 30 minutes`);
+    },
+  };
+};
+
+/** Searches everything written during the run for unmasked keys, session tokens and JWTs. */
+export const secretsStaySecret: Judge = ({ texts }) => {
+  if (texts === undefined) return skipped("the texts written by the target's processes");
+  const evidence = new Evidence();
+  const names = new Set<string>();
+  let characters = 0;
+  for (const { name, text } of texts) {
+    names.add(name);
+    characters += text.length;
+    for (const masked of findSecrets(text)) evidence.breach(name, `${masked} stands unmasked in ${name}`);
+  }
+  if (evidence.count > 0) return failed("a credential was written down", evidence);
+  if (characters === 0) return inconclusive("nothing was written, so nothing was searched");
+  return passed(`${characters} characters in ${names.size} texts hold no credential`);
+};

@@ -1,0 +1,287 @@
+/** Sheds below a cap: judged by the most calls that can have been in flight. */
+import { Heap } from "../history/heap.ts";
+import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import {
+  changesCaps,
+  earliestUs,
+  isDefinite,
+  isShed,
+  isUnnamed,
+  latestUs,
+  MARK_MARGIN_US,
+} from "./evidence/moments.ts";
+import {
+  Evidence,
+  failed,
+  inconclusive,
+  isReference,
+  type Judge,
+  passed,
+  skipped,
+  skippedWhenShared,
+  unseen,
+} from "./invariant.ts";
+
+/** A server gives up on an unreachable client after 10 s. */
+const LINGER_US = 10_000_000;
+/** A foreign deployment may release a slot this late after the last byte. */
+const LATE_RELEASE_US = 250_000;
+/** A foreign deployment may count a shed call, which has no slot, this long. */
+const LATE_AFTER_SHED_US = 50_000;
+/** The largest clock error. */
+const LAG_US = 1_000_000;
+
+const GLOBAL_SHED = "429 b2b_overloaded";
+const ORG_SHED = "429 org_overloaded";
+
+/** At one moment: starts, watched spans, ends. */
+const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
+
+/** On the reference platform, shed calls and calls without an organization hold none. */
+const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
+  !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
+
+type Watch = { call: CallLine; most: number; mostOfOrg: number };
+type Event = { kind: keyof typeof ORDER; call: CallLine; watch?: Watch };
+
+/** `null`: it held nothing. */
+const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
+  if (call.error === "connection_refused") return null;
+  if (ours && call.outcome === GLOBAL_SHED) return null;
+  if (!isDefinite(call)) return Number.POSITIVE_INFINITY;
+  if (!ours && (call.outcome === GLOBAL_SHED || call.outcome === ORG_SHED)) return latestUs(call) + LATE_AFTER_SHED_US;
+  const endedCleanly = call.ended === undefined || ["done", "error_event", "eof", "refused"].includes(call.ended);
+  if (endedCleanly && call.aborted !== true) return latestUs(call) + (ours ? 0 : LATE_RELEASE_US);
+  return ours ? latestUs(call) + LINGER_US : Number.POSITIVE_INFINITY;
+};
+
+/**
+ * An upper bound on the calls that a replica had in flight while it decided about one call, from callers' times:
+ *
+ *     counted     |----------------|              [sent - e, done + e], e = the clock's error
+ *     counted            |------------ ~ ~ ~      no answer: it may be in flight still
+ *     judged               [======]               the most that overlap at any one moment in here
+ *
+ * The reference platform holds a call between its sending and its end, or longer if the caller left, which it may
+ * notice late; a call that it sheds holds nothing. A foreign one may release a slot a moment after the last byte,
+ * notice a caller who left at any time, and count a call while it sheds it. The bound holds only where nobody else
+ * calls.
+ */
+class MostInFlight {
+  readonly #events = new Heap<Event>();
+  readonly #open = new Set<Watch>();
+  readonly #byOrg = new Map<string, number>();
+  readonly #tell: (call: CallLine, most: number, mostOfOrg: number) => void;
+  readonly #ours: boolean;
+  #total = 0;
+  /** Calls holding a slot of an organization, by organization; `-` if unknown. */
+  #holding = 0;
+  #unnamed = 0;
+  #doneUntilUs = Number.NEGATIVE_INFINITY;
+  /** Sheds are judged by the stated caps, until these change. */
+  #capsUntilUs = Number.POSITIVE_INFINITY;
+  /** A clock error exceeded `LAG_US`: nothing can be said. */
+  lost = false;
+
+  /** `tell` gets each watched call that ended before the caps changed, when nothing can change its count. */
+  constructor(tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) {
+    this.#tell = tell;
+    this.#ours = ours;
+  }
+
+  /** Takes every line. */
+  see(line: Line, watched = false): void {
+    if (changesCaps(line)) this.#capsUntilUs = Math.min(this.#capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
+    this.#runUntil(lineTimeUs(line) - LAG_US);
+    if (line.type !== "call") return;
+    if (earliestUs(line) < this.#doneUntilUs) this.lost = true;
+    if (watched) {
+      const watch = { call: line, most: 0, mostOfOrg: 0 };
+      this.#add(earliestUs(line), { kind: "open", call: line, watch });
+      this.#add(latestUs(line), { kind: "close", call: line, watch });
+    }
+    const untilUs = heldUntilUs(line, this.#ours);
+    if (untilUs === null) return;
+    this.#add(earliestUs(line), { kind: "start", call: line });
+    if (untilUs !== Number.POSITIVE_INFINITY) this.#add(untilUs, { kind: "end", call: line });
+  }
+
+  finish(): void {
+    this.#runUntil(Number.POSITIVE_INFINITY);
+  }
+
+  #add(us: number, event: Event): void {
+    this.#events.push(us, event, ORDER[event.kind]);
+  }
+
+  #runUntil(us: number): void {
+    this.#doneUntilUs = Math.max(this.#doneUntilUs, us);
+    while (this.#events.least < us) this.#run(this.#events.pop() as Event);
+  }
+
+  #run({ kind, call, watch }: Event): void {
+    if (kind === "start" || kind === "end") {
+      const by = kind === "start" ? 1 : -1;
+      this.#total += by;
+      if (holdsOrgSlot(call, this.#ours)) {
+        this.#byOrg.set(call.org, (this.#byOrg.get(call.org) ?? 0) + by);
+        this.#holding += by;
+        if (isUnnamed(call.org)) this.#unnamed += by;
+      }
+      if (kind === "start") for (const open of this.#open) this.#count(open);
+    } else if (kind === "open") {
+      this.#open.add(watch as Watch);
+      this.#count(watch as Watch);
+    } else {
+      this.#open.delete(watch as Watch);
+      const { most, mostOfOrg } = watch as Watch;
+      // A shed call does not justify itself.
+      const itself = this.#ours ? 0 : 1;
+      if (latestUs(call) < this.#capsUntilUs) this.#tell(call, most - itself, mostOfOrg - itself);
+    }
+  }
+
+  #count(watch: Watch): void {
+    watch.most = Math.max(watch.most, this.#total);
+    // May be any organization's.
+    const { org } = watch.call;
+    const ofOrg = isUnnamed(org) ? this.#holding : (this.#byOrg.get(org) ?? 0) + this.#unnamed;
+    watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);
+  }
+}
+
+/** Answers that make a pass without a shed. */
+const ENOUGH = 20;
+
+/**
+ * A shed below the cap refuses a customer for nothing, and its subcode says whether to wait or to send less (items 210, 211, 220,
+ * 221). Legal only if the calls in flight can have reached one replica's cap. This upper bound needs all calls, so it is judged
+ * only where nobody else calls.
+ */
+export const shedsOnlyOverTheCap: Judge = (facts) => {
+  const { shedding, limits, tenants, exclusive } = facts;
+  if (shedding !== "fixed") {
+    return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
+  }
+  const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
+  const noCap = globalCap === undefined && orgCap === undefined;
+  if (noCap) return skipped("limits.global_in_flight and limits.org_in_flight");
+  if (!exclusive) return skippedWhenShared("others may have filled the cap at which a call was shed");
+  const evidence = new Evidence();
+  let sheds = 0;
+  let others = 0;
+  /**
+   * For each outcome: sheds that the admitted calls explain (`plain`), sheds at less than half of the cap (`far`), and the most
+   * calls in flight at any.
+   */
+  const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
+  const flightFor = (judge: (call: CallLine, seen: number, cap: number) => void, ours: boolean) =>
+    new MostInFlight((call, most, mostOfOrg) => {
+      const isGlobal = call.outcome === GLOBAL_SHED;
+      const cap = isGlobal ? globalCap : (tenants[call.org]?.in_flight_cap ?? orgCap);
+      if (cap !== undefined && (isGlobal || call.org !== "-")) judge(call, isGlobal ? most : mostOfOrg, cap);
+    }, ours);
+  const isOurs = isReference(facts);
+  const flight = flightFor((call, seen, cap) => {
+    sheds += 1;
+    const whose = call.outcome === GLOBAL_SHED ? "in flight" : `of ${call.org} in flight`;
+    const got = `${call.outcome} with at most ${seen} calls ${whose}; the cap is ${cap}`;
+    if (seen < cap) evidence.breach(call.id, got);
+  }, isOurs);
+  const countPlain = ({ outcome }: CallLine, seen: number, cap: number): void => {
+    const kind = kinds.get(outcome) ?? { sheds: 0, plain: 0, far: 0, most: 0, cap };
+    kinds.set(outcome, kind);
+    kind.sheds += 1;
+    if (seen >= cap) kind.plain += 1;
+    if (seen < cap / 2) kind.far += 1;
+    if (seen > kind.most) Object.assign(kind, { most: seen, cap });
+  };
+  const narrow = isOurs ? null : flightFor(countPlain, true);
+  return {
+    see(line) {
+      const watched = line.type === "call" && isShed(line);
+      flight.see(line, watched);
+      narrow?.see(line, watched);
+      if (line.type === "call" && isDefinite(line) && !watched) others += 1;
+    },
+    end() {
+      flight.finish();
+      narrow?.finish();
+      if (flight.lost) return inconclusive("a clock was off by more than a second");
+      if (evidence.count > 0) return failed("a call was shed below the cap", evidence);
+      for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
+        if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
+        const got =
+          plain === 0
+            ? `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`
+            : `less than half of the cap of ${cap} in flight at ${far} of ${all} x ${outcome}`;
+        const why = `${got}: a lower cap, slots that never come back, or sheds that count themselves, would look the same`;
+        return inconclusive(why, got);
+      }
+      if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`);
+      if (others < ENOUGH) return unseen("too few calls, and none was shed");
+      return passed(`none of ${others} calls was shed`);
+    },
+  };
+};
+
+/**
+ * An organization below its cap is never shed for another's load, and each call is charged to its own organization (items 10,
+ * 211, 227). The cap is judged only where nobody else calls; the charges anywhere.
+ */
+export const organizationsDoNotShare: Judge = (facts) => {
+  const { shedding, limits, tenants, ledger, exclusive } = facts;
+  const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;
+  const capsKnown = capsStated && exclusive;
+  if (!capsKnown && ledger === undefined) {
+    if (!capsStated) return skipped("fixed shedding with limits.org_in_flight, or a ledger");
+    return skippedWhenShared("others may have filled the cap of an organization that was shed");
+  }
+  const chargedTo = new Map<string, Set<string>>();
+  for (const { request_id, org } of ledger ?? []) {
+    const orgs = chargedTo.get(request_id) ?? new Set<string>();
+    chargedTo.set(request_id, orgs.add(org));
+  }
+  const evidence = new Evidence();
+  const payers = new Set<string>();
+  const elsewhere = new Evidence();
+  let rightlyCharged = false;
+  const called = new Set<string>();
+  const shed = new Set<string>();
+  const flight = new MostInFlight((call, _, most) => {
+    const cap = tenants[call.org]?.in_flight_cap ?? limits.org_in_flight;
+    const got = `${call.org} was shed with at most ${most} calls in flight; its cap is ${cap}`;
+    if (capsKnown && cap !== undefined && most < cap) evidence.breach(call.id, got);
+  }, isReference(facts));
+  return {
+    see(line) {
+      const own = line.type === "call" && !isUnnamed(line.org);
+      flight.see(line, own && line.outcome === ORG_SHED);
+      if (!own) return;
+      called.add(line.org);
+      if (line.outcome === ORG_SHED) shed.add(line.org);
+      for (const org of chargedTo.get(line.id) ?? []) {
+        payers.add(org);
+        if (org === line.org) rightlyCharged = true;
+        else elsewhere.breach(line.id, `a call of ${line.org} was charged to ${org}`);
+      }
+    },
+    end() {
+      flight.finish();
+      if (flight.lost) return inconclusive("a clock was off by more than a second");
+      // If no organization matches, the store uses other names.
+      const isElsewhere = elsewhere.count > 0 && (isReference(facts) || rightlyCharged);
+      const broken = "an organization was shed or charged for another's calls";
+      if (isElsewhere || evidence.count > 0) return failed(broken, isElsewhere ? elsewhere : evidence);
+      if (elsewhere.count > 0) return skipped("a ledger that names organizations as the target file does");
+      const quiet = called.size - shed.size;
+      if (capsKnown && shed.size > 0 && quiet > 0) {
+        return passed(`${shed.size} organizations were shed for themselves, ${quiet} beside them were not`);
+      }
+      if (payers.size > 1) return passed(`${payers.size} organizations were charged for their own calls`);
+      const few = "fewer than two organizations were charged, and a shed may be due to others";
+      if (!exclusive) return skippedWhenShared(few);
+      return unseen("no organization was shed beside another, and fewer than two were charged");
+    },
+  };
+};

@@ -1,0 +1,212 @@
+/** The form of refusals: envelope, Retry-After, and what a refusal costs. */
+import { outcomeOf, REFUSAL_BY_OUTCOME } from "../contract/refusals.ts";
+import { readRetryAfter } from "../contract/retry-after.ts";
+import type { CallLine } from "../history/line.ts";
+import { Distribution } from "./evidence/distribution.ts";
+import { isOthersRefusal } from "./evidence/legal-answers.ts";
+import { earliestUs, isAdmitted, isDefinite, isShed, latestUs } from "./evidence/moments.ts";
+import { Evidence, failed, failedBy, inconclusive, isReference, type Judge, passed, unseen } from "./invariant.ts";
+
+/** A13: the specification lists them neither as flat nor as hard stops. */
+const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
+
+const quotaFault = ({ quota }: CallLine): string | null => {
+  if (quota === undefined) return "the quota fields are missing";
+  if (quota.meter !== "map_loads") return `meter is ${JSON.stringify(quota.meter)}, not "map_loads"`;
+  const name = (["limit", "used"] as const).find((one) => !Number.isInteger(quota[one]));
+  return name === undefined ? null : `${name} is ${JSON.stringify(quota[name])}, not an integer`;
+};
+
+/** Sentences come from servers in front of the API. A 401 carries no text at all (item 190). */
+const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
+
+/** What is wrong with a refusal's form; `null` for nothing. */
+const formFault = (call: CallLine, ours: boolean): string | null => {
+  const { outcome, envelope } = call;
+  const refusal = REFUSAL_BY_OUTCOME.get(outcome);
+  if (refusal === undefined) {
+    // Servers in front of the API may send JSON of their own.
+    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);
+    return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
+  }
+  if (envelope === undefined) return null;
+  const fault = outcome === "429 map_load_quota_exceeded" ? quotaFault(call) : null;
+  if (fault !== null) return fault;
+  // Item 189: any body without `detail`.
+  if (refusal.envelope === "none") {
+    // Items 127, 163, 164: a 401 of key management or of an ended session differs from a key's.
+    if (!ours && refusal.status === 401 && isOthersRefusal(call)) return null;
+    return envelope === "detail" || envelope === "both" ? `${outcome} came with a detail` : null;
+  }
+  if (envelope === refusal.envelope) return null;
+  if (!ours && envelope === "flat" && EITHER_FORM.has(outcome)) return null;
+  return `${outcome} came in the envelope "${envelope}", not "${refusal.envelope}"`;
+};
+
+/**
+ * Clients find the subcode by the envelope: flat for four of the 429s, `detail` for the rest, none for 401 and 503 (specification
+ * 7.1). Otherwise they are left with a bare status, by which they must not decide (item 188).
+ */
+export const envelopeFitsSubcode: Judge = (facts) => {
+  const ours = isReference(facts);
+  const evidence = new Evidence();
+  let judged = 0;
+  return {
+    see(line) {
+      if (line.type !== "call" || !isDefinite(line) || /^[23]/.test(line.outcome)) return;
+      const fault = formFault(line, ours);
+      if (fault !== null) evidence.breach(line.id, fault);
+      else if (line.envelope !== undefined) judged += 1;
+    },
+    end() {
+      if (evidence.count > 0) return failed("a refusal has the wrong envelope", evidence);
+      if (judged === 0) return unseen("no refusal came whose body was kept");
+      return passed(`${judged} refusals had the envelope that belongs to their subcode`);
+    },
+  };
+};
+
+const RATE_LIMITED = outcomeOf("rate_limited");
+const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
+const LIMITER_UNAVAILABLE = outcomeOf("limiter_unavailable");
+const OURS_AS_WELL = [
+  ...[outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")],
+  ...[LIMITER_UNAVAILABLE, outcomeOf("key_service_unavailable")],
+];
+
+/** Whole seconds; `null` for a date or none. */
+const secondsOf = (header: string | undefined): number | null => {
+  const stated = header === undefined ? null : readRetryAfter(header, 0);
+  return stated !== null && "seconds" in stated ? stated.seconds : null;
+};
+
+const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
+  // The reference time does not matter.
+  if (header !== undefined && readRetryAfter(header, 0) === null) {
+    return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
+  }
+  if (outcome === TILE_RESTRICTED) {
+    return secondsOf(header) === 3600 ? null : `${outcome} with Retry-After ${header ?? "missing"}, not 3600`;
+  }
+  if (outcome !== RATE_LIMITED && !(strict && OURS_AS_WELL.includes(outcome))) return null;
+  if (header === undefined) return `${outcome} without Retry-After`;
+  return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
+};
+
+/** One bucket for all calls, if it is unknown how a rate is counted. */
+const EVERYBODY = "*";
+
+/** Admitted, or of unknown fate. */
+const mayTakeToken = (call: CallLine): boolean =>
+  !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === LIMITER_UNAVAILABLE;
+
+/**
+ * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). Too short: a client
+ * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate is
+ * unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
+ */
+export const tellsWhenToRetry: Judge = (facts, later) => {
+  const strict = isReference(facts);
+  const evidence = new Evidence();
+  let judged = 0;
+  /** By key: a call after `fromUs` that is alone on it must be admitted. */
+  const promises = new Map<string, { fromUs: number; seconds: number }>();
+  /** Until when known calls may take a token. */
+  const busyUntilUs = new Map<string, number>();
+  const obeyed = new Map<CallLine, string>();
+  /** Drops a key's promise, because another call may have taken the token. */
+  const forget = (bucket: string): void => {
+    promises.delete(bucket);
+    for (const call of obeyed.keys()) if (!strict || call.bucket === bucket) obeyed.delete(call);
+  };
+  const seeOnKey = (call: CallLine, bucket: string): void => {
+    const promised = promises.get(bucket);
+    if (call.outcome !== RATE_LIMITED) {
+      if (!mayTakeToken(call)) return;
+      forget(bucket);
+      const untilUs = isDefinite(call) ? latestUs(call) : Number.POSITIVE_INFINITY;
+      busyUntilUs.set(bucket, Math.max(busyUntilUs.get(bucket) ?? 0, untilUs));
+      return;
+    }
+    if (promised !== undefined && earliestUs(call) >= promised.fromUs) {
+      const after = `${promised.seconds} s later, as Retry-After asked, alone on its key`;
+      obeyed.set(call, `refused again although it came ${after}`);
+      later(call);
+    }
+    const seconds = secondsOf(call.retry_after);
+    const alone = (busyUntilUs.get(bucket) ?? Number.NEGATIVE_INFINITY) < earliestUs(call);
+    if (seconds !== null && alone) promises.set(bucket, { fromUs: latestUs(call) + seconds * 1_000_000, seconds });
+  };
+  return {
+    see(line, alike = 1) {
+      if (line.type === "fault") for (const bucket of promises.keys()) forget(bucket);
+      if (line.type !== "call") return;
+      if (facts.exclusive && (line.bucket !== undefined || !strict)) {
+        seeOnKey(line, strict ? (line.bucket as string) : EVERYBODY);
+      }
+      if (!isDefinite(line)) return;
+      const fault = headerFault(line, strict);
+      const hasToSay = line.outcome === RATE_LIMITED || line.outcome === TILE_RESTRICTED;
+      if (fault !== null) evidence.breach(line.id, fault);
+      else if (hasToSay || line.retry_after !== undefined) judged += alike;
+    },
+    settled(call) {
+      const got = obeyed.get(call);
+      obeyed.delete(call);
+      if (got !== undefined) evidence.breach(call.id, got);
+    },
+    end() {
+      if (evidence.count > 0) return failed("a refusal did not say when to retry, or said it wrongly", evidence);
+      if (judged === 0) return unseen("no refusal came that has to say when to retry");
+      return passed(`${judged} refusals said when to retry`);
+    },
+  };
+};
+
+const ENOUGH_SHEDS = 20;
+const SHARE = 0.25;
+/** A busy machine explains less. */
+export const CHEAP_MS = 25;
+const FLOOR_US = CHEAP_MS * 1000;
+
+const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
+
+/**
+ * A refusal must cost far less than serving (item 220). Compares sheds with the service time, less the round trip (the quickest
+ * tenth of other answers). Varying delay on the way is not slow refusal: the quicker quarter must be slow too, and the rest not
+ * much slower. A should, because machines differ.
+ */
+export const refusalsAreCheap: Judge = ({ limits }) => {
+  const sheds = new Distribution();
+  const served = new Distribution();
+  const firstBytes = new Distribution();
+  const slow = new Evidence();
+  return {
+    see(line) {
+      if (line.type !== "call" || !isDefinite(line)) return;
+      if (isShed(line)) {
+        const us = line.done_us - line.sent_us;
+        sheds.add(us);
+        if (us > FLOOR_US) slow.breach(line.id, "");
+        return;
+      }
+      firstBytes.add((line.first_us ?? line.done_us) - line.sent_us);
+      if (isAdmitted(line) && line.aborted !== true) served.add(line.done_us - line.sent_us);
+    },
+    end() {
+      const serviceUs = limits.service_ms === undefined ? served.quantile(0.5) : limits.service_ms * 1000;
+      if (sheds.count < ENOUGH_SHEDS) return unseen(`${sheds.count} calls were shed; 20 are needed`);
+      if (serviceUs === 0) return unseen("no served call to compare with");
+      const roundTripUs = firstBytes.quantile(0.1);
+      const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
+      const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
+      const seen = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
+      const unevenUs = sheds.quantile(0.75) - sheds.quantile(0.25);
+      const uneven = `half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`;
+      if (unevenUs > allowedUs / 2) return inconclusive(uneven);
+      if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`);
+      const reason = `refusals were slow: ${ms(allowedUs)} are allowed`;
+      return { ...failedBy(reason, slow), got: slow.count > 0 ? seen : "" };
+    },
+  };
+};

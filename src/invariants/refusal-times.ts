@@ -1,0 +1,204 @@
+/** How long calls take while a dependency is broken: each one within a stage, and their p99 over a run's experiments. */
+import { claimOf } from "../history/claim.ts";
+import type { CallLine, Line } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import { sumOf } from "../history/series.ts";
+import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import { quantile, quantileInterval } from "../history/statistics/statistics.ts";
+import { timeDoubts } from "../history/time-doubts.ts";
+import { type FaultWindow, FaultWindows, REFUSAL_OF } from "./evidence/fault-windows.ts";
+import { decidedByUs, earliestUs, isShed, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
+
+/** Cost of a call on a very busy machine. Calls that hang take longer. */
+const SLACK_US = 1_000_000;
+const ENOUGH = 10;
+const STRAYS = 3;
+const STRAY_SHARE = 0.2;
+
+const STALL_US = 250_000;
+
+/**
+ * Times in which the load generator stood still, so that all due calls left afterwards. A machine that starves the generator
+ * starves the deployment too, so these times are subtracted.
+ */
+class GeneratorStalls {
+  /** Without overlaps. */
+  #spans: { fromUs: number; toUs: number }[] = [];
+
+  see({ intended_us: fromUs, sent_us: toUs }: CallLine): void {
+    if (toUs - fromUs < STALL_US) return;
+    const one = { fromUs, toUs };
+    this.#spans = this.#spans.filter((span) => {
+      if (span.fromUs > toUs || span.toUs < fromUs) return true;
+      one.fromUs = Math.min(one.fromUs, span.fromUs);
+      one.toUs = Math.max(one.toUs, span.toUs);
+      return false;
+    });
+    this.#spans.push(one);
+  }
+
+  /** Microseconds of stall within a span. */
+  within(fromUs: number, toUs: number): number {
+    return sumOf(this.#spans.map((span) => Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs))));
+  }
+}
+
+type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
+
+/**
+ * Calls must not wait for a silent dependency: waiting calls hold slots (items 213, 216). While a fault of limiter or key service
+ * takes effect, each call is decided within that dependency's budget and some slack. A few late calls are strays.
+ */
+export const refusesInTime: Judge = (facts, later) => {
+  if (!facts.faults) return skipped("a fault of the limiter or the key service");
+  const { limiter_budget_ms: limiterMs, key_service_budget_ms: keysMs } = facts.limits;
+  const missing = "limits.limiter_budget_ms or limits.key_service_budget_ms";
+  if (limiterMs === undefined && keysMs === undefined) return skipped(missing);
+  const budgetMs: Readonly<Record<string, number | undefined>> = { limiter: limiterMs, keys: keysMs };
+  const windows = new FaultWindows();
+  const stalls = new GeneratorStalls();
+  /** Late calls, undecided until later calls show whether the generator stood still. */
+  let undecided: Late[] = [];
+  const proved = new Evidence();
+  let judged = 0;
+  const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;
+  /** Decides calls that ended before `us`, up to which every stall is known. Late only if late without the stalls; else not judged. */
+  const decideBefore = (us: number): void => {
+    undecided = undecided.filter((late) => {
+      const { id, got, sentUs, tookUs, allowedUs } = late;
+      if (sentUs + tookUs >= us) return true;
+      if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) proved.breach(id, got);
+      else judged -= 1;
+      return false;
+    });
+  };
+  return {
+    see(line) {
+      if (line.type === "fault") windows.see(line);
+      if (line.type !== "call") return;
+      stalls.see(line);
+      decideBefore(line.sent_us - MARK_MARGIN_US);
+      // Sheds are decided before any dependency is asked.
+      if (line.route !== "-" && !isShed(line)) later(line);
+    },
+    settled(call) {
+      const { sent_us: sentUs } = call;
+      const isMet = (window: FaultWindow): boolean => earliestUs(call) >= window.fromUs && sentUs < window.toUs;
+      const around = windows.all.filter((window) => isBudgeted(window) && isMet(window));
+      const fault = around[0]?.fault;
+      if (fault === undefined) return;
+      // A call may need both dependencies.
+      const allowedUs = SLACK_US + sumOf(around.map(({ link }) => (budgetMs[link] ?? 0) * 1000));
+      const untilUs = Math.min(...around.map(({ toUs }) => toUs));
+      const tookUs = decidedByUs(call) - sentUs;
+      const isInTime = tookUs <= allowedUs && decidedByUs(call) <= untilUs;
+      // The heal may release a call early.
+      const isLate = tookUs > allowedUs && sentUs + allowedUs <= untilUs;
+      if (isInTime || isLate) judged += 1;
+      if (!isLate) return;
+      const [took, allowed] = [tookUs, allowedUs].map((us) => Math.round(us / 1000));
+      const got = `${call.outcome} after ${took} ms on ${call.route} while "${fault}"; ${allowed} ms are plenty`;
+      undecided.push({ id: call.id, got, sentUs, tookUs, allowedUs });
+    },
+    end() {
+      decideBefore(Number.POSITIVE_INFINITY);
+      if (!windows.all.some(isBudgeted)) {
+        return inconclusive("no fault of the limiter or the key service took effect");
+      }
+      if (judged < ENOUGH) return unseen(`${judged} calls were sent while it was broken; 10 are needed`);
+      if (proved.count >= STRAYS && proved.count > STRAY_SHARE * judged) {
+        return failed("calls waited for a dependency that did not answer", proved);
+      }
+      const aside = proved.count === 0 ? "" : `, ${proved.count} strays aside`;
+      return passed(`${judged} calls were decided in time${aside}`);
+    },
+  };
+};
+
+const LINKS = ["limiter", "keys"] as const;
+
+const BESIDE_MS = 50;
+const SHARE = 0.99;
+/** The fewest calls with a 95 % interval of the 99th percentile. */
+const ENOUGH_REFUSALS = 368;
+/** The fewest experiments on a dependency for which a run states a figure. */
+const EXPERIMENTS = 5;
+
+const isDisturbed = (host: StageHost | undefined, limitMs: number): boolean => {
+  if (host === undefined) return false;
+  const { always, ifFailed } = timeDoubts(host, { tail: 1 - SHARE, limitMs });
+  return always.length + ifFailed.length > 0;
+};
+
+const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "verdict" | "got" | "reason"> => {
+  const sorted = [...tookMs].sort((one, other) => one - other);
+  const p99 = quantile(sorted, SHARE);
+  const got = p99 === null ? "none" : `p99 of ${Math.round(p99)} ms`;
+  const n = sorted.length;
+  if (n < ENOUGH_REFUSALS)
+    return { verdict: "inconclusive", got, reason: `${n} refusals; ${ENOUGH_REFUSALS} are needed` };
+  const { low, high } = quantileInterval(sorted, SHARE) ?? { low: 0, high: Number.POSITIVE_INFINITY };
+  if (low > allowedMs) return { verdict: "fail", got, reason: "refusals took longer than the budget" };
+  if (high <= allowedMs) return { verdict: "pass", got, reason: `${n} refusals came in time` };
+  return { verdict: "inconclusive", got, reason: "it is not certain" };
+};
+
+export type PooledRefusals = ReturnType<typeof createPooledRefusals>;
+
+/**
+ * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments, because one
+ * has too few calls. A should, because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the
+ * must.
+ */
+export const createPooledRefusals = () => {
+  /** Of each experiment and dependency: the refusals that its fault caused, in milliseconds. */
+  const all: { link: string; tookMs: number[]; host: StageHost | undefined }[] = [];
+  return {
+    /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */
+    see: (lines: Iterable<Line>, host?: StageHost): void => {
+      const windows = new FaultWindows();
+      const calls: CallLine[] = [];
+      for (const line of lines) {
+        if (line.type === "fault") windows.see(line);
+        if (line.type === "call" && LINKS.some((link) => line.outcome === REFUSAL_OF[link])) calls.push(line);
+      }
+      for (const link of LINKS.filter((one) => windows.all.some((window) => window.link === one))) {
+        const refused = calls.filter(
+          (call) =>
+            call.outcome === REFUSAL_OF[link] && windows.around(call, link).some(({ tookEffect }) => tookEffect),
+        );
+        const tookMs = refused.map(({ first_us, done_us, sent_us }) => ((first_us ?? done_us) - sent_us) / 1000);
+        all.push({ link, tookMs, host });
+      }
+    },
+    /** One claim for each dependency that was broken often enough and whose budget is stated. */
+    claims: (limits: Limits | undefined, replay: string): Claim[] =>
+      LINKS.flatMap((link) => {
+        const broken = all.filter((one) => one.link === link);
+        const budgetMs = dependencyBudgetMs(link, limits ?? {});
+        if (broken.length < EXPERIMENTS || budgetMs === undefined) return [];
+        const allowedMs = budgetMs + BESIDE_MS;
+        const seen = broken.filter(({ tookMs }) => tookMs.length > 0);
+        const calm = seen.filter(({ host }) => !isDisturbed(host, allowedMs));
+        const left = seen.length - calm.length;
+        const without =
+          left === 0 ? "" : `; ${left} of ${seen.length} experiments are left out, because the machine disturbed them`;
+        const { reason, ...found } = judgedP99(
+          calm.flatMap(({ tookMs }) => tookMs),
+          allowedMs,
+        );
+        return claimOf({
+          id: `refusals-in-budget/${link}`,
+          stage: "run",
+          level: "should",
+          ...found,
+          reason: `${reason}${without}`,
+          expected: `99 of 100 refusals within ${allowedMs} ms while the ${link} is broken`,
+          spec: [153, 213, 216],
+          replay,
+        });
+      }),
+  };
+};

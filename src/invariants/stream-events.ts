@@ -1,0 +1,93 @@
+/** The events of streams: each kind's own names, and one after another. */
+import { routeOf, type Stream } from "../contract/routes.ts";
+import { VOCABULARIES } from "../contract/streams.ts";
+import { Distribution } from "./evidence/distribution.ts";
+import { isAdmitted } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+
+const namesOf = (stream: Stream): string[] => {
+  const { content, done, quota } = VOCABULARIES[stream];
+  return [...content, done, ...(quota ? ["quota"] : [])];
+};
+
+/** Event names of the other streams. Unknown names are ignored (item 172). */
+const foreignTo = (stream: Stream): ReadonlySet<string> => {
+  const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(namesOf);
+  const own = new Set(namesOf(stream));
+  return new Set(all.filter((name) => !own.has(name)));
+};
+
+/**
+ * The three chat streams have separate event names (items 95, 104, 105; A10). Only `error` and `quota` are specified, so only the
+ * reference platform is judged.
+ */
+export const streamVocabulariesDiffer: Judge = (facts) => {
+  const missing = "the event names of this deployment, which the specification leaves open";
+  if (!isReference(facts)) return skipped(missing);
+  const foreign = { control: foreignTo("control"), summary: foreignTo("summary"), button: foreignTo("button") };
+  const evidence = new Evidence();
+  const spoken = new Set<Stream>();
+  return {
+    see(line) {
+      if (line.type !== "call" || line.route === "-" || !isAdmitted(line)) return;
+      const { stream } = routeOf(line.route);
+      if (stream === undefined || line.event_names === undefined) return;
+      const borrowed = line.event_names.filter((name) => foreign[stream].has(name));
+      if (borrowed.length > 0) evidence.breach(line.id, `the ${stream} stream spoke ${borrowed.join(", ")}`);
+      if (line.event_names.some((name) => VOCABULARIES[stream].content.includes(name))) spoken.add(stream);
+    },
+    end() {
+      if (evidence.count > 0) return failed("a stream used another stream's event names", evidence);
+      if (spoken.size < 2) return inconclusive(`${spoken.size} of the 3 kinds of stream were seen`);
+      return passed(`${[...spoken].sort().join(", ")} each used its own event names`);
+    },
+  };
+};
+
+const ENOUGH_STREAMS = 10;
+const ENOUGH_EVENTS = 4;
+/** A shorter stream may fit into one packet. */
+export const WORTH_STREAMING_MS = 100;
+/** Nine of ten buffered streams arrive within this share of their time; others spread over most of it. */
+const SHARE = 0.02;
+/** A foreign platform may compute long and send fast; a buffered piece is read within this time. */
+const ONE_PIECE_US = 10_000;
+
+/**
+ * A buffering intermediary shows the reader nothing until the stream's end (items 8, 178). Judged by the time between first and
+ * last event over many streams. A should, because the specification promises no pace.
+ */
+export const eventsAreNotBuffered: Judge = (facts) => {
+  const { limits } = facts;
+  // Prefers the service time, because waiting for a slot is not streaming.
+  const serviceUs = limits.service_ms === undefined ? undefined : limits.service_ms * 1000;
+  const spreads = new Distribution();
+  const evidence = new Evidence();
+  return {
+    see(line) {
+      if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
+      // A foreign stream's last event is unknown, so a clean end of the body counts.
+      const ended = line.ended === "done" || (line.ended === "eof" && !isReference(facts));
+      if (!isAdmitted(line) || !ended || line.first_event_us === undefined) return;
+      if ((line.events ?? 0) < ENOUGH_EVENTS) return;
+      const wholeUs = serviceUs ?? line.done_us - line.sent_us;
+      if (wholeUs < WORTH_STREAMING_MS * 1000) return;
+      // In millionths, so that streams of any length share a distribution.
+      const spreadUs = (line.last_event_us ?? line.done_us) - line.first_event_us;
+      const spread = (spreadUs / wholeUs) * 1_000_000;
+      spreads.add(spread);
+      if (spread < SHARE * 1_000_000 && (isReference(facts) || spreadUs < ONE_PIECE_US)) {
+        const share = `${Math.round(spread / 1000) / 10} % of the stream's time`;
+        evidence.breach(line.id, `${line.events} events within ${share}`);
+      }
+    },
+    end() {
+      const { count } = spreads;
+      const few = `${count} complete streams of at least 100 ms and 4 events; 10 are needed`;
+      if (count < ENOUGH_STREAMS) return unseen(few);
+      if (evidence.count >= 0.9 * count) return failed("streams came in one piece", evidence);
+      const percent = Math.round(spreads.quantile(0.5) / 10_000);
+      return passed(`half of ${count} streams spread over ${percent} % of their time or more`);
+    },
+  };
+};
