@@ -1,7 +1,9 @@
 /** What a search found, as claims `capacity/<objective>` and as a measurement of a report. */
+import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
-import { type Answer, type FirstLimit, perS } from "./answer.ts";
+import type { Answer, FirstLimit } from "./answer.ts";
 import { type Demand, demandVerdict, neededPerS } from "./demand.ts";
+import { perS } from "./probe.ts";
 
 export type Found = {
   answer: Answer;
@@ -22,46 +24,32 @@ export const answerText = ({ kind, ratePerS, low, high }: Answer): string => {
   return `${perS(ratePerS)}, between ${perS(low)} and ${perS(high)} (95 %)`;
 };
 
-const VERDICTS: Record<Answer["kind"], Claim["verdict"]> = {
-  found: "pass",
-  "at-least": "inconclusive",
-  never: "fail",
-  unknown: "inconclusive",
-};
+const VERDICTS = { found: "pass", "at-least": "inconclusive", never: "fail", unknown: "inconclusive" } as const;
 
 export const capacityClaims = (found: Found, stage: string, replay: string): Claim[] => {
   const { answer, limit, advice, demand, objectives } = found;
-  const common = { stage, spec: [], evidence: [], replay };
   const claims = objectives.map((objective, at): Claim => {
     const isFirst = answer.binding === null || answer.binding === at;
     const reasons = [answer.reason, ...(isFirst ? [] : ["another objective is broken first"])];
     if (isFirst && limit.owner !== "none") reasons.push(`the limit met first: ${limit.sentence}`);
-    reasons.push(answer.generator, ...advice);
-    return {
-      ...common,
-      id: `capacity/${objective}`,
+    return claimOf({
+      ...{ id: `capacity/${objective}`, stage, replay },
       // A demand is the question, if there is one; the highest rate is then only reported.
       level: demand === null ? "must" : "info",
       verdict: VERDICTS[answer.kind],
-      reason: reasons.join("; "),
+      reason: [...reasons, answer.generator, ...advice].join("; "),
       expected: `the highest rate at which ${objective} holds`,
       got: isFirst ? answerText(answer) : `holds at ${perS(answer.ratePerS)}`,
-    };
+    });
   });
   if (demand === null) return claims;
-  const needed = neededPerS(demand);
-  return [
-    ...claims,
-    {
-      ...common,
-      id: "capacity/demand",
-      level: "must",
-      verdict: demandVerdict(answer, demand),
-      reason: [answer.reason, ...advice].join("; "),
-      expected: `${objectives.join(", ")} at ${perS(needed)}`,
-      got: answerText(answer),
-    },
-  ];
+  const asked = claimOf({
+    ...{ id: "capacity/demand", stage, replay, verdict: demandVerdict(answer, demand) },
+    reason: [answer.reason, ...advice].join("; "),
+    expected: `${objectives.join(", ")} at ${perS(neededPerS(demand))}`,
+    got: answerText(answer),
+  });
+  return [...claims, asked];
 };
 
 export const capacityMeasurement = ({ answer, calls: n }: Found, stage: string): Measurement[] => {

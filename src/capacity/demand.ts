@@ -1,5 +1,6 @@
 /** Whether the capacity that was found carries a stated demand, and what to do about it. */
-import { type Answer, type FirstLimit, perS } from "./answer.ts";
+import type { Answer, FirstLimit } from "./answer.ts";
+import { perS } from "./probe.ts";
 
 export type Demand = {
   /** Calls per second at today's peak. */
@@ -15,20 +16,17 @@ const SHAPE = 'a demand is JSON like { "peak_rps": 120, "growth": 1.3, "headroom
 /** From a parsed JSON file. Throws a sentence that says what was expected. */
 export const demandOf = (value: unknown): Demand => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(SHAPE);
-  const known = new Set(["peak_rps", "growth", "headroom"]);
-  for (const name of Object.keys(value)) if (!known.has(name)) throw new Error(`${name} is not known; ${SHAPE}`);
-  const figure = (name: string, otherwise: number | null, least: number): number => {
-    const found = (value as Record<string, unknown>)[name] ?? otherwise;
-    if (typeof found !== "number" || !Number.isFinite(found) || found < least || (name === "peak_rps" && found === 0)) {
-      const expected = `expected a number${least > 0 ? ` from ${least}` : ""}`;
-      throw new Error(`${name} is ${JSON.stringify(found)}; ${expected}. ${SHAPE}`);
-    }
-    return found;
+  const { peak_rps, growth = 1, headroom = 0, ...others } = value as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw new Error(`${unknown} is not known; ${SHAPE}`);
+  const figure = (name: string, found: unknown, expected: string, isFit: (of: number) => boolean): number => {
+    if (typeof found === "number" && Number.isFinite(found) && isFit(found)) return found;
+    throw new Error(`${name} is ${JSON.stringify(found)}; expected a number ${expected}. ${SHAPE}`);
   };
   return {
-    peakPerS: figure("peak_rps", null, 0),
-    growth: figure("growth", 1, 0.01),
-    headroom: figure("headroom", 0, 0),
+    peakPerS: figure("peak_rps", peak_rps, "above 0", (of) => of > 0),
+    growth: figure("growth", growth, "from 0.01", (of) => of >= 0.01),
+    headroom: figure("headroom", headroom, "from 0", (of) => of >= 0),
   };
 };
 
@@ -43,59 +41,54 @@ export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" |
   return "inconclusive";
 };
 
-type Setting = {
-  /** `limits.replicas` of the target file. */
-  readonly replicas: number | null;
-  /** Organizations that the load came from. */
-  readonly organizations: number;
-};
-
 const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);
 
-/** What to do with the answer, in sentences, most important first. */
-export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, demand: Demand | null): string[] => {
+/**
+ * What to do with the answer, in sentences, most important first. `replicas`: `limits.replicas` of the target file;
+ * `organizations`: those that the load came from.
+ */
+export const advise = (
+  answer: Answer,
+  { owner }: FirstLimit,
+  { replicas, organizations }: { replicas: number | null; organizations: number },
+  demand: Demand | null,
+): string[] => {
   const needed = demand === null ? null : neededPerS(demand);
   const lines: string[] = [];
-  if (demand !== null && needed !== null) {
-    const { peakPerS, growth, headroom } = demand;
-    const times = `${growth} growth x ${(1 + headroom).toFixed(2)} with headroom`;
-    lines.push(`Needed: ${perS(peakPerS)} x ${times} = ${perS(needed)}.`);
+  if (demand !== null) {
+    const times = `${demand.growth} growth x ${(1 + demand.headroom).toFixed(2)} with headroom`;
+    lines.push(`Needed: ${perS(demand.peakPerS)} x ${times} = ${perS(neededPerS(demand))}.`);
   }
   // Even a wide interval shows whose limit it is.
-  if (answer.kind === "never" || answer.low === 0 || limit.owner === "none") return lines;
-  if (ORGANIZATION_BOUND.has(limit.owner)) {
-    const each = answer.low / Math.max(1, setting.organizations);
-    const whose = setting.organizations === 1 ? "the one organization" : `these ${setting.organizations} organizations`;
-    lines.push(`This is the capacity of ${whose} that sent, not of the deployment: it can carry more from others.`);
-    const sent = `At ${perS(each)} an organization, ${Math.ceil((needed ?? 0) / each)} organizations`;
-    lines.push(
+  if (answer.kind === "never" || answer.low === 0 || owner === "none") return lines;
+  if (ORGANIZATION_BOUND.has(owner)) {
+    const each = answer.low / organizations;
+    const whose = organizations === 1 ? "the one organization" : `these ${organizations} organizations`;
+    return [
+      ...lines,
+      `This is the capacity of ${whose} that sent, not of the deployment: it can carry more from others.`,
       needed === null
         ? `Add tenants to the target file to find the deployment's; each organization carried ${perS(each)}.`
-        : `${sent} can send ${perS(needed)}; put as many under tenants to try it.`,
-    );
-    return lines;
+        : `At ${perS(each)} an organization, ${Math.ceil(needed / each)} organizations can send ${perS(needed)}; put as many under tenants to try it.`,
+    ];
   }
-  if (limit.owner === "limiter" || limit.owner === "key-service") {
-    lines.push("More replicas of the API do not help: what they depend on is the limit.");
-    return lines;
+  if (owner === "limiter" || owner === "key-service") {
+    return [...lines, "More replicas of the API do not help: what they depend on is the limit."];
   }
   if (answer.kind === "at-least") return lines;
-  if (setting.replicas === null) {
+  if (replicas === null) {
     lines.push("limits.replicas is not in the target file: with it, the capacity of one replica stands here.");
     if (needed !== null && needed > answer.low) {
       lines.push(`${(needed / answer.low).toFixed(2)} times the deployment as it is would be needed.`);
     }
     return lines;
   }
-  const each = answer.low / setting.replicas;
-  const likely = perS(answer.ratePerS / setting.replicas);
-  const wanted = Math.ceil((needed ?? 0) / each - 1e-9);
-  const isTried = "if a replica more carries as much as these do: try it once it runs.";
-  lines.push(
-    `One replica carries ${perS(each)} for certain (${likely} most likely).`,
+  const each = answer.low / replicas;
+  return [
+    ...lines,
+    `One replica carries ${perS(each)} for certain (${perS(answer.ratePerS / replicas)} most likely).`,
     needed === null
       ? `Keep a third free and offer no more than ${perS(answer.low * 0.7)}; --demand FILE counts replicas.`
-      : `Replicas needed: ${wanted} (${setting.replicas} now), ${isTried}`,
-  );
-  return lines;
+      : `Replicas needed: ${Math.ceil(needed / each - 1e-9)} (${replicas} now), if a replica more carries as much as these do: try it once it runs.`,
+  ];
 };

@@ -1,5 +1,5 @@
 /** Was it the generator? A probe whose calls did not leave on time is left out, and the reason reported in a sentence. */
-import type { GeneratorFacts, ProbeResult } from "./probe.ts";
+import { type ProbeResult, perS } from "./probe.ts";
 
 /** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
 const LAG_MS = 20;
@@ -11,7 +11,7 @@ const QUEUED_SHARE = 0.001;
 
 /** Calls that were not sent, which only the generator or its connections can cause. */
 const shortfall = ({ generator, calls }: ProbeResult): string | null => {
-  const { dropped, queued, unmade, cpuShare }: GeneratorFacts = generator;
+  const { dropped, queued, unmade, cpuShare } = generator;
   if (dropped > 0) return `${dropped} calls were not sent`;
   if (unmade > 0) return `${unmade} calls could not be made`;
   if (queued > calls * QUEUED_SHARE) return `${queued} calls may have waited for one of our connections`;
@@ -61,8 +61,6 @@ export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   }
   return lowest;
 };
-
-const perS = (rate: number): string => `${rate < 10 ? rate.toFixed(1) : rate.toFixed(0)}/s`;
 
 /** What speaks for the answer not being the generator's limit, for a reader who doubts it. */
 export const generatorEvidence = (results: readonly ProbeResult[], answerPerS: number): string => {

@@ -5,11 +5,19 @@
  * else is known) until the interval is narrow enough or the time is used up. The safe end of the interval is confirmed, and
  * the generator is tried at twice the answer.
  */
-import { type Answer, answerBracket, answerInterval, verdictAt } from "./answer.ts";
-import { type Ceiling, ceilingOf, generatorDoubt } from "./generator-limit.ts";
-import { offeredPerS, type ProbePlan, type ProbeResult, type ProbeVerdict, type Purpose } from "./probe.ts";
-import { judgeTallies, PRIOR_DISPERSION } from "./sequential-test.ts";
-import { dispersionsOf, lowestOf, quantileOf, type Threshold, thresholdOf } from "./threshold.ts";
+import type { Answer } from "./answer.ts";
+import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";
+import {
+  judgeTallies,
+  offeredPerS,
+  PRIOR_DISPERSION,
+  type ProbePlan,
+  type ProbeResult,
+  type ProbeVerdict,
+  type Purpose,
+  perS,
+} from "./probe.ts";
+import { dispersionsOf, lowestOf, quantileOf, thresholdOf } from "./threshold.ts";
 
 export type SearchPolicy = {
   /** The first rate, calls per second. */
@@ -54,25 +62,54 @@ const TRIES = 3;
 /** Spoilt probes in a row at which the search gives up. */
 const SPOILT = 6;
 
-type State = {
-  limits: readonly number[];
-  policy: SearchPolicy;
-  results: readonly ProbeResult[];
-  clean: readonly ProbeResult[];
-  verdicts: readonly ProbeVerdict[];
-  spentS: number;
-  /** Nothing may be played above it. */
-  topPerS: number;
-  ceiling: Ceiling | null;
-};
+type State = ReturnType<typeof stateOf>;
 
-const stateOf = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy): State => {
+const stateOf = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy) => {
   const clean = results.filter((result) => generatorDoubt(result) === null);
   const verdicts = clean.map(({ tallies, plan }) => judgeTallies(tallies, limits, plan.dispersions));
   const spentS = results.reduce((sum, { plan, playedS }) => sum + plan.warmUpS + playedS, 0);
   const ceiling = ceilingOf(results);
+  /** Nothing may be played above it. */
   const topPerS = Math.min(policy.maxPerS, (ceiling?.ratePerS ?? Number.POSITIVE_INFINITY) * 0.97);
   return { limits, policy, results, clean, verdicts, spentS, topPerS, ceiling };
+};
+
+/** Of all probes at one rate together. */
+const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => {
+  const there = clean.filter(({ plan }) => plan.ratePerS === ratePerS);
+  const sum = (of: number, part: "bad" | "n"): number =>
+    there.reduce((all, { tallies }) => all + (tallies[of]?.[part] ?? 0), 0);
+  const sums = limits.map((_, of) => ({ bad: sum(of, "bad"), n: sum(of, "n") }));
+  return judgeTallies(sums, limits, there.at(-1)?.plan.dispersions ?? []);
+};
+
+/** The answer where no rate that is met lies below one that is broken. */
+const answerBracket = (state: State): Answer => {
+  const { clean, results, verdicts, ceiling, policy } = state;
+  const rates = clean.map(({ plan }) => plan.ratePerS);
+  if (clean.length > 0 && verdicts.every((verdict) => verdict === "broken")) {
+    const high = Math.min(...rates);
+    const reason = `the objectives are broken at ${perS(high)} already, the lowest rate that was tried`;
+    const generator = "the probes left on schedule";
+    return { kind: "never", ratePerS: 0, low: 0, high, binding: null, reason, generator };
+  }
+  const low = Math.max(0, ...rates.filter((rate) => verdictAt(state, rate) === "met"));
+  const own = ceiling !== null && ceiling.ratePerS <= policy.maxPerS ? ceiling : null;
+  const doubt = ceiling?.doubt ?? results.map(generatorDoubt).findLast((one) => one !== null) ?? null;
+  const isPermitted = low < policy.maxPerS * 0.98;
+  const why =
+    own !== null
+      ? `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`
+      : !isPermitted
+        ? `permits.load_max_rps of the target file allows no more than ${perS(policy.maxPerS)}`
+        : doubt !== null
+          ? `the generator or its host was disturbed: ${doubt}`
+          : "the time was used up before an objective was broken";
+  return {
+    ...{ kind: low > 0 ? "at-least" : "unknown", ratePerS: low, low, high: null, binding: null },
+    reason: `${low > 0 ? `at least ${perS(low)}` : "no rate was played long enough for a verdict"}; ${why}`,
+    generator: own === null ? generatorEvidence(results, low) : `it is the generator's limit: ${own.doubt}`,
+  };
 };
 
 const probe = (state: State, purpose: Purpose, ratePerS: number, playS: number, mayStopEarly: boolean): Step => {
@@ -123,21 +160,36 @@ const bisect = ({ limits, clean, verdicts }: State): number | null => {
   return below.length > 0 && lowestBroken / highestMet > BISECTED ? Math.sqrt(lowestBroken * highestMet) : null;
 };
 
-type Interval = { thresholds: Threshold[]; low: number; middle: number; high: number };
+/** Wider than this, from end to end, an interval is no answer. */
+const WIDEST = 2;
 
-const intervalOf = ({ limits, clean, verdicts }: State): Interval => {
+const intervalOf = ({ limits, clean, verdicts, results }: State) => {
   const broken = Math.min(...clean.flatMap((result, i) => (verdicts[i] === "broken" ? [offeredPerS(result)] : [])));
   const range = { low: broken / 6, high: broken * 2 };
   const thresholds = limits.map((limit, of) => thresholdOf(clean, of, limit, range));
   const lowest = lowestOf(thresholds);
   const [low, middle, high] = [0.025, 0.5, 0.975].map((p) => quantileOf(lowest, p)) as [number, number, number];
-  return { thresholds, low, middle, high };
+  const answer = (isConfirmed: boolean): Answer => {
+    const medians = thresholds.map((threshold) => quantileOf(threshold, 0.5));
+    const isNarrow = high / low <= WIDEST;
+    const safe = `${perS(low)}, the safe end of the interval`;
+    const confirmed = isConfirmed ? `confirmed at ${safe}` : `${safe}, was not confirmed`;
+    return {
+      ...{ kind: isNarrow && isConfirmed ? "found" : "unknown", ratePerS: middle, low, high },
+      reason: isNarrow
+        ? confirmed
+        : `between ${perS(low)} and ${perS(high)}: the time was used up before the interval was narrow`,
+      binding: medians.indexOf(Math.min(...medians)),
+      generator: generatorEvidence(results, middle),
+    };
+  };
+  return { low, middle, high, answer };
 };
 
 const narrow = (state: State): Step => {
   const { policy, results, clean, verdicts, topPerS, spentS } = state;
   const rates = clean.map(({ plan }) => plan.ratePerS);
-  const { thresholds, low, middle, high } = intervalOf(state);
+  const { low, middle, high, answer } = intervalOf(state);
   const sides = Math.log(high / low) / 2;
   const played = (purpose: Purpose): number => results.filter(({ plan }) => plan.purpose === purpose).length;
   const confirmations = clean.flatMap(({ plan }, i) => (plan.purpose === "confirm" ? [verdicts[i]] : []));
@@ -158,11 +210,12 @@ const narrow = (state: State): Step => {
   if (Math.max(...rates) < beyond * 0.95 && played("beyond") < TRIES) {
     return probe(state, "beyond", beyond, policy.bracketS, false);
   }
-  return { answer: answerInterval(state, thresholds, { low, middle, high }, isConfirmed) };
+  return { answer: answer(isConfirmed) };
 };
 
+/** Some probes are broken, and others are not. */
 const isBracketed = ({ verdicts }: State): boolean =>
-  new Set(verdicts.map((verdict) => verdict === "broken")).size === 2;
+  verdicts.includes("broken") && verdicts.some((verdict) => verdict !== "broken");
 
 /** What the probes say so far, where nothing more may be played. */
 export const answerSoFar = (
@@ -171,9 +224,7 @@ export const answerSoFar = (
   policy: SearchPolicy,
 ): Answer => {
   const state = stateOf(results, limits, policy);
-  if (!isBracketed(state)) return answerBracket(state);
-  const { thresholds, ...interval } = intervalOf(state);
-  return answerInterval(state, thresholds, interval, false);
+  return isBracketed(state) ? intervalOf(state).answer(false) : answerBracket(state);
 };
 
 /** What to play next after these probes, in the order in which they were played, or what was found. */

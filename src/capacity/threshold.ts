@@ -4,18 +4,22 @@
  * reaches the limit, how steep it is) are weighed on a grid, with nothing known beforehand but their range. So probes that
  * are undecided count for what they are worth, and a share that jumps from none to many is bounded by the rates around it.
  */
-import { offeredPerS, type ProbeResult, type ProbeVerdict } from "./probe.ts";
-import { dispersionOf, judgedLimit, judgeShare, SURE } from "./sequential-test.ts";
+import {
+  dispersionOf,
+  judgedLimit,
+  judgeShare,
+  type ObjectiveTally,
+  offeredPerS,
+  type ProbeResult,
+  type ProbeVerdict,
+  SURE,
+  type Tally,
+} from "./probe.ts";
 
 /** Weights over `logRates` (natural logarithms of calls per second, ascending), summing to 1. */
 export type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };
 
-export type Threshold = Posterior & {
-  /** How many times more the tallies vary than those of independent calls would. */
-  readonly dispersion: number;
-};
-
-type Point = { logRate: number; bad: number; n: number };
+type Point = Tally & { logRate: number };
 
 /** A probe with less weight than this is passed over. */
 const NO_WEIGHT = 1e-3;
@@ -28,11 +32,13 @@ const REACH = 0.3;
 /** The answer says which probes are near, and these the answer: it is settled after a few turns. */
 const PASSES = 3;
 
+const normalized = (weights: readonly number[]): number[] => {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight) => weight / total);
+};
+
 const logShare = (logit: number): number =>
   logit > 0 ? -Math.log1p(Math.exp(-logit)) : logit - Math.log1p(Math.exp(logit));
-
-const gridOf = (low: number, high: number): number[] =>
-  Array.from({ length: Math.ceil((high - low) / STEP) + 1 }, (_, i) => low + i * STEP);
 
 type Fit = { weights: number[]; best: { logRate: number; slope: number } };
 
@@ -43,11 +49,9 @@ const weigh = (
   grid: readonly number[],
 ): Fit => {
   const logs: number[] = [];
-  const near = points.flatMap((point, i) => {
+  const near = points.flatMap(({ logRate, bad, n }, i) => {
     const count = counts[i] as number;
-    return count < NO_WEIGHT
-      ? []
-      : [{ logRate: point.logRate, bad: count * point.bad, good: count * (point.n - point.bad) }];
+    return count < NO_WEIGHT ? [] : [{ logRate, bad: count * bad, good: count * (n - bad) }];
   });
   let top = Number.NEGATIVE_INFINITY;
   let best = { logRate: grid[0] as number, slope: 1 };
@@ -70,8 +74,7 @@ const weigh = (
   const weights = grid.map((_, i) =>
     SLOPES.reduce((sum, _slope, j) => sum + Math.exp((logs[i * SLOPES.length + j] as number) - top), 0),
   );
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  return { weights: weights.map((weight) => weight / total), best };
+  return { weights: normalized(weights), best };
 };
 
 /** How far the probes are from the fitted line, beside what independent calls would be. */
@@ -114,8 +117,7 @@ const between = (
   if (met >= broken) return [...weights];
   const isIn = (at: number): boolean => at > met - STEP && at < broken + STEP;
   const inside = weights.map((weight, i) => (isIn(logRates[i] as number) ? weight : 0));
-  const total = inside.reduce((sum, weight) => sum + weight, 0);
-  if (total > 1e-3) return inside.map((weight) => weight / total);
+  if (inside.reduce((sum, weight) => sum + weight, 0) > 1e-3) return normalized(inside);
   const count = logRates.filter(isIn).length;
   return logRates.map((at) => (isIn(at) ? 1 / count : 0));
 };
@@ -134,15 +136,15 @@ export const thresholdOf = (
   of: number,
   limit: number,
   range: { low: number; high: number },
-): Threshold => {
-  const tallies = results.map(({ tallies }) => tallies[of] ?? { bad: 0, n: 0, blocks: [] });
+): Posterior => {
+  const tallies = results.map(({ tallies }) => tallies[of] as ObjectiveTally);
   const points = results.map((result, i): Point => {
-    const { bad, n } = tallies[i] ?? { bad: 0, n: 0 };
-    return { logRate: Math.log(offeredPerS(result)), bad, n };
+    return { ...(tallies[i] as ObjectiveTally), logRate: Math.log(offeredPerS(result)) };
   });
   const p = judgedLimit(limit);
   const limitLogit = Math.log(p / (1 - p));
-  const logRates = gridOf(Math.log(range.low), Math.log(range.high));
+  const steps = Math.ceil(Math.log(range.high / range.low) / STEP) + 1;
+  const logRates = Array.from({ length: steps }, (_, i) => Math.log(range.low) + i * STEP);
   const within = dispersionOf(tallies);
   let centre = firstGuess(points, p);
   let dispersion = within;
@@ -159,7 +161,7 @@ export const thresholdOf = (
     centre = Math.log(quantileOf({ logRates, weights }, 0.5));
     dispersion = Math.max(within, misfit(points, nearness, limitLogit, fitted));
   }
-  return { logRates, weights, dispersion };
+  return { logRates, weights };
 };
 
 /** Of the lowest of several thresholds on one grid, taken as independent. */
@@ -177,8 +179,7 @@ export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
     before = product;
     return weight;
   });
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  return { logRates, weights: weights.map((weight) => weight / total) };
+  return { logRates, weights: normalized(weights) };
 };
 
 /** Of each objective, as far as the probes show it. */

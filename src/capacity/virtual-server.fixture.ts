@@ -3,7 +3,7 @@ import { type Arrivals, makeSchedule } from "../workload/arrivals.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { exponential } from "../workload/random.ts";
 import type { ProbePlan, ProbeResult, Tally } from "./probe.ts";
-import { judgeTallies } from "./sequential-test.ts";
+import { judgeTallies } from "./probe.ts";
 
 export type VirtualServer = {
   slots: number;

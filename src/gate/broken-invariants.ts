@@ -2,89 +2,62 @@
  * Invariants come before any comparison: they are exact on any machine. Every block is judged by those that fit; what fails on
  * the head and never on the base is new, and that is a regression whatever the figures say.
  */
+import { claimOf } from "../history/claim.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { Side } from "./block-plan.ts";
+import { SIDES, type Side } from "./block-plan.ts";
 
 /** One invariant on one block. */
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
-type Broken = { id: string; pairs: number[]; first: Claim };
-
 const nameOf = ({ id, stage }: Claim): string => (id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id);
 
 /** Broken *musts* of a side, by name. */
-const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Broken> => {
-  const broken = new Map<string, Broken>();
-  for (const { side, pair, claim } of findings) {
-    if (side !== of || claim.level !== "must" || claim.verdict !== "fail") continue;
-    const id = nameOf(claim);
-    const known = broken.get(id);
-    if (known === undefined) broken.set(id, { id, pairs: [pair], first: claim });
-    else known.pairs.push(pair);
-  }
-  return broken;
+const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Claim[]> => {
+  const broken = findings.flatMap(({ side, claim }) =>
+    side === of && claim.level === "must" && claim.verdict === "fail" ? [claim] : [],
+  );
+  return Map.groupBy(broken, nameOf);
 };
 
+type Broken = [id: string, claims: Claim[]];
+
 const listed = (broken: readonly Broken[]): string =>
-  broken.map(({ id, pairs }) => `${id} (${pairs.length} block${pairs.length === 1 ? "" : "s"})`).join(", ");
+  broken.map(([id, { length }]) => `${id} (${length} block${length === 1 ? "" : "s"})`).join(", ");
 
 export const brokenOnHeadAlone = (findings: readonly BlockFinding[]): Broken[] => {
   const base = brokenOn(findings, "base");
-  return [...brokenOn(findings, "head").values()].filter(({ id }) => !base.has(id));
+  return [...brokenOn(findings, "head")].filter(([id]) => !base.has(id));
 };
 
-/** Sides that left too many calls unanswered to be compared: `answered` fails or is open in half of their blocks. */
-const notAnswering = (findings: readonly BlockFinding[]): Side[] =>
-  (["base", "head"] as const).filter((of) => {
-    const asked = findings.filter(({ side, claim }) => side === of && nameOf(claim) === "answered");
-    const open = asked.filter(({ claim }) => claim.verdict === "fail" || claim.verdict === "inconclusive");
-    return open.length > 0 && 2 * open.length >= asked.length;
-  });
-
 export const invariantsClaim = (findings: readonly BlockFinding[], stage: string, replay: string): Claim => {
-  const [base, head] = [brokenOn(findings, "base"), brokenOn(findings, "head")];
+  const base = brokenOn(findings, "base");
   const onlyHead = brokenOnHeadAlone(findings);
-  const onBoth = [...head.values()].filter(({ id }) => base.has(id));
-  const passed = new Set(
-    findings.flatMap(({ side, claim }) => (side === "head" && claim.verdict === "pass" ? [nameOf(claim)] : [])),
-  );
+  const onBoth = [...brokenOn(findings, "head")].filter(([id]) => base.has(id));
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
-  const claim = {
-    id: "gate/invariants",
-    stage,
-    level: "must" as const,
-    spec: [],
-    replay,
-    expected: "no invariant fails on the head that holds on the base",
+  const judged = (verdict: Claim["verdict"], reason: string, got: string, evidence: string[] = []): Claim => {
+    const expected = "no invariant fails on the head that holds on the base";
+    return claimOf({ id: "gate/invariants", stage, replay, expected, verdict, reason: reason + known, got, evidence });
   };
   if (onlyHead.length > 0) {
-    return {
-      ...claim,
-      verdict: "fail",
-      reason: `broken on the head alone: ${listed(onlyHead)}${known}`,
-      got: onlyHead.map(({ id, first }) => `${id}: ${first.reason}: ${first.got}`).join("; "),
-      evidence: onlyHead.flatMap(({ first }) => first.evidence).slice(0, 10),
-    };
+    const got = onlyHead.map(([id, [first]]) => `${id}: ${first?.reason}: ${first?.got}`).join("; ");
+    const evidence = onlyHead.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
+    return judged("fail", `broken on the head alone: ${listed(onlyHead)}`, got, evidence);
   }
-  const silent = notAnswering(findings);
+  // Too many calls were left unanswered to be compared where `answered` fails or is open in half of a side's blocks.
+  const answered = findings.filter(({ claim }) => nameOf(claim) === "answered");
+  const isOpen = ({ claim: { verdict } }: BlockFinding): boolean => verdict === "fail" || verdict === "inconclusive";
+  const silent = SIDES.filter((of) => {
+    const asked = answered.filter(({ side }) => side === of);
+    return asked.some(isOpen) && 2 * asked.filter(isOpen).length >= asked.length;
+  });
   if (silent.length > 0) {
-    const first = findings.find(({ claim }) => nameOf(claim) === "answered" && claim.verdict !== "pass")?.claim;
-    return {
-      ...claim,
-      verdict: "inconclusive",
-      reason: `the ${silent.join(" and the ")} left too many calls unanswered to be compared: ${first?.reason ?? ""}${known}`,
-      got: first?.got ?? "",
-      evidence: first?.evidence ?? [],
-    };
+    const first = answered.find(({ claim }) => claim.verdict !== "pass")?.claim;
+    const what = `the ${silent.join(" and the ")} left too many calls unanswered to be compared`;
+    return judged("inconclusive", `${what}: ${first?.reason ?? ""}`, first?.got ?? "", first?.evidence);
   }
-  const isJudged = passed.size > 0 || onBoth.length > 0;
-  return {
-    ...claim,
-    verdict: isJudged ? "pass" : "inconclusive",
-    evidence: [],
-    reason: isJudged
-      ? `${passed.size} invariants held on the head${known}`
-      : "no block could be judged by any invariant",
-    got: isJudged ? [...passed].sort().join(", ") : "nothing to judge by",
-  };
+  const held = findings.filter(({ side, claim }) => side === "head" && claim.verdict === "pass");
+  const passed = [...new Set(held.map(({ claim }) => nameOf(claim)))].sort();
+  return passed.length > 0 || onBoth.length > 0
+    ? judged("pass", `${passed.length} invariants held on the head`, passed.join(", "))
+    : judged("inconclusive", "no block could be judged by any invariant", "nothing to judge by");
 };

@@ -1,4 +1,5 @@
 /** What the gate found, as claims `gate/<measurement>` of a report. */
+import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { MEASUREMENT_FACTS } from "./measurements.ts";
 import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
@@ -21,18 +22,15 @@ const gotOf = (found: Comparison): string => {
 };
 
 export const gateClaims = (comparisons: readonly Comparison[], stage: string, replay: string): Claim[] =>
-  comparisons.map((comparison) => ({
-    id: `gate/${comparison.measurement}`,
-    stage,
-    level: "must",
-    verdict: VERDICTS[comparison.verdict],
-    reason: comparison.verdict === "not-measured" ? `skipped: ${comparison.reason}` : comparison.reason,
-    expected: `the head's ${comparison.measurement} at most ${comparison.margin} times as bad as the base's (${MEASUREMENT_FACTS[comparison.measurement].about})`,
-    got: gotOf(comparison),
-    spec: [],
-    evidence: [],
-    replay,
-  }));
+  comparisons.map((comparison) => {
+    const { measurement, verdict, reason, margin } = comparison;
+    return claimOf({
+      ...{ id: `gate/${measurement}`, stage, replay, verdict: VERDICTS[verdict] },
+      reason: verdict === "not-measured" ? `skipped: ${reason}` : reason,
+      expected: `the head's ${measurement} at most ${margin} times as bad as the base's (${MEASUREMENT_FACTS[measurement].about})`,
+      got: gotOf(comparison),
+    });
+  });
 
 const SINKING: Record<Sinking["verdict"], readonly [Claim["verdict"], reason: string]> = {
   sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
@@ -44,22 +42,13 @@ const SINKING: Record<Sinking["verdict"], readonly [Claim["verdict"], reason: st
 /** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
 export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
   const [judged, reason] = SINKING[verdict];
-  const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
-  return {
-    id: "gate/goodput_kept",
-    stage,
-    level: "must",
-    verdict: judged,
-    spec: [],
-    evidence: [],
-    replay,
+  const fall = `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; a fall like this by chance ${(p * 100).toPrecision(2)} %`;
+  return claimOf({
+    ...{ id: "gate/goodput_kept", stage, replay, verdict: judged },
     reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
     expected: "the head's goodput beside the base's does not fall while the run goes on",
-    got:
-      lostBy === null
-        ? "nothing to compare"
-        : `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; ${chance}`,
-  };
+    got: lostBy === null ? "nothing to compare" : fall,
+  });
 };
 
 /** Both sides' typical values, and the ratio with its interval. */
@@ -67,10 +56,10 @@ export const gateMeasurements = (comparisons: readonly Comparison[], stage: stri
   comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
     if (base === null || head === null || worseBy === null) return [];
     const { unit } = MEASUREMENT_FACTS[measurement];
-    const none = { low: null, high: null, n };
-    const side = (name: string, value: number): Measurement => {
-      return { name: measurement, stage: `${stage}.${name}`, value, unit: unit === "share" ? "ratio" : unit, ...none };
-    };
-    const compared = { name: `${measurement}_worse_by`, stage, value: worseBy, unit: "ratio", low, high, n };
-    return [side("base", base), side("head", head), compared];
+    const of = { name: measurement, unit: unit === "share" ? "ratio" : unit, low: null, high: null, n };
+    return [
+      { ...of, stage: `${stage}.base`, value: base },
+      { ...of, stage: `${stage}.head`, value: head },
+      { name: `${measurement}_worse_by`, stage, value: worseBy, unit: "ratio", low, high, n },
+    ];
   });

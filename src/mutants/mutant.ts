@@ -3,38 +3,20 @@
  * healthy platform would have failed this one. It wraps the parts of a role from outside; the platform
  * knows nothing of it.
  */
+import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Parts } from "../platform/parts.ts";
 
-/**
- * Where a mutant is tried first: the cheapest stage on which it has to be caught. All are small stages on deployments in this
- * process (`trials/stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
- * two of them, `curve`, `retry-storm` and `noisy-and-quiet` are played in virtual time.
- */
-export type MutantStage =
-  | "answers"
-  | "edge-of-quota"
-  | "month-edge"
-  | "overload"
-  | "past-capacity"
-  | "noisy"
-  | "rate-edge"
-  | "patient-client"
-  | "two-replicas"
-  | "limiter-refused"
-  | "limiter-reply-lost"
-  | "restart-unsettled"
-  | "pool-after-fault"
-  | "keys-refused"
-  | "record-changes"
-  | "streams"
-  | "many-streams"
-  | "deploy"
-  | "verify"
-  | "verify-load"
-  | "gate"
-  | "curve"
-  | "retry-storm"
-  | "noisy-and-quiet";
+type DecisionStage = "answers" | "edge-of-quota" | "month-edge" | "record-changes";
+type LoadStage = "overload" | "past-capacity" | "noisy" | "rate-edge" | "patient-client" | "two-replicas";
+type StreamStage = "streams" | "many-streams" | "deploy";
+/** A dependency is broken and healed. */
+type FaultStage = "limiter-refused" | "limiter-reply-lost" | "restart-unsettled" | "pool-after-fault" | "keys-refused";
+/** The black-box check, and a comparison of two deployments. */
+type OtherJudge = "verify" | "verify-load" | "gate";
+type VirtualStage = "curve" | "retry-storm" | "noisy-and-quiet";
+
+/** The small stages (`trials/stages.ts`); a mutant's own is the cheapest on which it has to be caught. */
+export type MutantStage = DecisionStage | LoadStage | StreamStage | FaultStage | OtherJudge | VirtualStage;
 
 export type Mutant = {
   /** What it does, as a verb. */
@@ -47,13 +29,31 @@ export type Mutant = {
   spoil(healthy: Parts): Parts;
 };
 
-/** A mutant as its row has it: `spoil` returns the spoilt parts alone. */
-export type Spoilt = Omit<Mutant, "spoil"> & { spoil(healthy: Parts): Partial<Parts> };
+/** Returns the spoilt parts alone. */
+export type Spoil = (healthy: Parts) => Partial<Parts>;
+
+type Row<Name> = readonly [name: Name, stage: MutantStage, kills: readonly string[], harm: string];
+
+/** The mutants of a table, each with what it does to the parts. */
+export const spoilt = <Name extends string>(
+  rows: readonly Row<Name>[],
+  spoils: Readonly<Record<NoInfer<Name>, Spoil>>,
+): Mutant[] =>
+  rows.map(([name, stage, kills, harm]) => {
+    return { name, stage, kills, harm, spoil: (healthy) => ({ ...healthy, ...spoils[name](healthy) }) };
+  });
 
 /** Replaces some members of one part, which is a record of functions or values. */
 export const members =
-  <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoilt["spoil"] =>
+  <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoil =>
   (healthy) => ({ [part]: { ...(healthy[part] as object), ...spoil(healthy[part]) } });
+
+/** Refusals under another name. */
+export const renaming =
+  (names: Readonly<Partial<Record<AnyRefusalName, AnyRefusalName>>>): Spoil =>
+  ({ writeRefusal }) => ({
+    writeRefusal: (refuse) => writeRefusal({ ...refuse, refuse: names[refuse.refuse] ?? refuse.refuse }),
+  });
 
 /** Spoils nothing: whatever condemns it is a false positive. */
 export const nobody: Mutant = {

@@ -1,7 +1,7 @@
 /** Mutants of the limiter: what it decides, what is charged and what is counted. */
 import type { TakeOutcome } from "../core/call.ts";
 import type { Parts } from "../platform/parts.ts";
-import { members, type Spoilt } from "./mutant.ts";
+import { members, type Spoil, spoilt } from "./mutant.ts";
 
 /** Long enough for those who called together to meet in it, also on a busy machine. */
 const GAP_MS = 100;
@@ -12,8 +12,8 @@ type Take = ReturnType<Parts["limiterLink"]>["take"];
 
 /** The API's questions to the limiter, with `take` spoilt; state is of one link. */
 const taking =
-  (spoil: (take: Take, healthy: Parts) => Take) =>
-  (healthy: Parts): Pick<Parts, "limiterLink"> => ({
+  (spoil: (take: Take, healthy: Parts) => Take): Spoil =>
+  (healthy) => ({
     limiterLink: (limiter) => {
       const link = healthy.limiterLink(limiter);
       return { ...link, take: spoil((take, budgetMs) => link.take(take, budgetMs), healthy) };
@@ -24,62 +24,58 @@ type Store = ReturnType<Parts["limiterStore"]>;
 
 /** The limiter's store, with some of its methods spoilt. */
 const storing =
-  (spoil: (store: Store, healthy: Parts) => Partial<Store>) =>
-  (healthy: Parts): Pick<Parts, "limiterStore"> => ({
+  (spoil: (store: Store, healthy: Parts) => Partial<Store>): Spoil =>
+  (healthy) => ({
     limiterStore: (given) => {
       const store = healthy.limiterStore(given);
       return { ...store, ...spoil(store, healthy) };
     },
   });
 
-export const SPOILT_LIMITER: readonly Spoilt[] = [
-  // A counter on one path of several.
+export const SPOILT_LIMITER = spoilt(
+  // biome-ignore format: a row is a line
+  [
+    ["counts-itself-wrong", "answers", ["counts-agree"], "the operator's graphs show no malformed calls on the day when every client broke"],
+    ["counts-for-another-organization", "answers", ["counts-agree"], "the wrong customer is called about a flood that is somebody else's"],
+    ["charges-nobody", "answers", ["refused-is-not-charged", "counts-agree"], "the product is given away, and nobody sees it before the year's books"],
+    ["charges-the-refused", "edge-of-quota", ["refused-is-not-charged"], "whoever is refused for the allowance pays for each attempt"],
+    ["charges-the-retry-again", "limiter-reply-lost", ["charged-once"], "each hiccup of the limiter is paid for by whoever called just then"],
+    ["keeps-the-charge-of-a-lost-reply", "limiter-reply-lost", ["refused-is-not-charged", "counts-agree"], "customers pay for refusals, exactly when the service is bad"],
+    ["refunds-twice", "limiter-reply-lost", ["charged-once"], "allowances grow by themselves, and the books never close"],
+    ["admits-one-too-many", "edge-of-quota", ["admits-at-most-the-allowance"], "each organization gets one load a month that nobody pays for"],
+    ["checks-then-charges-with-a-gap", "edge-of-quota", ["admits-at-most-the-allowance"], "whoever opens a hundred maps at once gets all of them, whatever the allowance"],
+    ["trusts-the-client-id", "edge-of-quota", ["admits-at-most-the-allowance"], "a client that always sends the same id is charged once and served for ever"],
+    ["forgets-the-new-month", "month-edge", ["admits-what-is-allowed"], "on the first of the month nobody's allowance is renewed"],
+    ["counts-loads-on-the-wrong-organization", "edge-of-quota", ["organizations-do-not-share"], "one customer pays for another one's maps"],
+    ["doubles-at-the-window-edge", "rate-edge", ["rate-within-any-window"], "around each edge twice the limit comes through, which is what the limit was there to prevent"],
+    ["limits-per-replica", "two-replicas", ["rate-within-any-window"], "every replica added to the deployment raises everybody's limit"],
+    ["fails-open", "limiter-refused", ["fails-closed"], "whoever can slow the limiter down gets everything for nothing"],
+    ["hangs-instead-of-refusing", "limiter-reply-lost", ["refuses-in-time"], "while the limiter is silent every call holds its slot, until the platform refuses everybody"],
+    ["forgets-refunds-on-restart", "restart-unsettled", ["refused-is-not-charged"], "a deploy in the middle of an outage leaves customers charged for calls that were refused"],
+    ["stays-broken-after-healing", "limiter-refused", ["recovers"], "a second's fault lasts until somebody restarts the service"],
+    ["leaks-a-pool", "pool-after-fault", ["nothing-is-left-open"], "each outage of a dependency takes connections that never come back, until the service can open no more"],
+  ],
   {
-    name: "counts-itself-wrong",
-    harm: "the operator's graphs show no malformed calls on the day when every client broke",
-    kills: ["counts-agree"],
-    stage: "answers",
-    spoil: (healthy) => ({
+    "counts-itself-wrong": (healthy) => ({
       count: (outcome, org) => (outcome.startsWith("422") ? null : healthy.count(outcome, org)),
     }),
-  },
-  // Counts labelled with whoever called before.
-  {
-    name: "counts-for-another-organization",
-    harm: "the wrong customer is called about a flood that is somebody else's",
-    kills: ["counts-agree"],
-    stage: "answers",
-    spoil: (healthy) => ({
-      count: (() => {
-        let before = "-";
-        return (outcome: string, org: string) => {
-          const counted = healthy.count(outcome, before);
+    "counts-for-another-organization": ({ count }) => {
+      let before = "-";
+      return {
+        count: (outcome, org) => {
+          const counted = count(outcome, before);
           before = org;
           return counted;
-        };
-      })(),
-    }),
-  },
-  // A meter that is asked and not written.
-  {
-    name: "charges-nobody",
-    harm: "the product is given away, and nobody sees it before the year's books",
-    kills: ["refused-is-not-charged", "counts-agree"],
-    stage: "answers",
-    spoil: taking((take) => (asked, budgetMs) => take({ ...asked, meter: null }, budgetMs)),
-  },
-  // Charged first, the cap looked at afterwards.
-  {
-    name: "charges-the-refused",
-    harm: "whoever is refused for the allowance pays for each attempt",
-    kills: ["refused-is-not-charged"],
-    stage: "edge-of-quota",
-    spoil: storing((spoilt) => ({
+        },
+      };
+    },
+    "charges-nobody": taking((take) => (asked, budgetMs) => take({ ...asked, meter: null }, budgetMs)),
+    "charges-the-refused": storing((store) => ({
       take: async (takes, at) => {
-        const answers = await spoilt.take(takes, at);
+        const answers = await store.take(takes, at);
         const over = takes.filter(({ meter }, i) => meter !== null && answers[i]?.verdict === "over_cap");
         if (over.length > 0) {
-          await spoilt.take(
+          await store.take(
             over.map((take) => ({ ...take, rate: null, meter: take.meter && { ...take.meter, cap: null } })),
             at,
           );
@@ -87,73 +83,41 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
         return answers;
       },
     })),
-  },
-  // A take repeated under a fresh id when its answer was lost.
-  {
-    name: "charges-the-retry-again",
-    harm: "each hiccup of the limiter is paid for by whoever called just then",
-    kills: ["charged-once"],
-    stage: "limiter-reply-lost",
-    spoil: taking(
+    // A take repeated under a fresh id when its answer was lost.
+    "charges-the-retry-again": taking(
       (take) => (asked, budgetMs) =>
         take(asked, budgetMs).catch(() => take({ ...asked, charge_id: `${asked.charge_id}-again` }, budgetMs)),
     ),
-  },
-  // A call refused because the limiter did not answer, and the charge left standing.
-  {
-    name: "keeps-the-charge-of-a-lost-reply",
-    harm: "customers pay for refusals, exactly when the service is bad",
-    kills: ["refused-is-not-charged", "counts-agree"],
-    stage: "limiter-reply-lost",
-    spoil: (healthy) => ({
+    // A call refused because the limiter did not answer, and the charge left standing.
+    "keeps-the-charge-of-a-lost-reply": (healthy) => ({
       settlement: { refunds: (reason) => reason !== "answer-lost" && healthy.settlement.refunds(reason) },
     }),
-  },
-  // A refund that was confirmed too late, made once more.
-  {
-    name: "refunds-twice",
-    harm: "allowances grow by themselves, and the books never close",
-    kills: ["charged-once"],
-    stage: "limiter-reply-lost",
-    spoil: storing((spoilt) => ({
+    "refunds-twice": storing((store) => ({
       ledger: function* (run) {
-        for (const line of spoilt.ledger(run)) {
+        for (const line of store.ledger(run)) {
           yield line;
           if (line.kind === "refund") yield line;
         }
       },
       refund: async (refunds, at) => {
-        await spoilt.refund(refunds, at);
+        await store.refund(refunds, at);
         for (const { org, meter, amount } of refunds) {
-          spoilt.setUsed(org, meter, Math.max(0, spoilt.used(org, meter, at) - amount), at);
+          store.setUsed(org, meter, Math.max(0, store.used(org, meter, at) - amount), at);
         }
       },
     })),
-  },
-  // `<=` where `<` was meant.
-  {
-    name: "admits-one-too-many",
-    harm: "each organization gets one load a month that nobody pays for",
-    kills: ["admits-at-most-the-allowance"],
-    stage: "edge-of-quota",
-    spoil: members("limiterDecisions", () => ({
+    // `<=` where `<` was meant.
+    "admits-one-too-many": members("limiterDecisions", () => ({
       fits: (used, amount, cap) => cap === null || used + amount <= cap + 1,
     })),
-  },
-  // The meter read, then written, with time in between.
-  {
-    name: "checks-then-charges-with-a-gap",
-    harm: "whoever opens a hundred maps at once gets all of them, whatever the allowance",
-    kills: ["admits-at-most-the-allowance"],
-    stage: "edge-of-quota",
-    spoil: storing((spoilt, healthy) => ({
+    "checks-then-charges-with-a-gap": storing((store, healthy) => ({
       take: async (takes, at) => {
         const fitting = takes.map(({ org, meter }) => {
           if (meter === null) return true;
-          return healthy.limiterDecisions.fits(spoilt.used(org, meter.name, at), meter.amount, meter.cap);
+          return healthy.limiterDecisions.fits(store.used(org, meter.name, at), meter.amount, meter.cap);
         });
         await new Promise((resolve) => setTimeout(resolve, GAP_MS));
-        return spoilt.take(
+        return store.take(
           takes.map((take, i) =>
             fitting[i] && take.meter !== null ? { ...take, meter: { ...take.meter, cap: null } } : take,
           ),
@@ -161,54 +125,25 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
         );
       },
     })),
-  },
-  // The client's request id taken for the charge's.
-  {
-    name: "trusts-the-client-id",
-    harm: "a client that always sends the same id is charged once and served for ever",
-    kills: ["admits-at-most-the-allowance"],
-    stage: "edge-of-quota",
-    spoil: () => ({
-      chargeId: (_fresh, requestId) => requestId,
-    }),
-  },
-  // A window computed once, at the start.
-  {
-    name: "forgets-the-new-month",
-    harm: "on the first of the month nobody's allowance is renewed",
-    kills: ["admits-what-is-allowed"],
-    stage: "month-edge",
-    spoil: members("limiterDecisions", (healthy) => ({
-      windowOf: (() => {
-        let first: string | undefined;
-        return (nowMs: number): string => {
-          first ??= healthy.windowOf(nowMs);
+    "trusts-the-client-id": () => ({ chargeId: (_fresh, requestId) => requestId }),
+    "forgets-the-new-month": members("limiterDecisions", ({ windowOf }) => {
+      let first: string | undefined;
+      return {
+        windowOf: (nowMs) => {
+          first ??= windowOf(nowMs);
           return first;
-        };
-      })(),
-    })),
-  },
-  // An organization kept from the call before, as shared state does it.
-  {
-    name: "counts-loads-on-the-wrong-organization",
-    harm: "one customer pays for another one's maps",
-    kills: ["organizations-do-not-share"],
-    stage: "edge-of-quota",
-    spoil: taking((take) => {
+        },
+      };
+    }),
+    // An organization kept from the call before, as shared state does it.
+    "counts-loads-on-the-wrong-organization": taking((take) => {
       let first: string | undefined;
       return (asked, budgetMs) => {
         first ??= asked.org;
         return take({ ...asked, org: first }, budgetMs);
       };
     }),
-  },
-  // Calls counted by the clock's second.
-  {
-    name: "doubles-at-the-window-edge",
-    harm: "around each edge twice the limit comes through, which is what the limit was there to prevent",
-    kills: ["rate-within-any-window"],
-    stage: "rate-edge",
-    spoil: members("limiterDecisions", () => ({
+    "doubles-at-the-window-edge": members("limiterDecisions", () => ({
       // The stored number holds the window and how many calls it has had, three digits' worth.
       takeRate: (stored, nowMs, { perS, burst }) => {
         const second = Math.floor(nowMs / 1000);
@@ -218,14 +153,8 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
         return { allowed: true, tatMs: second * 1000 + had + 1, waitMs: 0 };
       },
     })),
-  },
-  // Buckets in each replica's own memory.
-  {
-    name: "limits-per-replica",
-    harm: "every replica added to the deployment raises everybody's limit",
-    kills: ["rate-within-any-window"],
-    stage: "two-replicas",
-    spoil: taking((take, { limiterDecisions }) => {
+    // Buckets in each replica's own memory.
+    "limits-per-replica": taking((take, { limiterDecisions }) => {
       const buckets = new Map<string, number>();
       return async (asked, budgetMs) => {
         if (asked.rate !== null) {
@@ -236,43 +165,16 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
         return take({ ...asked, rate: null }, budgetMs);
       };
     }),
-  },
-  // Better served than refused, when the limiter is away.
-  {
-    name: "fails-open",
-    harm: "whoever can slow the limiter down gets everything for nothing",
-    kills: ["fails-closed"],
-    stage: "limiter-refused",
-    spoil: taking(
+    "fails-open": taking(
       (take) => (asked, budgetMs) =>
         take(asked, budgetMs).catch((): TakeOutcome => ({ verdict: "taken", used: 0, window: "" })),
     ),
-  },
-  // The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it.
-  {
-    name: "hangs-instead-of-refusing",
-    harm: "while the limiter is silent every call holds its slot, until the platform refuses everybody",
-    kills: ["refuses-in-time"],
-    stage: "limiter-reply-lost",
-    spoil: taking((take) => (asked, budgetMs) => take(asked, budgetMs + LONGER_MS)),
-  },
-  // What was to be refunded is known to the process alone, and it does not wait for it when it is asked to end.
-  {
-    name: "forgets-refunds-on-restart",
-    harm: "a deploy in the middle of an outage leaves customers charged for calls that were refused",
-    kills: ["refused-is-not-charged"],
-    stage: "restart-unsettled",
-    spoil: () => ({
-      refundsSettleOnStop: false,
-    }),
-  },
-  // A circuit breaker that opens and has no way to close.
-  {
-    name: "stays-broken-after-healing",
-    harm: "a second's fault lasts until somebody restarts the service",
-    kills: ["recovers"],
-    stage: "limiter-refused",
-    spoil: taking((take) => {
+    // The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it.
+    "hangs-instead-of-refusing": taking((take) => (asked, budgetMs) => take(asked, budgetMs + LONGER_MS)),
+    // What was to be refunded is known to the process alone, and it does not wait for it when it is asked to end.
+    "forgets-refunds-on-restart": () => ({ refundsSettleOnStop: false }),
+    // A circuit breaker that opens and has no way to close.
+    "stays-broken-after-healing": taking((take) => {
       let broken: Error | undefined;
       return async (asked, budgetMs) => {
         if (broken !== undefined) throw broken;
@@ -282,14 +184,8 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
         });
       };
     }),
-  },
-  // A pool made anew whenever a connection is lost, and the old one left as it is: each new connection has one that nobody closes.
-  {
-    name: "leaks-a-pool",
-    harm: "each outage of a dependency takes connections that never come back, until the service can open no more",
-    kills: ["nothing-is-left-open"],
-    stage: "pool-after-fault",
-    spoil: (healthy) => ({
+    // A pool made anew whenever a connection is lost, and the old one left as it is: each new connection has one that nobody closes.
+    "leaks-a-pool": (healthy) => ({
       linkNetwork: (network) => {
         const link = healthy.linkNetwork(network);
         return {
@@ -303,4 +199,4 @@ export const SPOILT_LIMITER: readonly Spoilt[] = [
       },
     }),
   },
-];
+);

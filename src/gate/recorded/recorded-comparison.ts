@@ -6,8 +6,7 @@
 import { eitherOf } from "../../history/played-again.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { median } from "../../history/statistics/statistics.ts";
-import { holm } from "../holm.ts";
-import { doubledRanks } from "../signed-rank.ts";
+import { doubledRanks, holm } from "../signed-rank.ts";
 
 /** What a comparison takes of a run; a baseline file keeps no more. */
 export type RunFigures = {
@@ -26,51 +25,40 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
   claims: claims.map(({ id: claim, level, verdict }) => ({ id: eitherOf(claim), level, verdict })),
 });
 
-type Rule = { matches: RegExp; worse: "higher" | "lower"; margin: number; added: number };
+type Rule = readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number];
 
 /** The measurements that are compared, each with the margin within which worse still passes. */
 const RULES: readonly Rule[] = [
-  { matches: /^(latency|ttfe|event_gap)_ms_p50$/, worse: "higher", margin: 1.05, added: 1 },
-  { matches: /^(latency|ttfe|event_gap)_ms_p(90|99)$/, worse: "higher", margin: 1.2, added: 5 },
-  { matches: /^refusal(_at_top)?_ms_p(50|99)$/, worse: "higher", margin: 1.3, added: 5 },
-  { matches: /^(reaction|recovery)_ms$/, worse: "higher", margin: 1.3, added: 100 },
-  {
-    matches: /^(goodput|goodput_retention(_\d+)?|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/,
-    worse: "lower",
-    margin: 1.05,
-    added: 0,
-  },
+  [/^(latency|ttfe|event_gap)_ms_p50$/, "higher", 1.05, 1],
+  [/^(latency|ttfe|event_gap)_ms_p(90|99)$/, "higher", 1.2, 5],
+  [/^refusal(_at_top)?_ms_p(50|99)$/, "higher", 1.3, 5],
+  [/^(reaction|recovery)_ms$/, "higher", 1.3, 100],
+  [/^(goodput|goodput_retention(_\d+)?|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/, "lower", 1.05, 0],
   // Shares that are about 0 where all is well: one point more is worse there, a tenth of itself above.
-  {
-    matches: /^(false_sheds|excess_sheds|hysteresis|refusal_price|wasted_work)$/,
-    worse: "higher",
-    margin: 1.1,
-    added: 0.1,
-  },
-  { matches: /^oscillation$/, worse: "higher", margin: 1.5, added: 1 },
-  { matches: /^amplification$/, worse: "higher", margin: 1.1, added: 0 },
-  { matches: /^slots_leaked$/, worse: "higher", margin: 1.5, added: 1 },
-  { matches: /_worse_by$/, worse: "higher", margin: 1.05, added: 0 },
+  [/^(false_sheds|excess_sheds|hysteresis|refusal_price|wasted_work)$/, "higher", 1.1, 0.1],
+  [/^oscillation$/, "higher", 1.5, 1],
+  [/^amplification$/, "higher", 1.1, 0],
+  [/^slots_leaked$/, "higher", 1.5, 1],
+  [/_worse_by$/, "higher", 1.05, 0],
 ];
 
-type RecordedRow = {
-  /** Stage and name. */
-  measurement: string;
-  /** Medians. */
-  before: number;
-  after: number;
-  worseBy: number;
-  margin: number;
-  verdict: "regression" | "no-regression" | "inconclusive";
-};
+type RecordedVerdict = "regression" | "no-regression" | "inconclusive";
 
 export type RecordedComparison = {
-  verdict: "regression" | "no-regression" | "inconclusive";
+  verdict: RecordedVerdict;
   /** Sentences: why. */
   reasons: string[];
   /** Ids of claims that must hold, that held before and fail now. */
   broken: string[];
-  rows: RecordedRow[];
+  /** By stage and name; `before` and `after` are medians. */
+  rows: {
+    measurement: string;
+    before: number;
+    after: number;
+    worseBy: number;
+    margin: number;
+    verdict: RecordedVerdict;
+  }[];
 };
 
 const FALSE_ALARM = 0.05;
@@ -80,12 +68,10 @@ const inside = ({ environment: { os, cores, cpu, node }, profile }: RunFigures):
   `${profile} on ${cores} cores of ${cpu}, ${os}, Node ${node}`;
 
 const brokenNow = (before: readonly RunFigures[], after: readonly RunFigures[]): string[] => {
-  const verdicts = (runs: readonly RunFigures[], wanted: Claim["verdict"]): Set<string> =>
-    new Set(
-      runs.flatMap(({ claims }) =>
-        claims.flatMap(({ id, level, verdict }) => (level === "must" && verdict === wanted ? [id] : [])),
-      ),
-    );
+  const verdicts = (runs: readonly RunFigures[], wanted: Claim["verdict"]): Set<string> => {
+    const claims = runs.flatMap((run) => run.claims);
+    return new Set(claims.flatMap(({ id, level, verdict }) => (level === "must" && verdict === wanted ? [id] : [])));
+  };
   const [held, failedBefore] = [verdicts(before, "pass"), verdicts(before, "fail")];
   return [...verdicts(after, "fail")].filter((id) => held.has(id) && !failedBefore.has(id)).sort();
 };
@@ -93,84 +79,67 @@ const brokenNow = (before: readonly RunFigures[], after: readonly RunFigures[]):
 type Series = { measurement: string; rule: Rule; before: number[]; after: number[] };
 
 const seriesOf = (before: readonly RunFigures[], after: readonly RunFigures[]): Series[] => {
-  const byName = (runs: readonly RunFigures[]): Map<string, RunFigures["measurements"]> => {
-    const found = new Map<string, RunFigures["measurements"]>();
-    for (const measurement of runs.flatMap(({ measurements }) => measurements)) {
-      const name = `${measurement.stage} ${measurement.name}`;
-      found.set(name, [...(found.get(name) ?? []), measurement]);
-    }
-    return found;
-  };
+  const byName = (runs: readonly RunFigures[]): Map<string, RunFigures["measurements"]> =>
+    Map.groupBy(
+      runs.flatMap(({ measurements }) => measurements),
+      ({ stage, name }) => `${stage} ${name}`,
+    );
   const now = byName(after);
   return [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
-    const rule = RULES.find(({ matches }) => matches.test(first[0]?.name ?? ""));
+    const rule = RULES.find(([matches]) => matches.test(first[0]?.name ?? ""));
     // What some runs lack would be compared on the runs that happen to have it.
     if (rule === undefined || first.length !== before.length || second.length !== after.length) return [];
     return [{ measurement, rule, before: first.map(({ value }) => value), after: second.map(({ value }) => value) }];
   });
 };
 
-/** ln of the value, turned so that worse is higher; none is below 0 but by chance. */
-const turned = ({ worse, added }: Rule, value: number): number =>
-  (worse === "higher" ? 1 : -1) * Math.log(Math.max(1e-9, Math.max(0, value) + added));
-
-const judge = (series: readonly Series[]): RecordedRow[] => {
-  const ln = series.map(({ rule, before, after }) => ({
-    before: before.map((value) => turned(rule, value)),
-    after: after.map((value) => turned(rule, value)),
-  }));
-  const worse = holm(ln.map(({ before, after }) => rankSumP(before, after)));
-  return series.map(({ measurement, rule, before, after }, at) => {
-    const { before: was, after: is } = ln[at] as (typeof ln)[number];
+const judge = (series: readonly Series[]): RecordedComparison["rows"] => {
+  const ln = series.map(({ rule: [, worse, , added], before, after }) => {
+    /** Turned so that worse is higher; none is below 0 but by chance. */
+    const turned = (value: number): number =>
+      (worse === "higher" ? 1 : -1) * Math.log(Math.max(1e-9, Math.max(0, value) + added));
+    return { was: before.map(turned), is: after.map(turned) };
+  });
+  const pWorse = holm(ln.map(({ was, is }) => rankSumP(was, is)));
+  return series.map(({ measurement, rule: [, , margin], before, after }, at) => {
+    const { was, is } = ln[at] as (typeof ln)[number];
     const shift = median(is.flatMap((one) => was.map((other) => one - other))) as number;
-    const limit = Math.log(rule.margin);
+    const limit = Math.log(margin);
     const within = rankSumP(
       is.map((one) => one - limit),
       was,
     );
-    const isWorse = worse[at]! <= FALSE_ALARM && shift >= limit;
+    const isWorse = pWorse[at]! <= FALSE_ALARM && shift >= limit;
     const verdict = isWorse ? "regression" : within <= MISSED ? "no-regression" : "inconclusive";
-    return {
-      measurement,
-      before: median(before) as number,
-      after: median(after) as number,
-      worseBy: Math.exp(shift),
-      margin: rule.margin,
-      verdict,
-    };
+    const [middle, now] = [median(before) as number, median(after) as number];
+    return { measurement, before: middle, after: now, worseBy: Math.exp(shift), margin, verdict };
   });
 };
 
 export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]): RecordedComparison => {
-  const open = (reason: string, broken: string[] = []): RecordedComparison => ({
-    verdict: "inconclusive",
-    reasons: [reason],
-    broken,
-    rows: [],
-  });
+  const open = (reason: string, broken: string[] = []): RecordedComparison => {
+    return { verdict: "inconclusive", reasons: [reason], broken, rows: [] };
+  };
   if (before.length === 0 || after.length === 0) return open("no runs on one side: nothing to compare with");
   const kinds = [...new Set([...before, ...after].map(inside))];
   if (kinds.length > 1) return open(`the runs are not of one kind: ${kinds.join("; ")}`);
   const broken = brokenNow(before, after);
-  const series = seriesOf(before, after);
-  const rows = judge(series);
+  const rows = judge(seriesOf(before, after));
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),
     ...(worse.length === 0 ? [] : [`worse than allowed: ${worse.join(", ")}`]),
   ];
   if (reasons.length > 0) return { verdict: "regression", reasons, broken, rows };
-  if (rows.length === 0) return { ...open("the runs have no measurement in common that is compared"), broken };
-  const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").map(({ measurement }) => measurement);
-  if (undecided.length === 0) {
-    return { verdict: "no-regression", reasons: ["nothing is worse than allowed"], broken, rows };
-  }
+  if (rows.length === 0) return open("the runs have no measurement in common that is compared", broken);
+  const undecided = rows.filter(({ verdict }) => verdict === "inconclusive").length;
+  if (undecided === 0) return { verdict: "no-regression", reasons: ["nothing is worse than allowed"], broken, rows };
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;
   const why = few
     ? `too few runs to decide by (${before.length} beside ${after.length}): six on each side mostly are enough`
     : "the runs scatter too much";
-  const left = `${undecided.length} of ${rows.length} measurements are open`;
+  const left = `${undecided} of ${rows.length} measurements are open`;
   return { verdict: "inconclusive", reasons: [`${why}; ${left}`], broken, rows };
 };
 

@@ -1,14 +1,13 @@
 /** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
-import type { Answer } from "../../capacity/answer.ts";
-import { firstLimit } from "../../capacity/answer.ts";
+
+import { type Answer, firstLimit } from "../../capacity/answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
 import { advise, type Demand } from "../../capacity/demand.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
-import type { ProbePlan, ProbeResult } from "../../capacity/probe.ts";
+import { judgeTallies, type ProbePlan, type ProbeResult } from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
-import { judgeTallies } from "../../capacity/sequential-test.ts";
-import type { ShareObjective } from "../../capacity/tally-calls.ts";
-import { tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
+
+import { type ShareObjective, tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
 import type { DriveJob } from "../../drivers/driver.ts";
