@@ -112,6 +112,7 @@ law(
             "journal.ndjson",
             "junit.xml",
             "metrics.prom",
+            "night.json",
             "report.html",
             "run.json",
             "series.json",

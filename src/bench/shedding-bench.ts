@@ -1,4 +1,4 @@
-/** What shedding costs the reference platform, by `load` as users run it: goodput past the knee, the knee, fairness, false sheds. */
+/** What shedding costs the reference platform, by `load` as users run it, on 64 slots. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { withServed } from "../deployments/served.ts";
@@ -12,22 +12,54 @@ const SLOTS = 64;
 /** 149 calls/s, so that ten times the knee is what two cores can offer. */
 const CURVE_MS = 430;
 const CURVE_S = 240;
+/** Of retries and of the pair with and without the noisy organization. */
+const STORM_S = 140;
+const NOISY_S = 60;
 /** Half of 640 calls/s for as long as it takes to make 100,000. */
 const CALM_MS = 100;
 const CALM_PER_S = 320;
 const CALM_S = 315;
 
 /** Plays `load` on a reference platform of its own; `disturbances`: what others did to the machine meanwhile. */
-const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[]) =>
+const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[], options: readonly string[] = []) =>
   withServed(
     1,
     async ([file = ""]) => {
       const disturbed = watchHost();
-      const run = await recordLoad(room, ["shedding-curve", ...words, "--target", file]);
+      const run = await recordLoad(room, [...words, "--target", file]);
       return { ...run, disturbances: disturbed() };
     },
-    ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12"],
+    ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", ...options],
   );
+
+/** One figure of one scenario on a platform of its own, beside what it is to reach. */
+const ROWS = [
+  {
+    scenario: "retry-storm",
+    words: ["--duration", `${STORM_S}s`],
+    figure: "recovery_ms",
+    against: 1_000,
+    target: { atMost: 1 },
+    unit: "ms after ten times the capacity with retries",
+  },
+  {
+    scenario: "noisy-neighbour",
+    words: ["--duration", `${NOISY_S}s`],
+    figure: "isolation",
+    against: 1,
+    target: { atLeast: 0.999 },
+    unit: "of the quiet calls served beside a noisy one",
+  },
+  {
+    scenario: "capacity-halved",
+    words: [],
+    options: ["--shedding", "adaptive"],
+    figure: "reaction_ms",
+    against: 1_000,
+    target: { atMost: 1 },
+    unit: "ms until an adaptive limit is where half of the slots want it",
+  },
+] as const;
 
 /** Least share of the largest goodput at each multiple of the knee, or the closed form's where that is lower. */
 const RETAINED = [
@@ -60,12 +92,14 @@ const rowsOf = (document: RunDocument, curve: Curve, disturbances: string[]): Ro
 
 export const shedding: Bench = {
   name: "shedding",
-  what: `goodput past the knee, the knee, fairness and false sheds of ${SLOTS} slots, against their closed form`,
+  what: `what ${SLOTS} slots keep past the knee, refuse below it, and need to come back, against their closed form`,
   isLong: true,
   run: async (_, room) => {
-    const { document, folder, disturbances } = await playOn(room, CURVE_MS, ["--duration", `${CURVE_S}s`]);
+    const { document, folder, disturbances } = await playOn(room, CURVE_MS, [
+      ...["shedding-curve", "--duration", `${CURVE_S}s`],
+    ]);
     const curve = JSON.parse(readFileSync(join(folder, "curve.json"), "utf8")) as Curve;
-    const load = ["--profile", "constant", "--rate", `${CALM_PER_S}`, "--duration", `${CALM_S}s`];
+    const load = ["shedding-curve", "--profile", "constant", "--rate", `${CALM_PER_S}`, "--duration", `${CALM_S}s`];
     const calm = await playOn(room, CALM_MS, load);
     const outcomes = Object.entries(calm.document.stages[0]?.by_outcome ?? {});
     const shed = outcomes.reduce((sum, [outcome, n]) => sum + (outcome.endsWith("_overloaded") ? n : 0), 0);
@@ -73,6 +107,13 @@ export const shedding: Bench = {
     // One more on both sides, since nothing has no ratio.
     const pair = { ours: plainBlock(shed + 1, { disturbances: calm.disturbances }), against: plainBlock(1) };
     const about = { name: "shedding: false sheds", what: `of ${calls} calls at half of the knee`, unit: "sheds + 1" };
-    return [...rowsOf(document, curve, disturbances), compare({ ...about, target: { atMost: 1 } }, [pair])];
+    const rows = [...rowsOf(document, curve, disturbances), compare({ ...about, target: { atMost: 1 } }, [pair])];
+    for (const { scenario, words, figure, against, target, unit, ...more } of ROWS) {
+      const options = "options" in more ? more.options : [];
+      const { document, disturbances } = await playOn(room, CURVE_MS, [scenario, ...words], options);
+      const pair = { ours: plainBlock(figureOf(document, figure), { disturbances }), against: plainBlock(against) };
+      rows.push(compare({ name: `shedding: ${scenario}`, what: figure, unit, target }, [pair]));
+    }
+    return rows;
   },
 };

@@ -10,7 +10,7 @@ import { UsageError } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
-import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/load-stages.ts";
+import { SCENARIOS, type ScenarioWish, scenarioStage, withItsPair } from "../run/suites/load-stages.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
@@ -126,7 +126,7 @@ const load = async (options: LoadOptions, { processedArgs }: Command): Promise<J
   const stages = {
     stages: ({ target }: { target: Target }) => {
       checkLoop(stage, target);
-      return [stage];
+      return withItsPair(stage);
     },
     short,
   };

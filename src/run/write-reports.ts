@@ -11,6 +11,7 @@ import type { Found } from "../report/charts/charts-section.ts";
 import type { FoundCapacity } from "../report/charts/found-charts.ts";
 import { ctrfJson } from "../report/ctrf.ts";
 import { junitXml } from "../report/junit.ts";
+import { nightJson } from "../report/night.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import { type Earlier, htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
@@ -66,6 +67,7 @@ const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] 
   },
   { name: "junit.xml", render: ({ document }) => junitXml(document) },
   { name: "ctrf.json", render: ({ document }) => ctrfJson(document) },
+  { name: "night.json", render: ({ document }) => nightJson(document) },
   { name: "metrics.prom", render: ({ document }) => openMetrics(document) },
 ];
 

@@ -43,9 +43,11 @@ type Kept = Pick<CallLine, (typeof KEPT)[number]>;
 export const CALLS_MOST = 2_000_000;
 /** Answers at the calmest level from which it is known how long one takes. */
 const CALM_CALLS = 20;
-/** What a calm call has to keep where nothing is stated: three times the calm p99, and what a busy machine adds. */
+/** What a call has to keep where nothing is stated: three times the calm p99, and what a busy machine adds. */
 export const CALM_TIMES = 3;
 export const CALM_ADDED_MS = 100;
+/** Slots that share what serves them take as many times longer as there are calls in flight: how patient callers are is not known. */
+export const PATIENT: Patience = { times: 10, addedMs: 1_000 };
 /** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level. */
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
@@ -58,6 +60,9 @@ export const PAST_KNEE = 0.25;
 const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
+
+type Patience = { readonly times: number; readonly addedMs: number };
+const STRICT: Patience = { times: CALM_TIMES, addedMs: CALM_ADDED_MS };
 
 type End = "good" | "late" | "shed" | "failed" | "aborted";
 type Ended = { readonly end: End; readonly outcome: string };
@@ -98,9 +103,13 @@ export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "firs
   return limits.length === 0 ? null : Math.min(...limits);
 };
 
-const objectiveOf = (calm: readonly Kept[], stated: readonly Objective[]): CallObjective => {
+const objectiveOf = (
+  calm: readonly Kept[],
+  stated: readonly Objective[],
+  { times, addedMs }: Patience,
+): CallObjective => {
   const [first, stay] = [statedLimitMs(stated, "first event"), statedLimitMs(stated, "answer")];
-  const calmMs = stay ?? CALM_TIMES * p99(calm.map(stayMs)) + CALM_ADDED_MS;
+  const calmMs = stay ?? times * p99(calm.map(stayMs)) + addedMs;
   return {
     // Unless it is stated, a first event may come as late as a whole answer: a short queue is no failure.
     firstEventMs: first ?? calmMs,
@@ -276,8 +285,11 @@ const organizationsOf = (past: readonly Judged[]): readonly OrganizationShare[] 
 type CurveFold = {
   /** Any line of the run, in any order. */
   see(line: Line): void;
-  /** `startUs`: when the schedule began; where absent, when the first call was due. `null` where `lacks` says why. */
-  end(startUs?: number): Curve | null;
+  /**
+   * `startUs`: when the schedule began; where absent, when the first call was due. `patience`: what is late where no
+   * objective is stated. `null` where `lacks` says why.
+   */
+  end(startUs?: number, patience?: Patience): Curve | null;
   /** What a curve lacks, in words, once `end` gave none. */
   lacks(): string | null;
 };
@@ -297,7 +309,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     else first.push(Object.fromEntries(KEPT.map((name) => [name, line[name]])) as Kept);
   };
 
-  const end = (start?: number): Curve | null => {
+  const end = (start?: number, patience = STRICT): Curve | null => {
     const lacks = (what: string): null => {
       lacking = what;
       return null;
@@ -314,7 +326,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     const calmS = (median(calm.map(stayMs)) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
-    const objective = objectiveOf(calm, stated);
+    const objective = objectiveOf(calm, stated, patience);
     const admitted = first.filter((call) => isAdmitted(call as CallLine));
     const doneUs = admitted.map(({ done_us: us }) => us);
     const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };

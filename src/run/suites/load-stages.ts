@@ -192,3 +192,10 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const driverNamed = wish.driver === undefined ? undefined : true;
   return { durationS, ...stage, ...wish, driverNamed };
 };
+
+/** With the stage that it is compared to, which plays the same calls without the noisy ones. */
+export const withItsPair = (stage: LoadStage): LoadStage[] => {
+  if (stage.isolation !== "beside" || stage.loadProfile !== undefined) return [stage];
+  const { driver, driverNamed, ratePerS, durationS, arrivals, segments } = stage;
+  return [stage, stageOf("noisy-neighbour-alone", { driver, driverNamed, ratePerS, durationS, arrivals, segments })];
+};
