@@ -72,7 +72,7 @@ export const shownCurve = (found: unknown): Curve | null => {
     closedForm: isForm ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter(isMeasured),
     // None of these is shown.
-    ...{ models: [], organizations: null, burstsBelowKnee: null },
+    ...{ models: [], organizations: null, burstsBelowKnee: null, patient: null },
   };
 };
 

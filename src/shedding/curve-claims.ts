@@ -501,26 +501,20 @@ const unmet = (
 };
 
 /** Where no objective is stated, what fails by lateness alone fails only if the most patient caller would not have waited. */
-const patienceDoubts = (patient: Curve | null, facts: StageFacts, judge: CurveClaim["judge"]): string[] =>
+const patienceDoubts = ({ patient }: Curve, facts: StageFacts, judge: CurveClaim["judge"]): string[] =>
   patient === null || judge(patient, facts).verdict === "fail"
     ? []
     : [
         `no objective is stated (\`slo\` in the target file), and if answers of up to ${(patient.objective.stayMs / 1000).toFixed(1)} s are good it does not fail`,
       ];
 
-const judgedClaim = (
-  curve: Curve,
-  facts: StageFacts,
-  replay: string,
-  claim: CurveClaim,
-  patient: Curve | null,
-): Claim => {
+const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: CurveClaim): Claim => {
   const { measure, level, expected, needs, judge } = claim;
   const finding = needs.includes("knee") ? (beyondReach(curve) ?? judge(curve, facts)) : judge(curve, facts);
   const { verdict, reason, got } = finding;
   const doubts = [
     ...(verdict === "skipped" ? [] : needs.flatMap((need) => unmet(need, verdict, curve, facts, judge))),
-    ...(verdict === "fail" ? patienceDoubts(patient, facts, judge) : []),
+    ...(verdict === "fail" ? patienceDoubts(curve, facts, judge) : []),
   ];
   return claimOf({
     ...{ id: `curve/${measure}`, stage: curve.stage, level, replay, got, expected: expected(curve, facts) },
@@ -536,13 +530,11 @@ const leakedMeasurement = (facts: StageFacts): Measurement[] => {
   return value === null ? [] : [{ ...about, value, n: facts.gauges?.length ?? 0 }];
 };
 
-/** `patient`: the same calls where more counts as good, if no objective is stated; a failure stands for both. */
 export const judgeCurve = (
   curve: Curve,
   facts: StageFacts,
   replay: string,
-  patient: Curve | null = null,
 ): { claims: Claim[]; measurements: Measurement[] } => ({
-  claims: CURVE_CLAIMS.map((claim) => judgedClaim(curve, facts, replay, claim, patient)),
+  claims: CURVE_CLAIMS.map((claim) => judgedClaim(curve, facts, replay, claim)),
   measurements: [...measurementsOf(curve), ...leakedMeasurement(facts)],
 });

@@ -46,8 +46,9 @@ const CALM_CALLS = 20;
 /** What a call has to keep where nothing is stated: three times the calm p99, and what a busy machine adds. */
 export const CALM_TIMES = 3;
 export const CALM_ADDED_MS = 100;
-/** Slots that share what serves them take as many times longer as there are calls in flight: how patient callers are is not known. */
-export const PATIENT: Patience = { times: 10, addedMs: 1_000 };
+/** The most patient caller: calls that share what serves them take as many times longer as there are in flight. */
+const PATIENT_TIMES = 10;
+const PATIENT_ADDED_MS = 1_000;
 /** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level. */
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
@@ -60,9 +61,6 @@ export const PAST_KNEE = 0.25;
 const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
-
-type Patience = { readonly times: number; readonly addedMs: number };
-const STRICT: Patience = { times: CALM_TIMES, addedMs: CALM_ADDED_MS };
 
 type End = "good" | "late" | "shed" | "failed" | "aborted";
 type Ended = { readonly end: End; readonly outcome: string };
@@ -103,13 +101,11 @@ export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "firs
   return limits.length === 0 ? null : Math.min(...limits);
 };
 
-const objectiveOf = (
-  calm: readonly Kept[],
-  stated: readonly Objective[],
-  { times, addedMs }: Patience,
-): CallObjective => {
+const objectiveOf = (calm: readonly Kept[], stated: readonly Objective[], isPatient: boolean): CallObjective => {
   const [first, stay] = [statedLimitMs(stated, "first event"), statedLimitMs(stated, "answer")];
-  const calmMs = stay ?? times * p99(calm.map(stayMs)) + addedMs;
+  const times = calm.map(stayMs);
+  const patientMs = isPatient ? PATIENT_TIMES * (mean(times) ?? 0) + PATIENT_ADDED_MS : 0;
+  const calmMs = stay ?? Math.max(patientMs, CALM_TIMES * p99(times) + CALM_ADDED_MS);
   return {
     // Unless it is stated, a first event may come as late as a whole answer: a short queue is no failure.
     firstEventMs: first ?? calmMs,
@@ -285,11 +281,8 @@ const organizationsOf = (past: readonly Judged[]): readonly OrganizationShare[] 
 type CurveFold = {
   /** Any line of the run, in any order. */
   see(line: Line): void;
-  /**
-   * `startUs`: when the schedule began; where absent, when the first call was due. `patience`: what is late where no
-   * objective is stated. `null` where `lacks` says why.
-   */
-  end(startUs?: number, patience?: Patience): Curve | null;
+  /** `startUs`: when the schedule began; where absent, when the first call was due. `null` where `lacks` says why. */
+  end(startUs?: number): Curve | null;
   /** What a curve lacks, in words, once `end` gave none. */
   lacks(): string | null;
 };
@@ -309,7 +302,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     else first.push(Object.fromEntries(KEPT.map((name) => [name, line[name]])) as Kept);
   };
 
-  const end = (start?: number, patience = STRICT): Curve | null => {
+  const end = (start: number | undefined, isPatient: boolean): Curve | null => {
     const lacks = (what: string): null => {
       lacking = what;
       return null;
@@ -326,7 +319,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     const calmS = (median(calm.map(stayMs)) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
-    const objective = objectiveOf(calm, stated, patience);
+    const objective = objectiveOf(calm, stated, isPatient);
     const admitted = first.filter((call) => isAdmitted(call as CallLine));
     const doneUs = admitted.map(({ done_us: us }) => us);
     const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };
@@ -368,7 +361,8 @@ export const openCurve = (options: CurveOptions): CurveFold => {
       kneeBy: kneeByOf(past),
       closedForm,
       notPlayed,
+      patient: objective.from === "calm" && !isPatient ? end(start, true) : null,
     };
   };
-  return { see, end, lacks: () => lacking };
+  return { see, end: (start) => end(start, false), lacks: () => lacking };
 };

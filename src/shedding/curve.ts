@@ -109,6 +109,8 @@ export type Curve = {
   readonly closedForm: { readonly slots: number; readonly replicas: number } | null;
   /** Levels that were wanted and not played, as multiples of the knee. */
   readonly notPlayed: readonly number[];
+  /** Where no objective is stated: the same calls, as the most patient caller would count them. */
+  readonly patient: Curve | null;
 };
 
 /**

@@ -6,7 +6,7 @@ import type { Claim, Measurement } from "../history/run-document.ts";
 import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
-import { openCurve, PATIENT } from "./curve-fold.ts";
+import { openCurve } from "./curve-fold.ts";
 import { SettlingFold, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures, settlingSkipped } from "./settling-claims.ts";
 
@@ -65,10 +65,7 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
     see: fold.see,
     end: (replay) => {
       const curve = fold.end(offered.start_us);
-      if (curve !== null) {
-        const patient = curve.objective.from === "calm" ? fold.end(offered.start_us, PATIENT) : null;
-        return { curve, ...judgeCurve(curve, facts, replay, patient) };
-      }
+      if (curve !== null) return { curve, ...judgeCurve(curve, facts, replay) };
       const claim = doubt(
         "curve/goodput_retention",
         `there is no curve: ${fold.lacks()}`,
