@@ -3,7 +3,7 @@
  * an objective is met. Every objective is a limit on a share of calls: `refusals<=1%` as it stands, `p99<=300ms` as "at most 1 %
  * take longer".
  */
-import { sequentialLines } from "../history/statistics/sequential-test.ts";
+import { sequentialLines } from "../history/statistics/statistics.ts";
 
 /** Why the rate is played: to find a rate that breaks, to narrow it down, to be sure of the answer, to try the generator. */
 export type Purpose = "bracket" | "narrow" | "confirm" | "beyond";

@@ -4,6 +4,7 @@
  */
 import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
+import { sumOf } from "./series.ts";
 import { kolmogorovDistance, kolmogorovLimit } from "./statistics/distributions.ts";
 import { quantile } from "./statistics/statistics.ts";
 
@@ -41,21 +42,16 @@ export type CalibrationPlay = {
 /** A call as the schedule meant it, the driver saw it and the stub saw it. */
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
-type WitnessedPlay = {
-  /** When arrival 0 was due, by the stub: the earliest start with which no call came before its time. */
-  startUs: number;
-  calls: Witnessed[];
-};
-
-/** The number of a call stands at the end of its id (workload/request.ts). */
-const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? Number.NaN);
-
-/** Pairs each call of the schedule with its line and its stamp. What lacks either is left out, and counted by its absence. */
-const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): WitnessedPlay => {
+/**
+ * Pairs each call of the schedule with its line and its stamp. What lacks either is left out, and counted by its absence.
+ * `startUs`: when arrival 0 was due, by the stub: the earliest start with which no call came before its time.
+ */
+const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: number; calls: Witnessed[] } => {
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
   const found = lines.flatMap((line) => {
     const stamp = byId.get(line.id);
-    const offset = schedule[numberOf(line.id)];
+    // The number of a call stands at the end of its id (workload/request.ts).
+    const offset = schedule[Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN)];
     return stamp === undefined || offset === undefined ? [] : [{ offset, line, stamp }];
   });
   const startUs = found.reduce((least, { offset, stamp }) => Math.min(least, stamp.received_us - offset), Infinity);
@@ -87,52 +83,40 @@ const check = (
   isHeld: boolean,
 ): Check => ({ name, ...(about && { about }), truth, measured, unit, isHeld: n < ENOUGH ? null : isHeld });
 
-const at = (values: readonly number[], p: number): number =>
-  quantile(
-    [...values].sort((a, b) => a - b),
-    p,
-  ) ?? 0;
 const ms = (us: number): number => us / 1000;
-const latencyMs = ({ line }: Witnessed): number => ms(line.done_us - line.intended_us);
+const at = (values: readonly number[], p: number): number => {
+  const sorted = values.toSorted((a, b) => a - b);
+  return quantile(sorted, p) ?? 0;
+};
 
 /** Quantiles of what calls took beside those of what they took in truth. */
 const quantiles = (
   kind: string,
   calls: readonly Witnessed[],
   truthMs: (call: Witnessed) => number,
-  allowed: readonly (readonly [p: number, allowedMs: (truth: number) => number])[],
+  shares: readonly number[],
+  allowedMs: (truth: number, p: number) => number,
 ): Check[] => {
-  const [truths, found] = [calls.map(truthMs), calls.map(latencyMs)];
-  return allowed.map(([p, allowedMs]) => {
-    const [truth, measured] = [at(truths, p), at(found, p)];
-    const isHeld = Math.abs(measured - truth) <= allowedMs(truth);
+  const found = calls.map(({ line }) => ms(line.done_us - line.intended_us));
+  return shares.map((p) => {
+    const [truth, measured] = [at(calls.map(truthMs), p), at(found, p)];
+    const isHeld = Math.abs(measured - truth) <= allowedMs(truth, p);
     return check([`${kind}, p${p * 100}`, "ms"], { truth, measured, n: calls.length }, isHeld);
   });
 };
 
-const delay = (calls: readonly Witnessed[]): Check[] =>
-  quantiles(
-    "known delay",
-    calls.filter(({ stamp }) => stamp.kind === "delayed"),
-    ({ stamp }) => ms(stamp.answered_us - stamp.received_us),
-    [
-      [0.5, () => DELAY_MS.p50],
-      [0.99, () => DELAY_MS.p99],
-    ],
-  );
+const delay = (calls: readonly Witnessed[]): Check[] => {
+  const delayed = calls.filter(({ stamp }) => stamp.kind === "delayed");
+  const truthMs = ({ stamp }: Witnessed): number => ms(stamp.answered_us - stamp.received_us);
+  return quantiles("known delay", delayed, truthMs, [0.5, 0.99], (_, p) => (p === 0.5 ? DELAY_MS.p50 : DELAY_MS.p99));
+};
 
 /** What each call that fell into the stall waited, from the moment that the schedule meant, by the stub's own stamps. */
 const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
+  const plain = calls.filter(({ stamp }) => stamp.kind !== "stream");
+  const truthMs = ({ dueUs, stamp }: Witnessed): number => ms(stamp.answered_us - dueUs);
   const allowedMs = (truth: number): number => STALL_SHARE * truth + STALL_SLACK_MS;
-  const checks = quantiles(
-    "known stall",
-    calls.filter(({ stamp }) => stamp.kind !== "stream"),
-    ({ dueUs, stamp }) => ms(stamp.answered_us - dueUs),
-    [
-      [0.9, allowedMs],
-      [0.99, allowedMs],
-    ],
-  );
+  const checks = quantiles("known stall", plain, truthMs, [0.9, 0.99], allowedMs);
   return stoodStillUs >= STALL_LEAST_US ? checks : checks.map((one) => ({ ...one, isHeld: null }));
 };
 
@@ -143,11 +127,11 @@ const dispersion = (timesUs: readonly number[], windowUs: number, count: number)
     const window = Math.floor(time / windowUs);
     if (window >= 0 && window < count) counts[window]! += 1;
   }
-  const mean = counts.reduce((sum, n) => sum + n, 0) / count;
+  const mean = sumOf(counts) / count;
   return counts.reduce((sum, n) => sum + (n - mean) ** 2, 0) / (count - 1) / mean;
 };
 
-const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Check[] => {
+const arrivals = (play: CalibrationPlay, startUs: number, calls: readonly Witnessed[]): Check[] => {
   const windowUs = (WINDOW_CALLS / play.ratePerS) * 1e6;
   const windows = Math.floor((play.steadyUs - play.warmUs) / windowUs);
   const what = ["arrivals, dispersion", "ratio", "arrivals"] as const;
@@ -159,17 +143,16 @@ const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Che
   const spread = check(what, { truth, measured, n }, Math.abs(measured - truth) <= DISPERSION * Math.max(1, truth));
   if (play.arrivals !== "poisson") return [spread];
   const gaps = seen.slice(1).map((time, i) => time - (seen[i] as number));
+  gaps.sort((a, b) => a - b);
   const limit = kolmogorovLimit(gaps.length, 0.001);
-  const distance = kolmogorovDistance(
-    gaps.sort((a, b) => a - b),
-    (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS),
-  );
+  const distance = kolmogorovDistance(gaps, (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS));
   const shape = ["arrivals, Kolmogorov-Smirnov (at most)", "ratio", "arrivals"] as const;
   return [spread, check(shape, { truth: limit, measured: distance, n }, distance <= limit)];
 };
 
 /** The rate that was held, as the stub saw calls come: a call that came late or not at all takes from it. */
-const ceiling = ({ schedule, stalledUs, ceilingPerS }: CalibrationPlay, { startUs, calls }: WitnessedPlay): Check => {
+const ceiling = (play: CalibrationPlay, startUs: number, calls: readonly Witnessed[]): Check => {
+  const { schedule, stalledUs, ceilingPerS } = play;
   const due = schedule.filter((offset) => offset >= stalledUs);
   const seen = calls.filter(({ dueUs }) => dueUs - startUs >= stalledUs);
   const lastDue = due.at(-1) ?? stalledUs;
@@ -204,26 +187,22 @@ const events = (calls: readonly Witnessed[]): Check[] => {
   ];
 };
 
-const oneToOne = ({ schedule, lines, stamps }: CalibrationPlay, { calls }: WitnessedPlay): Check => {
-  const isHeld = [calls.length, lines.length, stamps.length].every((count) => count === schedule.length);
-  return { name: "calls, one to one", truth: schedule.length, measured: calls.length, unit: "1", isHeld };
-};
-
 /** Every check of one driver. The name of the driver stands before that of the check. */
 export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
-  const seen = witnessed(play);
-  const { startUs, calls } = seen;
-  const offsetOf = ({ dueUs }: Witnessed): number => dueUs - startUs;
-  const steady = calls.filter((call) => offsetOf(call) >= play.warmUs && offsetOf(call) < play.steadyUs);
-  const stalled = calls.filter((call) => offsetOf(call) >= play.steadyUs && offsetOf(call) < play.stalledUs);
+  const { startUs, calls } = witnessed(play);
+  const between = (fromUs: number, toUs: number): Witnessed[] =>
+    calls.filter(({ dueUs }) => dueUs - startUs >= fromUs && dueUs - startUs < toUs);
+  const steady = between(play.warmUs, play.steadyUs);
+  const truth = play.schedule.length;
+  const isOneToOne = [calls.length, play.lines.length, play.stamps.length].every((count) => count === truth);
   const checks: Check[] = [
-    ceiling(play, seen),
+    ceiling(play, startUs, calls),
     ...delay(steady),
-    ...stall(stalled, play.stoodStillUs),
-    ...arrivals(play, { startUs, calls: steady }),
+    ...stall(between(play.steadyUs, play.stalledUs), play.stoodStillUs),
+    ...arrivals(play, startUs, steady),
     clock(calls),
     ...events(steady),
-    oneToOne(play, seen),
+    { name: "calls, one to one", truth, measured: calls.length, unit: "1", isHeld: isOneToOne },
   ];
   return checks.map(({ name, isHeld, ...figures }) => ({
     name: `${play.driver}: ${name}`,

@@ -5,8 +5,9 @@
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
 import { type CallKind, type CallLine, FOLDED_DURATIONS, type FoldLine, OWN_OF_CALL } from "./line.ts";
+import { known } from "./statistics/counts.ts";
 import { Histogram } from "./statistics/histogram.ts";
-import { durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
+import { type DurationName, durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
 
 /** Of one organization on one route; what a deployment varies from answer to answer is not to fill the memory. */
 const KINDS_MOST = 64;
@@ -20,45 +21,29 @@ type KnownKind = {
   readonly whose: string;
 };
 
-const sameList = (a: readonly string[] | undefined, b: readonly string[] | undefined): boolean => {
+/** In what calls of one organization and route differ that are of two kinds. */
+const OF_KIND = [
+  ...(["outcome", "stage", "driver", "bucket", "attempt", "unscheduled", "meter", "ended", "retry_after"] as const),
+  ...(["expires_in", "product", "clock_error_us", "envelope", "error", "aborted", "event_names"] as const),
+];
+const OF_FACTS = ["credential", "state", "origin", "ip", "tier", "product", "body", "scopes", "products"] as const;
+
+/** Whether these are equal, lists by what they hold. */
+const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean => {
   if (a === b) return true;
-  if (a === undefined || b === undefined || a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  if (a === undefined || b === undefined) return false;
+  for (const name of names) {
+    const one: unknown = a[name];
+    const other: unknown = b[name];
+    if (one === other) continue;
+    if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+    for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false;
+  }
   return true;
 };
 
-const sameFacts = (a: CallFacts | undefined, b: CallFacts | undefined): boolean =>
-  a === b ||
-  (a !== undefined &&
-    b !== undefined &&
-    a.credential === b.credential &&
-    a.state === b.state &&
-    a.origin === b.origin &&
-    a.ip === b.ip &&
-    a.tier === b.tier &&
-    a.product === b.product &&
-    a.body === b.body &&
-    sameList(a.scopes, b.scopes) &&
-    sameList(a.products, b.products));
-
 const sameKind = (a: CallLine, b: CallLine): boolean =>
-  a.outcome === b.outcome &&
-  a.stage === b.stage &&
-  a.driver === b.driver &&
-  a.bucket === b.bucket &&
-  a.attempt === b.attempt &&
-  a.unscheduled === b.unscheduled &&
-  a.meter === b.meter &&
-  a.ended === b.ended &&
-  a.retry_after === b.retry_after &&
-  a.expires_in === b.expires_in &&
-  a.product === b.product &&
-  a.clock_error_us === b.clock_error_us &&
-  a.envelope === b.envelope &&
-  a.error === b.error &&
-  a.aborted === b.aborted &&
-  sameList(a.event_names, b.event_names) &&
-  sameFacts(a.facts, b.facts);
+  sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
 
 /** So many calls on either side of one that looks wrong stay whole. */
 export const NEIGHBOURS = 100;
@@ -87,7 +72,7 @@ const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 class Second {
   readonly #of: Pick<FoldLine, "stage" | "driver" | "org" | "outcome" | "at_us">;
   readonly #kinds = new Map<KnownKind, { call: CallKind; n: number }>();
-  readonly #durations = new Map<string, Histogram>();
+  readonly #durations = new Map<DurationName, Histogram>();
   readonly #moments = noMoments();
   #offered = 0;
   started = 0;
@@ -99,41 +84,29 @@ class Second {
 
   offer(call: CallLine, kind: KnownKind): void {
     this.#offered += 1;
-    const same = this.#kinds.get(kind);
-    if (same === undefined) this.#kinds.set(kind, { call: withoutTimes(call), n: 1 });
-    else same.n += 1;
+    known(this.#kinds, kind, () => ({ call: withoutTimes(call), n: 0 })).n += 1;
     widen(this.#moments, momentsOf(call));
   }
 
-  record(name: string, us: number): void {
-    let histogram = this.#durations.get(name);
-    if (histogram === undefined) {
-      histogram = new Histogram();
-      this.#durations.set(name, histogram);
-    }
-    histogram.record(us);
+  record(name: DurationName, us: number): void {
+    known(this.#durations, name, () => new Histogram()).record(us);
   }
 
   line(): FoldLine {
-    const durations: FoldLine["durations"] = {};
-    for (const name of FOLDED_DURATIONS) {
+    const durations = FOLDED_DURATIONS.flatMap((name) => {
       const histogram = this.#durations.get(name);
-      if (histogram !== undefined) durations[name] = histogram.toJSON();
-    }
+      return histogram === undefined ? [] : [[name, histogram.toJSON()] as const];
+    });
     return {
-      type: "fold",
-      ...this.#of,
-      offered: this.#offered,
-      started: this.started,
-      ended: this.ended,
+      ...{ type: "fold", ...this.#of, offered: this.#offered, started: this.started, ended: this.ended },
       moments: this.#offered === 0 ? null : this.#moments,
       kinds: [...this.#kinds.values()],
-      durations,
+      durations: Object.fromEntries(durations),
     };
   }
 }
 
-export type CallFoldOptions = {
+type CallFoldOptions = {
   /** Calls that stay whole, and folds, each once its second is over. */
   emit(line: CallLine | FoldLine): void;
   /** Whether a call breaks a promise as far as it shows by itself; asked once for each kind. */
@@ -144,8 +117,7 @@ type Held = { call: CallLine; kind: KnownKind };
 
 /** `see` calls in the order in which they end; `end` gives what is left. */
 export class CallFold {
-  readonly #emit: CallFoldOptions["emit"];
-  readonly #looksWrong: CallFoldOptions["looksWrong"];
+  readonly #options: CallFoldOptions;
   /** By organization and route, which have few kinds each. */
   readonly #kinds = new Map<string, Map<string, KnownKind[]>>();
   /** By second, then by whose and what. */
@@ -155,22 +127,21 @@ export class CallFold {
   #wholeLeft = 0;
   #settledS = Number.NEGATIVE_INFINITY;
 
-  constructor({ emit, looksWrong }: CallFoldOptions) {
-    this.#emit = emit;
-    this.#looksWrong = looksWrong;
+  constructor(options: CallFoldOptions) {
+    this.#options = options;
   }
 
   see(call: CallLine): void {
     const kind = this.#kindOf(call);
     const isWrong = kind?.isWrong === true || (call.late ?? 0) > 0;
     if (isWrong) {
-      for (const before of this.#before.splice(0)) this.#emit(before.call);
+      for (const before of this.#before.splice(0)) this.#options.emit(before.call);
       this.#wholeLeft = NEIGHBOURS;
     }
-    if (kind === null || isWrong || !isPlain(call, kind)) this.#emit(call);
+    if (kind === null || isWrong || !isPlain(call, kind)) this.#options.emit(call);
     else if (this.#wholeLeft > 0) {
       this.#wholeLeft -= 1;
-      this.#emit(call);
+      this.#options.emit(call);
     } else {
       this.#before.push({ call, kind });
       if (this.#before.length > NEIGHBOURS) this.#fold(this.#before.shift() as Held);
@@ -189,22 +160,17 @@ export class CallFold {
 
   /** `null` where there are too many kinds already. */
   #kindOf(call: CallLine): KnownKind | null {
-    let routes = this.#kinds.get(call.org);
-    if (routes === undefined) {
-      routes = new Map();
-      this.#kinds.set(call.org, routes);
-    }
-    let kinds = routes.get(call.route);
-    if (kinds === undefined) {
-      kinds = [];
-      routes.set(call.route, kinds);
-    }
+    const kinds = known(
+      known(this.#kinds, call.org, () => new Map()),
+      call.route,
+      () => [],
+    );
     for (const kind of kinds) if (sameKind(kind.first, call)) return kind;
     if (kinds.length >= KINDS_MOST) return null;
     const { stage, driver, org, outcome } = call;
     const kind: KnownKind = {
       first: call,
-      isWrong: this.#looksWrong(call),
+      isWrong: this.#options.looksWrong(call),
       isAdmitted: /^2\d\d$/.test(outcome),
       whose: `${org} ${outcome} ${stage} ${driver}`,
     };
@@ -227,23 +193,14 @@ export class CallFold {
   }
 
   #at(call: CallLine, { whose }: KnownKind, second: number): Second {
-    let all = this.#seconds.get(second);
-    if (all === undefined) {
-      all = new Map();
-      this.#seconds.set(second, all);
-    }
-    let own = all.get(whose);
-    if (own === undefined) {
-      own = new Second(call, second * FOLD_SPAN_US);
-      all.set(whose, own);
-    }
-    return own;
+    const all = known(this.#seconds, second, () => new Map());
+    return known(all, whose, () => new Second(call, second * FOLD_SPAN_US));
   }
 
   #writeBefore(limitS: number): void {
     for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) {
       if (second >= limitS) return;
-      for (const own of this.#seconds.get(second)?.values() ?? []) this.#emit(own.line());
+      for (const own of this.#seconds.get(second)?.values() ?? []) this.#options.emit(own.line());
       this.#seconds.delete(second);
     }
   }

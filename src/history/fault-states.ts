@@ -2,17 +2,14 @@
  * In which states a fault met the deployment: a fault during which no call was in flight proves little. Reads the lines of a stage
  * in time order, and at its end the store's ledger, which alone shows what was charged and given back.
  */
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine, LedgerLine, Line } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";
 import type { StateTimes } from "./states-reached.ts";
 
-/** From asking for the fault to its being away. */
-type Span = { fromUs: number; toUs: number };
-
 const HARD_STOP_FACTOR = 5;
 /** Decided without a key record, or not known by what. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
-const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
 const monthOf = (atMs: number): string => new Date(atMs).toISOString().slice(0, 7);
 
@@ -36,7 +33,8 @@ const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs
 
 export class FaultStates {
   readonly #facts: Pick<StageFacts, "limits">;
-  readonly #spans: Span[] = [];
+  /** From asking for a fault to its being away. */
+  readonly #spans: { fromUs: number; toUs: number }[] = [];
   /** By how much the store's clock is ahead, where it was moved. */
   #clockOffsetMs = 0;
   /** Streams that may still be open, by the end of each. */
@@ -81,19 +79,16 @@ export class FaultStates {
       if (this.#isIn && sentUs - usedUs > budgetMs * 1_000) this.#times["cold-keys"] += 1;
       if (!WITHOUT_RECORD.test(outcome)) this.#usedUs.set(bucket, Math.max(usedUs, doneUs));
     }
-    if (this.#isIn && SHED.has(outcome)) this.#times.shedding += 1;
+    if (this.#isIn && SHED_OUTCOMES.has(outcome)) this.#times.shedding += 1;
   }
 
   /** `facts`: with the witnesses that were read after the stage. */
   times(facts: StageFacts): StateTimes {
     const { ledger, started_at_ms: startedMs, limits } = facts;
-    const lines = {
-      ...this.#times,
-      "cold-keys": limits.revocation_budget_ms === undefined ? null : this.#times["cold-keys"],
-    };
-    if (ledger === undefined || startedMs === undefined) {
-      return { ...lines, "last-unit": null, "refund-under-way": null, "month-edge": null };
-    }
+    const coldKeys = limits.revocation_budget_ms === undefined ? null : this.#times["cold-keys"];
+    const unknown = { "last-unit": null, "refund-under-way": null, "month-edge": null };
+    const lines = { ...this.#times, "cold-keys": coldKeys, ...unknown };
+    if (ledger === undefined || startedMs === undefined) return lines;
     const isAt = (atMs: number): boolean =>
       this.#spans.some(({ fromUs, toUs }) => atMs >= startedMs + fromUs / 1_000 && atMs <= startedMs + toUs / 1_000);
     const isIn = (atMs: number): boolean => isAt(atMs) || isAt(atMs - this.#clockOffsetMs);

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { coarserSeries } from "./coarser-series.ts";
 import { SeriesFold } from "./fold-series.ts";
 import type { CallLine } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
-import { type StageSeries, sumOf } from "./series.ts";
+import { coarserSeries, type StageSeries, sumOf } from "./series.ts";
 import { countOf, mergeSparse, quantileMs } from "./statistics/log-buckets.ts";
 
 const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine => ({

@@ -7,6 +7,7 @@ import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
 import type { Sample, SampleName } from "./sample.ts";
 import type { Series, SeriesEvent, StageSeries } from "./series.ts";
 import type { Limits } from "./stage-facts.ts";
+import { add, known } from "./statistics/counts.ts";
 import { LogBuckets } from "./statistics/log-buckets.ts";
 import { byDuration, type DurationName, eachDuration } from "./tally.ts";
 
@@ -26,7 +27,6 @@ const DRAWN: ReadonlySet<DurationName> = new Set(["latency", "refusal", "first_e
 const COUNTED = ["calls", "outcome", "offered", "answered", "shed"] as const;
 type Counted = (typeof COUNTED)[number];
 
-/** One bin of time of one stage. */
 class Bin {
   readonly counts = Object.fromEntries(COUNTED.map((what) => [what, new Map()])) as Record<
     Counted,
@@ -36,7 +36,7 @@ class Bin {
   readonly samples = new Map<SampleName, number>();
 
   count(what: Counted, key: string, n: number): void {
-    this.counts[what].set(key, (this.counts[what].get(key) ?? 0) + n);
+    add(this.counts[what], key, n);
   }
 
   sample(name: SampleName, value: number): void {
@@ -108,24 +108,19 @@ class StageFold {
     else this.#eventsLeftOut += 1;
   }
 
-  #widthUs(): number {
+  get #widthUs(): number {
     return FINEST_US * 2 ** this.#level;
   }
 
   #at(us: number): Bin {
-    let index = Math.floor(us / this.#widthUs());
+    let index = Math.floor(us / this.#widthUs);
     this.#first = Math.min(this.#first, index);
     this.#last = Math.max(this.#last, index);
     while (this.#last - this.#first + 1 > (this.#level < SECOND_LEVEL ? FINE_MOST : BINS_MOST)) {
       this.#coarsen();
-      index = Math.floor(us / this.#widthUs());
+      index = Math.floor(us / this.#widthUs);
     }
-    let bin = this.#bins.get(index);
-    if (bin === undefined) {
-      bin = new Bin();
-      this.#bins.set(index, bin);
-    }
-    return bin;
+    return known(this.#bins, index, () => new Bin());
   }
 
   #coarsen(): void {
@@ -134,12 +129,7 @@ class StageFold {
     this.#level += 1;
     this.#first = Math.floor(this.#first / 2);
     this.#last = Math.floor(this.#last / 2);
-    for (const [index, bin] of fine) {
-      const half = Math.floor(index / 2);
-      const whole = this.#bins.get(half);
-      if (whole === undefined) this.#bins.set(half, bin);
-      else whole.merge(bin);
-    }
+    for (const [index, bin] of fine) known(this.#bins, Math.floor(index / 2), () => new Bin()).merge(bin);
   }
 
   end(): StageSeries {
@@ -159,17 +149,15 @@ class StageFold {
       );
     return {
       stage: this.#stage,
-      from_ms: length === 0 ? 0 : (this.#first * this.#widthUs()) / 1000,
-      bin_ms: this.#widthUs() / 1000,
+      from_ms: length === 0 ? 0 : (this.#first * this.#widthUs) / 1000,
+      bin_ms: this.#widthUs / 1000,
       offered: counts("calls", "offered"),
       started: counts("calls", "started"),
       ended: counts("calls", "ended"),
       by_outcome: each("outcome", (outcome) => counts("outcome", outcome)),
-      by_organization: each("offered", (org) => ({
-        offered: counts("offered", org),
-        answered: counts("answered", org),
-        shed: counts("shed", org),
-      })),
+      by_organization: each("offered", (org) => {
+        return { offered: counts("offered", org), answered: counts("answered", org), shed: counts("shed", org) };
+      }),
       latency: durations("latency"),
       refusals: durations("refusal"),
       first_event: durations("first_event"),
@@ -189,11 +177,8 @@ const eventOf = (line: Exclude<Line, CallLine | FoldLine>): SeriesEvent => {
   const at_ms = line.at_us / 1000;
   if (line.type === "mark") return { at_ms, name: line.name };
   const { experiment, link, fault, took_effect } = line;
-  return {
-    at_ms,
-    name: line.phase,
-    fault: { experiment, link, fault, ...(took_effect === undefined ? {} : { took_effect }) },
-  };
+  const effect = took_effect === undefined ? {} : { took_effect };
+  return { at_ms, name: line.phase, fault: { experiment, link, fault, ...effect } };
 };
 
 /** A fold: `see` every line and sample, `limits` once for each stage whose limits are known; `end` may be read at any time. */
@@ -217,8 +202,6 @@ export class SeriesFold {
   }
 
   #of(name: string): StageFold {
-    const known = this.#stages.get(name) ?? new StageFold(name);
-    this.#stages.set(name, known);
-    return known;
+    return known(this.#stages, name, () => new StageFold(name));
   }
 }

@@ -14,53 +14,37 @@ export class Heap<T> {
   /** Entries with equal keys leave in the order of `tie`. */
   push(key: number, item: T, tie = 0): void {
     const entries = this.#entries;
-    let at = entries.push({ key, tie, item }) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!this.#before(at, parent)) break;
-      this.#swap(at, parent);
+    const entry = { key, tie, item };
+    let at = entries.push(entry) - 1;
+    for (let parent = (at - 1) >> 1; at > 0 && this.#compare(parent, entry) > 0; parent = (at - 1) >> 1) {
+      entries[at] = entries[parent] as typeof entry;
       at = parent;
     }
+    entries[at] = entry;
   }
 
   pop(): T | undefined {
     const entries = this.#entries;
     const first = entries[0];
     const last = entries.pop();
-    if (first === undefined || last === undefined) return undefined;
-    if (entries.length > 0) {
-      entries[0] = last;
-      this.#sink();
+    if (last === undefined || entries.length === 0) return last?.item;
+    let at = 0;
+    for (let child = 1; child < entries.length; child = 2 * at + 1) {
+      if (child + 1 < entries.length && this.#compare(child, entries[child + 1] as typeof last) > 0) child += 1;
+      if (this.#compare(child, last) >= 0) break;
+      entries[at] = entries[child] as typeof last;
+      at = child;
     }
-    return first.item;
+    entries[at] = last;
+    return first?.item;
   }
 
   *items(): Generator<T> {
     for (const { item } of this.#entries) yield item;
   }
 
-  #sink(): void {
-    for (let at = 0; ; ) {
-      const left = 2 * at + 1;
-      if (left >= this.#entries.length) return;
-      const right = left + 1;
-      const child = right < this.#entries.length && this.#before(right, left) ? right : left;
-      if (!this.#before(child, at)) return;
-      this.#swap(at, child);
-      at = child;
-    }
-  }
-
-  #before(a: number, b: number): boolean {
-    const one = this.#entries[a] as { key: number; tie: number };
-    const other = this.#entries[b] as { key: number; tie: number };
-    return one.key === other.key ? one.tie < other.tie : one.key < other.key;
-  }
-
-  #swap(a: number, b: number): void {
-    const entries = this.#entries;
-    const kept = entries[a] as (typeof entries)[number];
-    entries[a] = entries[b] as (typeof entries)[number];
-    entries[b] = kept;
+  #compare(at: number, { key, tie }: { key: number; tie: number }): number {
+    const one = this.#entries[at] as { key: number; tie: number };
+    return one.key - key || one.tie - tie;
   }
 }

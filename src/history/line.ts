@@ -33,7 +33,7 @@ export type CallLine = {
   sent_us: number;
   /** First byte of the head of the answer; `null` when none came. */
   first_us: number | null;
-  /** When the first event of a stream was read; absent where none came. */
+  /** When the first event of a stream was read. */
   first_event_us?: number;
   /** End of the answer or of the stream; for no answer, when the caller gave up. */
   done_us: number;
@@ -46,15 +46,13 @@ export type CallLine = {
   /** How far the driver's clock may be from the run's, in microseconds. */
   clock_error_us: number;
   envelope?: EnvelopeSeen;
-  /** The `Retry-After` header as it came. */
   retry_after?: string;
-  /** Fields of `map_load_quota_exceeded`, as they came. */
+  /** As they came, like `retry_after`: fields of `map_load_quota_exceeded`. */
   quota?: { meter: unknown; limit: unknown; used: unknown };
   /** The meter an admitted call is charged to, and how much. */
   meter?: "map_loads" | "design_analyses";
-  /** Events seen, for a stream. */
+  /** Of a stream: events seen, and their distinct names. */
   events?: number;
-  /** The distinct names of the events seen, for a stream. */
   event_names?: string[];
   /** When the last event came; where absent, the end of the stream stands for it. */
   last_event_us?: number;
@@ -63,13 +61,11 @@ export type CallLine = {
   ended?: StreamEnd;
   /** Events that came after the terminal one: a broken stream. */
   late?: number;
-  /** `expires_in` of a session exchange. */
+  /** As a session exchange has them. */
   expires_in?: unknown;
-  /** Product echoed by a session exchange. */
   product?: unknown;
-  /** What the caller did on purpose, e.g. leave the stream. */
+  /** What the caller did on purpose: leave the stream, or take it more slowly than it was offered. */
   aborted?: true;
-  /** The caller took the stream more slowly than it was offered, on purpose. */
   slow_reader?: true;
   /** Why there was no whole answer: a word of contract/transport-codes.ts, e.g. `connection_reset`, or how it ended. */
   error?: string;
@@ -108,33 +104,20 @@ export type MarkLine = {
 
 /** What differs from call to call, and is in the histograms or left out. */
 export const OWN_OF_CALL = [
-  "intended_us",
-  "started_us",
-  "connect_us",
-  "sent_us",
-  "first_us",
-  "first_event_us",
-  "last_event_us",
-  "gaps_us",
-  "done_us",
-  "events",
-] as const;
+  ...(["intended_us", "started_us", "connect_us", "sent_us", "first_us"] as const),
+  ...(["first_event_us", "last_event_us", "gaps_us", "done_us", "events"] as const),
+];
 
 /** What all calls of a kind have in common. Its `id` is the one of the first of them. */
 export type CallKind = Omit<CallLine, (typeof OWN_OF_CALL)[number]>;
 
+/**
+ * How late the generator was; whole answers, and the first events of streams, from the intended moment and from sending; times
+ * between two events, in the second of the later one.
+ */
 export const FOLDED_DURATIONS = [
-  /** How late the generator was. */
-  "lag",
-  /** Whole answers, from the intended moment and from sending. */
-  "latency",
-  "latency_from_sent",
-  /** Of streams. */
-  "first_event",
-  "first_event_from_sent",
-  /** Between two events, in the second of the later one. */
-  "gaps",
-] as const;
+  ...(["lag", "latency", "latency_from_sent", "first_event", "first_event_from_sent", "gaps"] as const),
+];
 export type FoldedDuration = (typeof FOLDED_DURATIONS)[number];
 
 /** The moments of the calls that were due in the second, in microseconds of the run. */

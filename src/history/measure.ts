@@ -5,7 +5,9 @@
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { type CallLine, classOf, FOLDED_DURATIONS, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
+import { sumOf } from "./series.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
+import { add, known } from "./statistics/counts.ts";
 import type { Histogram } from "./statistics/histogram.ts";
 import { fairnessIndex } from "./statistics/statistics.ts";
 import {
@@ -27,8 +29,6 @@ type StageMeasureOptions = {
   /** How long the stage took; without it, from the first intended moment to the last end. */
   durationMs?: number;
 };
-
-type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
 
 /** The measurements of times, in their order, by their quantiles. */
 const TIMES: readonly (readonly [name: string, of: DurationName, quantiles: readonly number[]])[] = [
@@ -103,13 +103,12 @@ export class StageMeasure {
     this.#calls.sent += all;
     this.#calls[kind] += all;
     this.#drivers.add(driver);
-    this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + all);
+    add(this.#outcomes, outcome, all);
     // An organization that got no answer counts as zero: leaving out the starved would make a stage look fair.
     if (org !== "-") {
-      const known = this.#byOrg.get(org) ?? { offered: 0, served: 0 };
-      known.offered += all;
-      if (kind === "answered") known.served += all;
-      this.#byOrg.set(org, known);
+      const own = known(this.#byOrg, org, () => ({ offered: 0, served: 0 }));
+      own.offered += all;
+      if (kind === "answered") own.served += all;
     }
     widen(this.#moments, moments);
     for (const { call, n } of kinds) {
@@ -120,11 +119,11 @@ export class StageMeasure {
         this.#made.first += n;
         widen(this.#arrivals, moments);
       }
-      if (ended !== undefined) this.#ends.set(ended, (this.#ends.get(ended) ?? 0) + n);
+      if (ended !== undefined) add(this.#ends, ended, n);
     }
   }
 
-  end(options: StageMeasureOptions = {}): StageMeasured {
+  end(options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } {
     const measurements = [...this.#rates(options), ...this.#times(), ...this.#streams(), ...this.#fairness()];
     return { summary: this.#summary(options), measurements };
   }
@@ -180,18 +179,16 @@ export class StageMeasure {
         const times = this.#durations[of];
         const value = times.whole.quantile(p);
         if (value === null) return [];
-        const interval = p === 1 ? null : times.interval(p);
+        const { low, high } = (p === 1 ? null : times.interval(p)) ?? { low: null, high: null };
         const measurement = this.#plain(`${name}_${suffixOf(p)}`, value / 1000, "ms", times.whole.n);
-        return interval === null
-          ? measurement
-          : { ...measurement, low: interval.low / 1000, high: interval.high / 1000 };
+        return { ...measurement, low: low && low / 1000, high: high && high / 1000 };
       }),
     );
   }
 
   /** How streams ended, each end that was seen; those that were refused are ends as well. */
   #streams(): Measurement[] {
-    const all = [...this.#ends.values()].reduce((sum, n) => sum + n, 0);
+    const all = sumOf([...this.#ends.values()]);
     return STREAM_ENDS.flatMap((end) => {
       const n = this.#ends.get(end) ?? 0;
       return n === 0 ? [] : this.#plain(`streams_${end}`, n, "1", all);

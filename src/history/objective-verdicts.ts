@@ -5,13 +5,13 @@
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
+import { claimOf } from "./claim.ts";
 import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
 import type { StageHost } from "./stage-host.ts";
 import { Histogram } from "./statistics/histogram.ts";
-import { callsToShow } from "./statistics/sequential-test.ts";
-import { type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
+import { callsToShow, type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
 import { durationOf } from "./tally.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
 
@@ -65,7 +65,7 @@ const finite = (value: number | undefined): number | null =>
 /** So many times are kept as they are. */
 const EXACT_MAX = 100_000;
 
-/** How long callers waited, by rank and in bounded memory: to the letter for a stage, to 0.4 % for a soak. */
+/** How long callers waited, by rank and in bounded memory: to the letter for a stage, to 0.1 % for a soak. */
 export class WaitedTimes {
   #exact: number[] | null = [];
   readonly #many = new Histogram();
@@ -75,15 +75,12 @@ export class WaitedTimes {
   add(ms: number): void {
     if (ms === Number.POSITIVE_INFINITY) this.#never += 1;
     else if (this.#exact === null) this.#many.record(ms * 1000);
-    else if (this.#exact.push(ms) > EXACT_MAX) {
-      for (const each of this.#exact) this.#many.record(each * 1000);
-      this.#exact = null;
-    }
+    else if (this.#exact.push(ms) > EXACT_MAX) this.merge(new Histogram());
   }
 
   /** All of a histogram of microseconds. */
   merge(all: Histogram): void {
-    for (const ms of this.#exact?.splice(0) ?? []) this.#many.record(ms * 1000);
+    for (const ms of this.#exact ?? []) this.#many.record(ms * 1000);
     this.#exact = null;
     this.#many.merge(all);
   }
@@ -95,11 +92,10 @@ export class WaitedTimes {
   /** The wait at `rank` (1 is the shortest) lies in [low, high]; `undefined` for a rank that none has. */
   at(rank: number): { low: number; value: number; high: number } | undefined {
     if (rank < 1 || rank > this.n) return undefined;
-    const all = (ms: number) => ({ low: ms, value: ms, high: ms });
-    if (rank > this.n - this.#never) return all(Number.POSITIVE_INFINITY);
-    if (this.#exact !== null) return all(this.#exact.sort((a, b) => a - b)[rank - 1] as number);
-    const { low, value, high } = this.#many.atRank(rank) as NonNullable<ReturnType<Histogram["atRank"]>>;
-    return { low: low / 1000, value: value / 1000, high: high / 1000 };
+    const found = rank > this.n - this.#never ? null : this.#many.atRank(rank);
+    if (found !== null) return { low: found.low / 1000, value: found.value / 1000, high: found.high / 1000 };
+    const ms = this.#exact?.sort((a, b) => a - b)[rank - 1] ?? Number.POSITIVE_INFINITY;
+    return { low: ms, value: ms, high: ms };
   }
 }
 
@@ -108,9 +104,8 @@ class Tally {
   readonly #objective: Objective;
   readonly #waits = new WaitedTimes();
   #calls = 0;
-  #hits = 0;
-  /** Waits that do not keep the objective. */
-  #late = 0;
+  /** Calls that the share counts, or waits that do not keep the limit. */
+  #against = 0;
 
   constructor(objective: Objective) {
     this.#objective = objective;
@@ -120,13 +115,13 @@ class Tally {
     const { kind } = this.#objective;
     this.#calls += 1;
     if (kind === "share") {
-      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) this.#hits += 1;
+      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) this.#against += 1;
       return;
     }
     const waited = waitedMs(call, this.#objective.of);
     if (waited === null) return;
     this.#waits.add(waited);
-    if (!this.#keeps(waited)) this.#late += 1;
+    if (!this.#keeps(waited)) this.#against += 1;
   }
 
   /** Admitted calls; none of them is a refusal or an error. */
@@ -136,32 +131,26 @@ class Tally {
     const all = durationOf(line, this.#objective.of === "answer" ? "latency" : "first_event");
     if (all === null) return;
     this.#waits.merge(all);
-    for (const { us, count } of all.values()) if (!this.#keeps(us / 1000)) this.#late += count;
+    for (const { us, count } of all.values()) if (!this.#keeps(us / 1000)) this.#against += count;
   }
 
   verdict(): ObjectiveVerdict {
-    const objective = this.#objective;
+    const [objective, against] = [this.#objective, this.#against];
+    const open = { objective, met: null, value: null, low: null, high: null, n: 0, against };
     if (objective.kind === "share") {
-      const interval = wilsonInterval(this.#hits, this.#calls);
-      if (interval === null) return { objective, met: null, value: null, low: null, high: null, n: 0, against: 0 };
-      const value = this.#hits / this.#calls;
-      return { objective, met: this.#settled(interval), value, ...interval, n: this.#calls, against: this.#hits };
+      const n = this.#calls;
+      const interval = wilsonInterval(against, n);
+      return interval === null ? open : { ...open, met: this.#settled(interval), value: against / n, ...interval, n };
     }
     const { n } = this.#waits;
-    const against = this.#late;
     const value = this.#waits.at(Math.max(1, Math.ceil(objective.quantile * n)))?.value;
-    if (objective.quantile === 1 || value === undefined) {
-      const met = value === undefined ? null : this.#keeps(value);
-      return { objective, met, value: finite(value), low: null, high: null, n, against };
-    }
+    const shown = { ...open, value: finite(value), n };
+    if (objective.quantile === 1) return { ...shown, met: value === undefined ? null : this.#keeps(value) };
     const ranks = quantileRanks(n, objective.quantile);
-    if (ranks === null) return { objective, met: null, value: finite(value), low: null, high: null, n, against };
-    const interval = {
-      low: this.#waits.at(ranks.low)?.low as number,
-      high: this.#waits.at(ranks.high)?.high as number,
-    };
-    const met = this.#settled(interval);
-    return { objective, met, value: finite(value), low: finite(interval.low), high: finite(interval.high), n, against };
+    if (ranks === null) return shown;
+    const low = this.#waits.at(ranks.low)?.low as number;
+    const high = this.#waits.at(ranks.high)?.high as number;
+    return { ...shown, met: this.#settled({ low, high }), low: finite(low), high: finite(high) };
   }
 
   #keeps(value: number): boolean {
@@ -221,15 +210,14 @@ export const judgeObjectives = (
   return tally.verdicts(host);
 };
 
-const figure = ({ kind }: Objective, value: number | null): string => {
-  if (value === null) return "no answer";
-  return kind === "time" ? `${Math.round(value * 10) / 10} ms` : `${Math.round(value * 10_000) / 100} %`;
-};
-
-const described = ({ objective, value, low, high, n }: ObjectiveVerdict): string => {
-  if (n === 0) return `${objective.metric}: no calls`;
-  const interval = low === null && high === null ? "" : `, ${figure(objective, low)} to ${figure(objective, high)}`;
-  return `${objective.metric} ${figure(objective, value)} (${n} calls${interval})`;
+const described = ({ objective: { kind, metric }, value, low, high, n }: ObjectiveVerdict): string => {
+  if (n === 0) return `${metric}: no calls`;
+  const figure = (of: number | null): string => {
+    if (of === null) return "no answer";
+    return kind === "time" ? `${Math.round(of * 10) / 10} ms` : `${Math.round(of * 10_000) / 100} %`;
+  };
+  const interval = low === null && high === null ? "" : `, ${figure(low)} to ${figure(high)}`;
+  return `${metric} ${figure(value)} (${n} calls${interval})`;
 };
 
 /** What a percentile that has no interval yet would need. */
@@ -244,15 +232,15 @@ const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
 const namesOf = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");
 
 const together = (verdicts: readonly ObjectiveVerdict[]): Pick<Claim, "verdict" | "reason"> => {
-  const missed = verdicts.filter(({ met }) => met === false);
-  const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
-  const open = verdicts.filter(({ met, doubts }) => met === null && doubts === undefined);
   if (verdicts.length === 0) return { verdict: "inconclusive", reason: "no objective was stated" };
+  const missed = verdicts.filter(({ met }) => met === false);
   if (missed.length > 0) return { verdict: "fail", reason: `missed: ${namesOf(missed)}` };
+  const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
   if (doubted.length > 0) {
     const doubts = [...new Set(doubted.flatMap((one) => one.doubts ?? []))];
     return { verdict: "inconclusive", reason: inDoubt(doubts, `${namesOf(doubted)} would have a verdict`) };
   }
+  const open = verdicts.filter(({ met }) => met === null);
   return open.length > 0
     ? { verdict: "inconclusive", reason: `too few calls to say: ${open.map(wanting).join(", ")}` }
     : { verdict: "pass", reason: "every objective was met" };
@@ -262,14 +250,15 @@ const together = (verdicts: readonly ObjectiveVerdict[]): Pick<Claim, "verdict" 
 export const sloClaim = (
   { name, stage, replay }: { name: string; stage: string; replay: string },
   verdicts: readonly ObjectiveVerdict[],
-): Claim => ({
-  id: `slo/${name}/${stage}`,
-  stage,
-  level: "should",
-  ...together(verdicts),
-  expected: namesOf(verdicts),
-  got: verdicts.map(described).join("; "),
-  spec: [],
-  evidence: [],
-  replay,
-});
+): Claim => {
+  const got = verdicts.map(described).join("; ");
+  const about = {
+    id: `slo/${name}/${stage}`,
+    stage,
+    level: "should" as const,
+    expected: namesOf(verdicts),
+    got,
+    replay,
+  };
+  return claimOf({ ...about, ...together(verdicts) });
+};

@@ -52,6 +52,13 @@ const NEARLY_USED_UP = 0.8;
 const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
+/** A doubt about a figure that is known and above what may be. */
+const above = (value: number | null, most: number, said: (value: number) => string): string[] =>
+  value !== null && value > most ? [said(value)] : [];
+
+/** Lateness that changes something about a time. */
+const lateMs = (limitMs: number): number => Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
+
 const NAMED_MAX = 3;
 const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
 
@@ -61,42 +68,37 @@ const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number)
   return about !== "arrivals" || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 
-/** What to do where a driver does not hold three times the rate: a part of the schedule is all that is asked of each process. */
-const adviceOn = (failed: readonly Calibration[]): string => {
-  const parts = failed
-    .filter(({ about, measured }) => (about === "rate" || about === "ceiling") && measured > 0)
-    .map(({ truth, measured }) => Math.ceil(truth / measured));
-  return parts.length === 0
-    ? ""
-    : ` (${Math.max(...parts)} times as many processes would hold it: \`load --segments\`, or a lower rate)`;
-};
-
 /** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */
 export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
   const failed = checks.filter((check) => matters(check, limitMs));
+  if (failed.length === 0) return [];
   const named = failed.slice(0, NAMED_MAX).map(({ name, truth, measured, unit }) => {
     const of = unit === "ratio" || unit === "1" ? "" : ` ${unit}`;
     return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
   });
   const more = failed.length - named.length;
-  if (failed.length === 0) return [];
-  return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${adviceOn(failed)}`];
+  // Where a driver does not hold three times the rate, a part of the schedule is all that is asked of each process.
+  const parts = failed
+    .filter(({ about, measured }) => (about === "rate" || about === "ceiling") && measured > 0)
+    .map(({ truth, measured }) => Math.ceil(truth / measured));
+  const advice = ` (${Math.max(...parts)} times as many processes would hold it: \`load --segments\`, or a lower rate)`;
+  return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${parts.length === 0 ? "" : advice}`];
 };
 
 const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
-  const doubts: string[] = [];
-  const { event_loop_lag_ms_p99: lag, cpu_share: cpu, cpu_share_max: most } = host;
-  if (lag !== null && lag > Math.max(LAG_MS, LAG_OF_LIMIT * limitMs)) {
-    doubts.push(`the generator's event loop was ${ms(lag)} late (p99)`);
-  }
-  if (cpu !== null && cpu > GENERATOR_CPU * most) {
-    doubts.push(`the generator used ${cpu.toFixed(2)} of the ${most} cores that it can use`);
-  }
-  const { throttled_share: throttled } = host;
-  if ((throttled ?? 0) > THROTTLED) {
-    doubts.push(`the limit of our control group held it back for ${percent(throttled ?? 0)} of the time`);
-  }
-  return doubts;
+  const most = host.cpu_share_max;
+  const held = (share: number): string =>
+    `the limit of our control group held it back for ${percent(share)} of the time`;
+  const used = (cpu: number): string => `the generator used ${cpu.toFixed(2)} of the ${most} cores that it can use`;
+  return [
+    ...above(
+      host.event_loop_lag_ms_p99,
+      lateMs(limitMs),
+      (by) => `the generator's event loop was ${ms(by)} late (p99)`,
+    ),
+    ...above(host.cpu_share, GENERATOR_CPU * most, used),
+    ...above(host.throttled_share, THROTTLED, held),
+  ];
 };
 
 /** How late the calls at a share of all were, by the next share that is known; 0 where none is. */
@@ -104,51 +106,49 @@ const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
   (known.find(([at]) => at >= share - 1e-9) ?? known.at(-1))?.[1] ?? 0;
 
 const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[] => {
-  const doubts: string[] = [];
-  const lag = lagAt(stage, 1 - tail);
-  if (lag > Math.max(LAG_MS, LAG_OF_LIMIT * limitMs)) {
-    doubts.push(`${percent(tail)} of the calls left ${ms(lag)} late or later`);
-  }
-  const { rate_error: error } = stage;
-  if (error !== null && error < -RATE_ERROR) {
-    doubts.push(`calls left ${percent(-error)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`);
-  }
-  return doubts;
+  const slower = (by: number): string =>
+    `calls left ${percent(by)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`;
+  return [
+    ...above(
+      lagAt(stage, 1 - tail),
+      lateMs(limitMs),
+      (by) => `${percent(tail)} of the calls left ${ms(by)} late or later`,
+    ),
+    ...above(-(stage.rate_error ?? 0), RATE_ERROR, slower),
+  ];
 };
 
 const stolen = ({ steal_share: steal }: HostFacts): string[] =>
-  (steal ?? 0) > STEAL ? [`the hypervisor took ${percent(steal ?? 0)} of the CPU`] : [];
+  above(steal, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
 const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
-  const doubts = stolen(host);
-  const { busy_share: busy, ports_share: ports, descriptors_share: descriptors } = host;
-  if ((busy ?? 0) > BUSY) doubts.push(`${percent(busy ?? 0)} of all cores' time was in use`);
-  const isMany = (count: number | null): boolean => (count ?? 0) > 0 && (count ?? 0) >= OF_TAIL * tail * calls;
-  if (isMany(host.syn_retransmits)) doubts.push(`${host.syn_retransmits} SYN retransmits`);
-  if (isMany(host.listen_overflows)) doubts.push(`${host.listen_overflows} accept-queue overflows`);
-  if ((ports ?? 0) > NEARLY_USED_UP) doubts.push(`${percent(ports ?? 0)} of the ephemeral ports were in use`);
-  if ((descriptors ?? 0) > NEARLY_USED_UP) {
-    doubts.push(`the generator had ${percent(descriptors ?? 0)} of the files open that it may have`);
-  }
-  return doubts;
+  const many = (count: number | null, what: string): string[] =>
+    (count ?? 0) > 0 && (count ?? 0) >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];
+  return [
+    ...stolen(host),
+    ...above(host.busy_share, BUSY, (share) => `${percent(share)} of all cores' time was in use`),
+    ...many(host.syn_retransmits, "SYN retransmits"),
+    ...many(host.listen_overflows, "accept-queue overflows"),
+    ...above(host.ports_share, NEARLY_USED_UP, (share) => `${percent(share)} of the ephemeral ports were in use`),
+    ...above(host.descriptors_share, NEARLY_USED_UP, (share) => {
+      return `the generator had ${percent(share)} of the files open that it may have`;
+    }),
+  ];
 };
 
 /**
  * Why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget (`budgetMs`): what was
  * refused then was refused rightly. Half of the budget in the generator's own calls, or time stolen from it, shows that it did.
  */
-export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => {
-  const lag = lagAt(stage, 0.99);
-  return [
-    ...(stage.host === null ? [] : stolen(stage.host)),
-    ...(lag > budgetMs / 2 ? [`one call in a hundred left ${ms(lag)} late or later`] : []),
-  ];
-};
+export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
+  ...(stage.host === null ? [] : stolen(stage.host)),
+  ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
+];
 
 /** Why a claim about time in this stage may not have a verdict. */
 export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
   const { host, cores, other_cores: others, calls } = stage;
-  const by = `other programs used ${(others ?? 0).toFixed(1)} of ${cores} cores`;
+  const by = [`other programs used ${(others ?? 0).toFixed(1)} of ${cores} cores`];
   const ofOthers = others === null ? 0 : others / cores;
   return {
     always: [
@@ -156,11 +156,11 @@ export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
       ...stage.generator,
       ...scheduleDoubts(stage, about),
       ...(host === null ? [] : generatorDoubts(host, about.limitMs)),
-      ...(ofOthers > OTHERS_HALF ? [by] : []),
+      ...(ofOthers > OTHERS_HALF ? by : []),
     ],
     ifFailed: [
       ...(host === null ? [] : hostDoubts(host, calls, about.tail)),
-      ...(ofOthers > OTHERS_TENTH && ofOthers <= OTHERS_HALF ? [by] : []),
+      ...(ofOthers > OTHERS_TENTH && ofOthers <= OTHERS_HALF ? by : []),
     ],
   };
 };

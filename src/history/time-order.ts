@@ -12,9 +12,8 @@ export class Lateness {
   #newestUs = Number.NEGATIVE_INFINITY;
 
   see(line: Line): void {
-    const atUs = lineTimeUs(line);
-    if (atUs > this.#newestUs) this.#newestUs = atUs;
-    else this.us = Math.max(this.us, this.#newestUs - atUs);
+    this.#newestUs = Math.max(this.#newestUs, lineTimeUs(line));
+    this.us = Math.max(this.us, this.#newestUs - lineTimeUs(line));
   }
 }
 

@@ -6,6 +6,17 @@
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
 
+/** Where between 0 and `high` something begins to be above what is sought. */
+export const bisect = (high: number, isAbove: (value: number) => boolean): number => {
+  let [low, top] = [0, high];
+  for (let halved = 0; halved < 60; halved++) {
+    const middle = (low + top) / 2;
+    if (isAbove(middle)) top = middle;
+    else low = middle;
+  }
+  return (low + top) / 2;
+};
+
 // The binomial distribution, by sums of terms relative to the largest one: no factorial is needed, and n may be in the millions.
 
 /** Terms this far below the largest one no longer change a sum of doubles. */
@@ -16,19 +27,15 @@ type Terms = { first: number; terms: number[]; total: number };
 const termsOf = (n: number, p: number): Terms => {
   const mode = Math.min(n, Math.floor((n + 1) * p));
   const odds = p / (1 - p);
-  const below: number[] = [];
-  for (let k = mode, term = 1; k > 0; k--) {
-    term *= k / ((n - k + 1) * odds);
-    if (term < NEGLIGIBLE) break;
-    below.push(term);
-  }
-  const above: number[] = [];
-  for (let k = mode, term = 1; k < n; k++) {
-    term *= ((n - k) * odds) / (k + 1);
-    if (term < NEGLIGIBLE) break;
-    above.push(term);
-  }
-  const terms = [...below.reverse(), 1, ...above];
+  /** From the largest on, each by its ratio to the one before. */
+  const side = (count: number, ratio: (k: number) => number): number[] => {
+    const terms: number[] = [];
+    for (let i = 0, term = ratio(0); i < count && term >= NEGLIGIBLE; i++, term *= ratio(i)) terms.push(term);
+    return terms;
+  };
+  const below = side(mode, (i) => (mode - i) / ((n - mode + i + 1) * odds));
+  const above = side(n - mode, (i) => ((n - mode - i) * odds) / (mode + i + 1));
+  const terms = [...below.toReversed(), 1, ...above];
   return { first: mode - below.length, terms, total: terms.reduce((sum, term) => sum + term, 0) };
 };
 
@@ -76,13 +83,7 @@ export const studentT = (freedom: number, confidence = 0.95): number => {
   if (!Number.isSafeInteger(freedom) || freedom < 1) throw new RangeError(`${freedom} are no degrees of freedom`);
   let high = 1;
   while (within(high, freedom) < confidence) high *= 2;
-  let low = 0;
-  for (let i = 0; i < 60; i++) {
-    const middle = (low + high) / 2;
-    if (within(middle, freedom) < confidence) low = middle;
-    else high = middle;
-  }
-  return (low + high) / 2;
+  return bisect(high, (t) => within(t, freedom) >= confidence);
 };
 
 /** Kolmogorov and Smirnov: the largest distance of a sample's distribution from the known one. `sorted` ascends, not empty. */

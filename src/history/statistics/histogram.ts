@@ -4,6 +4,8 @@
  * 1/1024 (0.1 %) of the one recorded. Two histograms merge into exactly the one that had recorded both, in any order.
  */
 
+import { add } from "./counts.ts";
+
 /** Buckets per power of two. */
 const SUB = 512;
 /** SUB is 2 to this power. */
@@ -13,6 +15,8 @@ const BUCKETS_MAX = (54 - SUB_BITS) * SUB;
 
 /** Largest relative error of a value read back from the histogram. */
 export const HISTOGRAM_RELATIVE_ERROR = 1 / (2 * SUB);
+
+const wholeOf = (us: number): number => Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(us)));
 
 const bucketOf = (us: number): number => {
   if (us < 2 * SUB) return us;
@@ -69,8 +73,8 @@ export class Histogram {
     if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
     if (!Number.isSafeInteger(count) || count < 0) throw new RangeError(`a count is a whole number, not ${count}`);
     if (count === 0) return;
-    const whole = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(us)));
-    this.#add(bucketOf(whole), count);
+    const whole = wholeOf(us);
+    add(this.#counts, bucketOf(whole), count);
     this.#n += count;
     this.#sum += whole * count;
     this.#min = Math.min(this.#min, whole);
@@ -80,7 +84,7 @@ export class Histogram {
   /** Adds all of `other`, which stays as it is. */
   merge(other: Histogram): this {
     // A copy first: a histogram may be merged with itself.
-    for (const [bucket, count] of [...other.#counts]) this.#add(bucket, count);
+    for (const [bucket, count] of [...other.#counts]) add(this.#counts, bucket, count);
     this.#sum += other.#sum;
     this.#n += other.#n;
     this.#min = Math.min(this.#min, other.#min);
@@ -94,7 +98,7 @@ export class Histogram {
 
   /** How many samples lie at or below a value, in microseconds, as far as buckets show: all of its own bucket count. */
   countUpTo(us: number): number {
-    const last = bucketOf(Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(us))));
+    const last = bucketOf(wholeOf(us));
     let count = 0;
     for (const [bucket, n] of this.#counts) if (bucket <= last) count += n;
     return count;
@@ -147,7 +151,7 @@ export class Histogram {
     for (const [bucket, count] of json.counts) {
       const valid = Number.isSafeInteger(bucket) && bucket >= 0 && bucket < BUCKETS_MAX && Number.isSafeInteger(count);
       if (!valid || count < 1) throw new RangeError(`bucket ${bucket} with count ${count} is not of a histogram`);
-      histogram.#add(bucket, count);
+      add(histogram.#counts, bucket, count);
       histogram.#n += count;
     }
     if (histogram.#n !== json.n) throw new RangeError(`the buckets hold ${histogram.#n} values, not ${json.n}`);
@@ -157,14 +161,8 @@ export class Histogram {
     if (min === null || max === null || bucketOf(min) !== buckets[0]![0] || bucketOf(max) !== buckets.at(-1)![0]) {
       throw new RangeError(`the buckets do not reach from ${min} to ${max}`);
     }
-    histogram.#sum = sum;
-    histogram.#min = min;
-    histogram.#max = max;
+    [histogram.#sum, histogram.#min, histogram.#max] = [sum, min, max];
     return histogram;
-  }
-
-  #add(bucket: number, count: number): void {
-    this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + count);
   }
 
   #ascending(): [number, number][] {

@@ -3,6 +3,8 @@
  * the one recorded: coarser than `Histogram`, and small enough for each bin of a series. Merging two loses nothing.
  */
 
+import { add } from "./counts.ts";
+
 /** Buckets for each doubling. */
 const BUCKETS_PER_OCTAVE = 16;
 /** 2^43 us are 101 days. */
@@ -27,20 +29,16 @@ export class LogBuckets {
   readonly #counts = new Map<number, number>();
 
   record(us: number, count = 1): void {
-    this.#add(bucketOf(us), count);
+    add(this.#counts, bucketOf(us), count);
   }
 
   merge(sparse: readonly number[]): this {
-    for (let i = 0; i + 1 < sparse.length; i += 2) this.#add(sparse[i] as number, sparse[i + 1] as number);
+    for (let i = 0; i + 1 < sparse.length; i += 2) add(this.#counts, sparse[i] as number, sparse[i + 1] as number);
     return this;
   }
 
   toSparse(): SparseBuckets {
     return [...this.#counts].sort(([a], [b]) => a - b).flat();
-  }
-
-  #add(bucket: number, count: number): void {
-    this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + count);
   }
 }
 

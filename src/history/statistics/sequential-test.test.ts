@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { uniform } from "../../workload/random.ts";
-import { callsToShow, sequentialLines } from "./sequential-test.ts";
+import { callsToShow, sequentialLines } from "./statistics.ts";
 
 describe("Wald's sequential test", () => {
   test("has the lines of the published example (NIST/SEMATECH e-Handbook, section 6.2.6)", () => {

@@ -1,6 +1,5 @@
 /** One stage as the charts draw it: without what is empty before and after, in few enough bins, with its faults as bands. */
-import { busyPartOf, coarserSeries } from "../../history/coarser-series.ts";
-import { type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
+import { busyPartOf, coarserSeries, type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
 import { WIDTH } from "./frame.ts";
 import { areasTo, type Step, stepsTo } from "./step-path.ts";
 

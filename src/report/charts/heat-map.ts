@@ -2,7 +2,7 @@
  * How long calls took, as a map: across is time, up is duration (logarithmic), the stronger the colour the more calls.
  * Quantiles run over it where there are enough calls for them.
  */
-import { mergedOf } from "../../history/coarser-series.ts";
+import { mergedOf } from "../../history/series.ts";
 import {
   bucketFromUs,
   countOf,

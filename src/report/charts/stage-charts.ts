@@ -1,8 +1,8 @@
 /** Which charts a stage has, and what each of them shows: load, durations, calls in flight, and the generator itself. */
-import { largestOf, mergedOf, sumsOf } from "../../history/coarser-series.ts";
+
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
-import { sumOf } from "../../history/series.ts";
+import { largestOf, mergedOf, sumOf, sumsOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
 import { html } from "../page/markup.ts";

@@ -1,0 +1,13 @@
+/** What a map lacks: to count by its keys, and to make the value that is not there yet. */
+
+export const add = <K>(counts: Map<K, number>, key: K, n: number): void => {
+  counts.set(key, (counts.get(key) ?? 0) + n);
+};
+
+export const known = <K, V>(all: Map<K, V>, key: K, make: () => V): V => {
+  const found = all.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  all.set(key, made);
+  return made;
+};
