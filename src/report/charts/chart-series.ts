@@ -7,14 +7,11 @@ import { areasTo, type Step, stepsTo } from "./step-path.ts";
 const CALLS_A_BIN = 20;
 const BINS_LEAST = 48;
 
-export type Detail = {
-  /** Columns of a chart, at most. */
-  binsMost: number;
-  /** Rows of a table, at most. */
-  rowsMost: number;
-  /** Charts of a stage that starts folded: all, the main ones, or only what came of the calls and how long it took. */
-  folded: "all" | "main" | "least";
-};
+/**
+ * Columns of a chart and rows of a table, at most; charts of a stage that starts folded: all, the main ones, or only what came of
+ * the calls and how long it took.
+ */
+export type Detail = { binsMost: number; rowsMost: number; folded: "all" | "main" | "least" };
 
 const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) => {
   const bands: { name: string; fromS: number; toS: number; tookEffect: boolean }[] = [];

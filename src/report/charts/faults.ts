@@ -43,13 +43,10 @@ const effectOf = ({ fine: series }: ChartSeries) => {
     tookEffect: injected.fault.took_effect === true,
     calls,
     outcomes: unusual.map(([outcome]) => outcome),
-    /** From when the fault was asked for to the end of the bin of the first call that ended otherwise. */
+    // To the end of the bin of the first, or after the heal of the last call that ended otherwise; no finer than `binS`.
     detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
-    /** From the order to heal to its confirmation. */
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
-    /** From the confirmed heal to the end of the last bin with such a call. */
     recoveredAfterS: healed === undefined ? null : Math.max(0, calls === 0 ? 0 : lastS - atS(healed)),
-    /** How exact the times are, in seconds. */
     binS,
     /** The last calls of the stage still ended otherwise. */
     isOpen: (others[series.offered.findLastIndex((n) => n > 0)] ?? 0) > 0,

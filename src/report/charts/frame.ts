@@ -15,35 +15,27 @@ const BELOW = 22;
 export type Tick = { at: number; text: string };
 export type Key = { swatch: Markup; text: string };
 export type Cell = string | number | null;
+/** `rowS`: seconds that a row stands for; `groups`: what neighbouring columns have in common, after the first column. */
 type Table = {
   head: readonly string[];
   rows: readonly (readonly Cell[])[];
-  /** Seconds that a row stands for, where rows are times. */
   rowS?: number;
-  /** What neighbouring columns have in common, after the first column. */
   groups?: readonly { name: string; columns: number }[];
 };
 
-export type Chart = {
-  /** Unique in the page. */
-  id: string;
-  title: string;
-  /** What is to be seen: a sentence. */
-  finding: string;
-  /** Axes and shapes in words. */
-  description: string;
-  /** Pixels of the drawing. */
+/**
+ * `finding`: a sentence of what is to be seen; `description`: axes and shapes in words; `drawn`: shapes in a box of WIDTH by
+ * `height` pixels; `labels`: texts over it; `acrossName`: what the horizontal axis shows, where it is not time.
+ */
+export type Chart = Record<"id" | "title" | "finding" | "description", string> & {
   height: number;
   unit?: string;
   across: readonly Tick[];
+  acrossName?: string;
   up: readonly Tick[];
-  /** Shapes in a box of WIDTH by `height`. */
   drawn: Markup;
-  /** Texts over the drawing. */
   labels?: Markup;
   keys?: readonly Key[];
-  /** The name of what the horizontal axis shows; times need none. */
-  acrossName?: string;
   table: Table;
   /** Cursor and zoom go through charts over time alone. */
   isOverTime?: true;

@@ -69,17 +69,10 @@ const cellPaths = ({ rows, at, most }: Cells, height: number, hue: string): Mark
   return html`<g class="cells ${hue}" transform="${scale}">${drawn}</g>`;
 };
 
-export type HeatMap = {
-  /** Unique in the page. */
-  id: string;
-  title: string;
-  /** Of each bin. */
+/** `one` of what was counted, as `answer`; `more`: what stands after the figures; `buckets` of each bin. */
+type HeatMap = Record<"id" | "title" | "one" | "more", string> & {
   buckets: readonly SparseBuckets[];
-  /** One of what was counted: `answer`. */
-  one: string;
   hue: Hue;
-  /** What stands after the figures. */
-  more: string;
   limits: readonly TimeLimit[];
   height: number;
 };

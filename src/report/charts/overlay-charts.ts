@@ -93,7 +93,7 @@ const percentiles = (sides: Sides, id: string): Chart | null => {
   const said = curves.map(({ name, buckets }) => `${name} ${milliseconds(quantileMs(buckets, p ?? 0.5) ?? 0)}`);
   const finding =
     p === undefined ? "Too few answers to compare." : `p${Number((p * 100).toFixed(1))}: ${said.join(", ")}.`;
-  return percentilePlot({ id, title: "Latency by percentile.", finding }, curves.reverse(), []);
+  return percentilePlot({ id, finding }, curves.reverse(), []);
 };
 
 export const overlayCharts = (sides: Sides, id: string): { overTime: Chart[]; others: Chart[] } => {

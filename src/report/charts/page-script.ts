@@ -33,35 +33,23 @@ for (const course of document.querySelectorAll(".course")) {
   const head = [...table.tHead.rows[1].cells].map((c) => c.textContent);
   const rows = table.tBodies[0].rows;
   const charts = [...course.querySelectorAll("figure.timed")].map((figure) => {
-    const frame = figure.querySelector(".frame");
-    const plot = frame.querySelector(".plot");
+    const [frame, plot] = [figure.querySelector(".frame"), figure.querySelector(".plot")];
     const [first, last] = figure.dataset.columns.split(" ").map(Number);
     const top = Number(plot.getAttribute("y"));
     const cursor = svg("line", { class: "cursor", y1: top, y2: top + Number(plot.getAttribute("height")), visibility: "hidden", stroke: "currentColor" });
     frame.append(cursor);
     const read = el("p", { class: "read" });
     frame.after(read);
-    return {
-      frame,
-      plot,
-      cursor,
-      read,
-      ticks: frame.querySelector(".ticks"),
-      names: [...frame.querySelectorAll("[data-s]")],
-      first,
-      last,
-    };
+    return { frame, plot, cursor, read, ticks: frame.querySelector(".ticks"), names: [...frame.querySelectorAll("[data-s]")], first, last };
   });
   const bar = controls(course.querySelector("summary b").textContent, span, rowS);
-  const slider = bar.querySelector("input");
-  const out = bar.querySelector("output");
+  const [slider, out] = [bar.querySelector("input"), bar.querySelector("output")];
   let from = 0, to = span, at = null;
   const share = (s) => (s - from) / (to - from);
   const place = () => {
     for (const c of charts) {
       const x = at === null ? -1 : share(at);
-      const seen = x >= 0 && x <= 1;
-      filled(c.cursor, { visibility: seen ? "visible" : "hidden", x1: x * 100 + "%", x2: x * 100 + "%" }, []);
+      filled(c.cursor, { visibility: x >= 0 && x <= 1 ? "visible" : "hidden", x1: x * 100 + "%", x2: x * 100 + "%" }, []);
       c.read.hidden = at === null;
       if (at === null) continue;
       const cells = [...rows[Math.min(rows.length - 1, Math.floor(at / rowS))].cells].map((cell) => cell.textContent);
@@ -88,8 +76,7 @@ for (const course of document.querySelectorAll(".course")) {
     place();
   };
   const zoom = (a, b) => {
-    const least = span / 40;
-    const width = Math.min(span, Math.max(least, b - a));
+    const width = Math.min(span, Math.max(span / 40, b - a));
     from = Math.min(Math.max(0, (a + b - width) / 2), span - width);
     to = from + width;
     draw();
@@ -122,4 +109,4 @@ for (const course of document.querySelectorAll(".course")) {
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-fM4NDFgvf+lCPFD2PT2TkmorWCTDT09Tc2nXlCBOC8g=";
+export const PAGE_SCRIPT_HASH = "sha256-6hZO31c1sxtG/A4nhbTjFdZkQzJNXWCPDBqNMaSRGdY=";

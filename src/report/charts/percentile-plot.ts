@@ -92,7 +92,7 @@ export const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): st
 
 /** `null` where there are too few calls for a curve. */
 export const percentilePlot = (
-  about: Pick<Chart, "id" | "title" | "finding">,
+  about: Pick<Chart, "id" | "finding">,
   curves: readonly PercentileCurve[],
   limits: readonly TimeLimit[],
 ): Chart | null => {
@@ -123,6 +123,7 @@ export const percentilePlot = (
   const medians = drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`);
   return {
     ...about,
+    title: "Latency by percentile.",
     height: HEIGHT,
     description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(countOf(first.buckets))} calls allow. ${medians.join(", ")}.`,
     across: marks.map((p) => ({ at: xAt(p) / WIDTH, text: named(p) })),

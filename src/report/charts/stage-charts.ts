@@ -3,15 +3,15 @@
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { largestOf, mergedOf, sumOf, sumsOf } from "../../history/series.ts";
-import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
+import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
 import type { ChartSeries, Detail, Values } from "./chart-series.ts";
 import { faultEffect } from "./faults.ts";
+import { organizationsChart } from "./found-charts.ts";
 import type { Chart } from "./frame.ts";
 import { heatMap } from "./heat-map.ts";
 import { countsOf, type Layer, layerAreas, layerKeys, layerShape, layersOf } from "./layers.ts";
-import { organizationsChart } from "./organizations-chart.ts";
 import { linear, overTime } from "./over-time.ts";
 import { hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./percentile-plot.ts";
 
@@ -25,8 +25,7 @@ const sheddingFinding = ({ series, binS, bins }: ChartSeries, shed: readonly Lay
   const around = series.offered.slice(Math.max(0, first - reach), first + reach + 1);
   const when = first <= bins * 0.02 ? "from the start" : `${seconds(Number((first * binS).toFixed(1)))} in`;
   const after = share(sumOf(shed.flatMap(({ counts }) => counts.slice(first))), sumOf(series.offered.slice(first)));
-  const all = shed.map(({ name, counts }) => `${count(sumOf(counts))} ${name}`).join(", ");
-  const each = shed.length === 1 ? `all ${starter.name}` : all;
+  const each = shed.map(({ name, counts }) => `${shed.length === 1 ? "all" : count(sumOf(counts))} ${name}`).join(", ");
   return `${starter.name} begins at ${perSecond(sumOf(around) / (around.length * binS))} offered, ${when}; from then on ${after} of the calls are shed (${each}).`;
 };
 
@@ -153,13 +152,11 @@ const lagChart = (stage: ChartSeries, id: string, doubted: readonly boolean[]): 
     description: `How late the latest call of each bin left, over ${seconds(stage.spanS)}.`,
     scale: linear(STRIP_HEIGHT, most, 2, (ms) => (ms === 0 ? "0" : milliseconds(ms))),
     lines: [{ text: "latest call of a bin", shape: "line lag", values: lag }],
-    columns: (
-      [
-        ["p50", 0.5],
-        ["p99", 0.99],
-        ["latest", 1],
-      ] as const
-    ).map(([name, p]) => [name, cells(p)]),
+    columns: [
+      ["p50", cells(0.5)],
+      ["p99", cells(0.99)],
+      ["latest", cells(1)],
+    ],
   });
 };
 
@@ -189,11 +186,9 @@ const cpuChart = (stage: ChartSeries, id: string): Chart | null => {
 };
 
 const cheapness = ({ series }: ChartSeries): string => {
-  const [refusal = null, answer = null] = [series.refusals, series.latency].map((bins) =>
-    quantileMs(mergeSparse(bins), 0.5),
-  );
-  if (refusal === null || answer === null) return "";
-  const times = answer / refusal;
+  const median = (bins: readonly SparseBuckets[]): number => quantileMs(mergeSparse(bins), 0.5) ?? Number.NaN;
+  const times = median(series.latency) / median(series.refusals);
+  if (Number.isNaN(times)) return "";
   return times >= 1.5
     ? ` At the median an answer takes ${times >= 10 ? times.toFixed(0) : times.toFixed(1)} times as long.`
     : " A refusal takes as long as an answer, or longer.";
@@ -207,24 +202,18 @@ const MAPS = [
   ["gaps", "gaps", "Gaps between two events of a stream.", "gap", null],
 ] as const;
 
-const objectivesOf = (text: string) => {
-  try {
-    return parseObjectives(text);
-  } catch {
-    return [];
-  }
-};
-
 /** The limits of time that the target states for a stage: those of its claims `slo/<name>/<stage>`. */
 const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
-  claims
-    .filter((claim) => claim.stage === stage && claim.id.startsWith("slo/"))
-    .flatMap(({ id, expected }) => objectivesOf(expected).map((objective) => ({ objective, of: id.split("/")[1] })))
-    .flatMap(({ objective, of: name = "" }) => {
-      if (objective.kind !== "time") return [];
-      const { text, of, quantile, limit: ms } = objective;
-      return [{ text: `${name} ${text}`, of, quantile, ms }];
-    });
+  claims.flatMap(({ id, stage: own, expected }) => {
+    const [family, name = ""] = id.split("/");
+    if (own !== stage || family !== "slo") return [];
+    try {
+      const times = parseObjectives(expected).filter((objective) => objective.kind === "time");
+      return times.map(({ text, of, quantile, limit: ms }) => ({ text: `${name} ${text}`, of, quantile, ms }));
+    } catch {
+      return [];
+    }
+  });
 
 /** `said`: of charts that would show nothing but a sentence. */
 export const chartsOfStage = (
@@ -236,13 +225,12 @@ export const chartsOfStage = (
   const isWhole = which === "all";
   const limits = timeLimitsOf(claims, stage.series.stage);
   const doubted = doubtedBins(stage);
-  const refusalHue =
-    sumOf(countsOf(stage.series, "shed")) >= sumOf(countsOf(stage.series, "refused")) ? "shed" : "refused";
+  const [shed = 0, refused = 0] = (["shed", "refused"] as const).map((kind) => sumOf(countsOf(stage.series, kind)));
   const maps = MAPS.slice(0, isWhole ? 4 : 2).map(([name, buckets, title, one, limited]) => {
     const isRefusals = name === "refusals";
     const map = {
       ...{ id: `${id}-${name}`, title, one, buckets: stage.series[buckets] },
-      hue: `kind-${isRefusals ? refusalHue : "answered"}` as const,
+      hue: `kind-${!isRefusals ? "answered" : shed >= refused ? "shed" : "refused"}` as const,
       more: isRefusals ? cheapness(stage) : "",
       limits: limits.filter(({ of }) => of === limited),
       height: name === "latency" ? 130 : 100,
@@ -256,27 +244,16 @@ export const chartsOfStage = (
     { name: "from the moment due", buckets: mergeSparse(latency), shape: "line callers" },
     { name: "from sending", buckets: fromSent, shape: "line gauges" },
   ];
-  const percentiles = {
-    id: `${id}-percentiles`,
-    title: "Latency by percentile.",
-    finding: hiddenSentence(mergeSparse(latency), fromSent),
-  };
+  const finding = hiddenSentence(mergeSparse(latency), fromSent);
+  const answers = limits.filter(({ of }) => of === "answer");
+  const percentiles = percentilePlot({ id: `${id}-percentiles`, finding }, curves, answers);
   const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
   return {
     overTime: there(
       ...[loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)],
       ...[isLagDrawn ? lag : null, isWhole ? cpuChart(stage, `${id}-cpu`) : null],
     ),
-    others: isWhole
-      ? there(
-          percentilePlot(
-            percentiles,
-            curves,
-            limits.filter(({ of }) => of === "answer"),
-          ),
-          organizationsChart(stage, `${id}-orgs`),
-        )
-      : [],
+    others: isWhole ? there(percentiles, organizationsChart(stage, `${id}-orgs`)) : [],
     said: isLagDrawn ? [] : [lag],
   };
 };
