@@ -7,7 +7,6 @@ import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, Measurement } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { StageHost } from "../history/stage-host.ts";
-import { median } from "../history/statistics/statistics.ts";
 import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
 import type { CallObjective, Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
 import { carriedPerS } from "./knee.ts";
@@ -18,6 +17,7 @@ import {
   hysteresisOf,
   levelsBelow,
   measurementsOf,
+  oscillationOf,
   pastKnee,
   refusalPriceOf,
   retentionAt,
@@ -253,7 +253,7 @@ const subcodes = (curve: Curve): Finding => {
   return loaded.share + half <= calm.share + OTHER_REFUSALS ? found("pass", got) : open(got);
 };
 
-/** Slots that are taken after the drain and were not before the stage; `null` where nobody shows them. */
+/** By Little's identity gauges hold nothing once no call is under way: what they hold beyond what they held before the stage; `null` without gauges. */
 const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): number | null => {
   const held = (all: readonly Gauges[]): number => all.reduce((sum, { in_flight: n }) => sum + n, 0);
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
@@ -356,10 +356,10 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     expected: () => "the share shed at a level varies by at most 3 times what chance does",
     needs: SETTLED,
     judge: (curve) => {
-      const seen = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
-      if (seen.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
-      const far = seen.filter((by) => by > SWING).length / seen.length;
-      const got = `${(median(seen) ?? 0).toFixed(1)} times chance (median of ${seen.length} levels)`;
+      const { value, each } = oscillationOf(curve) ?? { value: 0, each: [] };
+      if (each.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
+      const far = each.filter((by) => by > SWING).length / each.length;
+      const got = `${value.toFixed(1)} times chance (median of ${each.length} levels)`;
       if (far < 1 / 3) return found("pass", got);
       if (far < 2 / 3) return open(`at some levels only: ${got}`);
       return found("fail", `the share shed swings by ${got}`);

@@ -4,7 +4,7 @@
  */
 import type { Measurement } from "../history/run-document.ts";
 import { studentT } from "../history/statistics/distributions.ts";
-import { exactInterval, fairnessIndex } from "../history/statistics/statistics.ts";
+import { exactInterval, fairnessIndex, median, quantileInterval } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
 import { carriedPerS } from "./knee.ts";
 
@@ -263,6 +263,16 @@ export const pastKnee = (curve: Curve): CurveLevel[] =>
     (level) => isPlayed(level) && curve.knee.before !== null && level.ratePerS >= 1.2 * curve.knee.before.value,
   );
 
+/** How far the share shed swings past the knee, in times of chance: the median of the levels that are long enough to show it. */
+export const oscillationOf = (curve: Curve): (Estimate & { n: number; each: readonly number[] }) | null => {
+  const each = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
+  const value = median(each);
+  if (value === null) return null;
+  const sorted = each.toSorted((a, b) => a - b);
+  const ends = { low: sorted[0] as number, high: sorted.at(-1) as number };
+  return { value, ...(quantileInterval(sorted, 0.5) ?? ends), n: each.length, each };
+};
+
 export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
   if (organizations === null || organizations.length < 2) return null;
   const n = organizations.length;
@@ -287,7 +297,7 @@ export const measurementsOf = (curve: Curve): Measurement[] => {
   const falsely = shedOver(levelsBelow(curve, 0.7));
   const top = wayOf(curve, "up").at(-1);
   const refusal = top?.refusalMs.p99 ?? null;
-  const dispersions = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
+  const oscillation = oscillationOf(curve);
   return [
     ...figure("knee_rps", "1/s", knee.before),
     ...figure("knee_after_rps", "1/s", knee.after),
@@ -300,18 +310,7 @@ export const measurementsOf = (curve: Curve): Measurement[] => {
     ...figure("refusal_price", "ratio", refusalPriceOf(curve)),
     ...figure("wasted_work", "ratio", wastedOf(pastKnee(curve))),
     ...figure("jain_index", "ratio", fairnessOfCurve(curve), curve.organizations?.length ?? 0),
-    ...(dispersions.length === 0
-      ? []
-      : [
-          {
-            ...bare,
-            name: "oscillation",
-            stage,
-            unit: "ratio",
-            value: Math.max(...dispersions),
-            n: dispersions.length,
-          },
-        ]),
+    ...figure("oscillation", "ratio", oscillation, oscillation?.n),
     ...(refusal === null || top === undefined
       ? []
       : [{ ...bare, name: "refusal_at_top_ms_p99", stage, unit: "ms", value: refusal, n: top.offered }]),

@@ -1,6 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { arrivalTimesUs, makeSchedule } from "./arrivals.ts";
-import { bursts, constant, PROFILES, profileCalls, profileDurationS, ramp, sawtooth, spike } from "./load-profiles.ts";
+import {
+  bursts,
+  constant,
+  PROFILES,
+  profileCalls,
+  profileDurationS,
+  ramp,
+  sawtooth,
+  spike,
+  upAndDown,
+} from "./load-profiles.ts";
 
 describe("schedules", () => {
   test("uniform arrivals at a constant rate stand exactly one period apart, the first at once", () => {
@@ -56,4 +66,16 @@ describe("schedules", () => {
     expect(arrivalTimesUs(pause, "uniform", 1)).toEqual([2_000_000, 2_500_000]);
     expect(makeSchedule(constant(0, 5), "poisson", 1).next()).toBeNull();
   });
+});
+
+test("a level of the curve ends when its calls are enough, and never before calls of that length have settled", () => {
+  const lengths = (...of: Parameters<typeof upAndDown>): number[] =>
+    upAndDown(...of).pieces.map((one) => one.durationS);
+  const whole = lengths(1_000, 300);
+  expect(whole.reduce((sum, s) => sum + s, 0)).toBeCloseTo(300);
+  const [lowest = 0, ...others] = lengths(1_000, 300, 1e6, 0.2);
+  expect(lowest).toBeCloseTo(9_604 / 500);
+  expect(others[7]).toBe(8);
+  expect(lengths(1_000, 300, 1e6, 1.5)[8]).toBeCloseTo(10.5);
+  expect(lengths(80, 60, 1e6, 0.3)).toEqual(lengths(80, 60));
 });

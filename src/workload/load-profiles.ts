@@ -96,14 +96,32 @@ const AFTERWARDS = 2;
 /** Seconds at which a level counts for its share of the time: longer below the knee, where calls are fewer. */
 const weightOf = (level: number): number => 1 / Math.min(1, level);
 
-/** The levels up to `maxPerS`, up and down again, then twice the knee once more. */
-export const upAndDown = (kneePerS: number, durationS: number, maxPerS = Number.POSITIVE_INFINITY): Profile => {
+/** By so many calls a share is known to ±1 % (95 %): 1.96² / (4 × 0.01²). */
+const LEVEL_CALLS = 9_604;
+/** A level that lasts so many calls' stays, and so many seconds, is settled for two thirds of its time. */
+const LEVEL_STAYS = 7;
+const LEVEL_MIN_S = 8;
+
+/**
+ * The levels up to `maxPerS`, up and down again, then twice the knee once more. Each has its share of the time, or less
+ * where it makes enough calls before that; `stayS`: how long a call takes, without which none is shorter.
+ */
+export const upAndDown = (
+  kneePerS: number,
+  durationS: number,
+  maxPerS = Number.POSITIVE_INFINITY,
+  stayS = Number.POSITIVE_INFINITY,
+): Profile => {
   const up = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
   const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];
   const unitS = durationS / levels.reduce((sum, level) => sum + weightOf(level), 0);
   return {
     name: "up-and-down",
-    pieces: levels.map((level) => piece(level * kneePerS, level * kneePerS, unitS * weightOf(level))),
+    pieces: levels.map((level) => {
+      const perS = level * kneePerS;
+      const enoughS = Math.max(LEVEL_MIN_S, LEVEL_CALLS / perS, LEVEL_STAYS * stayS);
+      return piece(perS, perS, Math.min(unitS * weightOf(level), enoughS));
+    }),
   };
 };
 

@@ -188,7 +188,8 @@ export const sheddingCurve: Story = storyOf({
   profile: (view, { ratePerS, durationS = CURVE_S, maxPerS } = {}) => {
     const kneePerS = ratePerS ?? streamsPerS(view);
     if (kneePerS === null) return null;
-    return upAndDown(kneePerS, durationS, maxPerS === undefined ? undefined : onAverage(maxPerS));
+    const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
+    return upAndDown(kneePerS, durationS, maxPerS && onAverage(maxPerS), serviceMs / 1000);
   },
   reaches: (view, wish) => overloadReach(view, sheddingCurve.profile(view, wish)),
   plan: (_seed, i, view) => [callAs(view, i, streamers(view).at(i), { route: "chat.control" })],
