@@ -7,9 +7,11 @@
  * A key's bucket is bounded in the same way: an admission shows that a token was there, a refusal that none was.
  */
 import { routeOf } from "../contract/routes.ts";
-import { type CallLine, classOf } from "../history/line.ts";
-import { studentT } from "../history/statistics/distributions.ts";
-import { mean, median } from "../history/statistics/statistics.ts";
+import type { CallLine } from "../history/line.ts";
+import { median, mostAtOnce } from "../history/statistics/statistics.ts";
+import type { Estimate } from "./curve.ts";
+import { batchMean } from "./knee.ts";
+import { isAdmitted } from "./knee-of-ramp.ts";
 
 export const GLOBAL_SHED = "429 b2b_overloaded";
 export const ORGANIZATION_SHED = "429 org_overloaded";
@@ -17,7 +19,6 @@ export const KEY_REFUSED = "429 rate_limited";
 
 /** Reads hold a place for a moment, and on some deployments none: they show nothing of a cap by being admitted. */
 const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
-const isAdmitted = ({ outcome }: CallLine): boolean => classOf(outcome) === "answered";
 const decidedUs = ({ first_us: first, done_us: done }: CallLine): number => first ?? done;
 
 /** Whole numbers from `least` on; `most` is `null` where nothing bounds it. `least` above `most`: no one number explains all calls. */
@@ -32,38 +33,32 @@ export const isContradiction = ({ least, most }: WholeBounds): boolean => most !
  */
 const SUPPORT = 2;
 
-/** The calls in flight beside one call; `ahead`: those of `most` that were sent before it. */
-/** `releaseUs`: for how long after its last byte a deployment may hold a call's place; `marginUs` where absent. */
+/**
+ * `marginUs`: by how much the ends of two calls may be read in another order than they happened. `releaseUs`: for how long after its
+ * last byte a deployment may hold a call's place; `marginUs` where absent.
+ */
 type Slack = { readonly marginUs: number; readonly releaseUs?: number };
 
-type Beside = { readonly call: CallLine; readonly least: number; readonly most: number; readonly ahead: number };
-
 /**
- * `marginUs`: by how much the ends of two calls may be read in another order than they happened. Calls that a cap refused
- * hold no place once they are answered. `least` are held from before the call was sent to `untilUs`.
+ * The calls in flight beside each call; `ahead`: those of `most` that were sent before it. Calls that a cap refused hold no place
+ * once they are answered. `least` are held from before the call was sent to `untilUs`.
  */
 const besideEach = (
   lines: readonly CallLine[],
   { marginUs, releaseUs = marginUs }: Slack,
   untilUs = decidedUs,
-): Beside[] => {
+): { call: CallLine; least: number; most: number; ahead: number }[] => {
   const calls = lines.toSorted((a, b) => a.sent_us - b.sent_us);
   return calls.map((call) => {
-    let least = 0;
-    let most = 0;
-    let ahead = 0;
-    for (const other of calls) {
-      if (other.sent_us > call.done_us) break;
-      if (other === call) continue;
-      const admitted = isAdmitted(other);
-      if (other.done_us + (admitted ? releaseUs : 0) >= call.sent_us) {
-        most += 1;
-        if (other.sent_us <= Math.min(decidedUs(call), call.sent_us + marginUs)) ahead += 1;
-      }
-      if (admitted && isStream(other) && decidedUs(other) < call.sent_us && other.done_us >= untilUs(call) + marginUs)
-        least += 1;
-    }
-    return { call, least, most, ahead };
+    const others = calls.filter((other) => other.sent_us <= call.done_us && other !== call);
+    const near = others.filter((one) => one.done_us + (isAdmitted(one) ? releaseUs : 0) >= call.sent_us);
+    const sentUntilUs = Math.min(decidedUs(call), call.sent_us + marginUs);
+    const isHeld = (one: CallLine): boolean =>
+      isAdmitted(one) && isStream(one) && decidedUs(one) < call.sent_us && one.done_us >= untilUs(call) + marginUs;
+    return {
+      ...{ call, least: others.filter(isHeld).length, most: near.length },
+      ahead: near.filter(({ sent_us: sent }) => sent <= sentUntilUs).length,
+    };
   });
 };
 
@@ -89,11 +84,8 @@ export const capBounds = (
   return boundsOf(admissions, sheds);
 };
 
-/** How long streams of a calm deployment take until their first event. */
 const firstEventUs = ({ first_event_us: first, sent_us: sent }: CallLine): number | null =>
   first === undefined ? null : first - sent;
-
-const servedUs = (call: CallLine): number => call.first_event_us ?? decidedUs(call);
 
 /** A wait is longer than every calm stream's, this many times and by this much, so that a busy machine makes none. */
 const WAIT_TIMES = 2;
@@ -109,18 +101,14 @@ export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[]
   const calmUs = Math.max(...alone);
   const served: number[] = [];
   const waited: number[] = [];
-  for (const { call, least, ahead } of besideEach(lines, slack, servedUs)) {
+  for (const { call, least, ahead } of besideEach(lines, slack, (one) => one.first_event_us ?? decidedUs(one))) {
     const tookUs = firstEventUs(call);
     if (tookUs === null || !isAdmitted(call)) continue;
+    const untilUs = call.sent_us + tookUs + slack.marginUs;
+    const isBehind = ({ sent_us: sent, done_us: done }: CallLine): boolean =>
+      sent < call.sent_us && done > call.sent_us && done <= untilUs;
     if (tookUs <= calmUs + WAIT_LEAST_US / 2) served.push(least);
-    else if (tookUs > WAIT_TIMES * calmUs + WAIT_LEAST_US) {
-      const firstUs = call.sent_us + tookUs;
-      const isBehind = lines.some(
-        ({ sent_us: sent, done_us: done }) =>
-          sent < call.sent_us && done > call.sent_us && done <= firstUs + slack.marginUs,
-      );
-      if (isBehind) waited.push(ahead);
-    }
+    else if (tookUs > WAIT_TIMES * calmUs + WAIT_LEAST_US && lines.some(isBehind)) waited.push(ahead);
   }
   const { least } = boundsOf(served, []);
   // Whoever was served at once beside so many shows it; a late first event beside fewer has another cause.
@@ -130,24 +118,23 @@ export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[]
   );
 };
 
-export type Figure = { readonly value: number; readonly low: number; readonly high: number };
-
 /** Streams from which a mean has an interval. */
 const STREAMS_MIN = 3;
 
+const staysMs = (calls: readonly CallLine[]): number[] =>
+  calls.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
+
 /** Mean stay of streams that did not wait for one another; what a read takes is the way there and back, which no slot is held for. */
-export const serviceTimeMs = (streams: readonly CallLine[], reads: readonly CallLine[]): Figure | null => {
-  const staysMs = streams.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
-  const m = mean(staysMs);
-  if (m === null || staysMs.length < STREAMS_MIN) return null;
-  const wayMs = median(reads.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000)) ?? 0;
-  const variance = staysMs.reduce((sum, stay) => sum + (stay - m) ** 2, 0) / (staysMs.length - 1);
-  const half = studentT(staysMs.length - 1) * Math.sqrt(variance / staysMs.length);
-  return { value: Math.max(0, m - wayMs), low: Math.max(0, m - wayMs - half), high: m + half };
+export const serviceTimeMs = (streams: readonly CallLine[], reads: readonly CallLine[]): Estimate | null => {
+  const stays = staysMs(streams);
+  if (stays.length < STREAMS_MIN) return null;
+  const wayMs = median(staysMs(reads)) ?? 0;
+  const { value, low, high } = batchMean(stays);
+  return { value: Math.max(0, value - wayMs), low: Math.max(0, low - wayMs), high };
 };
 
 export type BucketFound =
-  | { readonly found: true; readonly burst: WholeBounds & { most: number }; readonly ratePerS: Figure }
+  | { readonly found: true; readonly burst: WholeBounds & { most: number }; readonly ratePerS: Estimate }
   /**
    * `never-refused`: the calls were too few or too slow. `too-short`: hardly any was admitted after the burst. `too-fast`: tokens
    * come faster than calls can be told apart. `no-bucket`: no burst and rate explain what was admitted.
@@ -173,28 +160,19 @@ const evenly = <T>(all: readonly T[]): readonly T[] => {
  * B + R (t - s) < n + 1: the first moment, or a later one where calls came more slowly than tokens.
  */
 export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
+  const none = (code: (BucketFound & { found: false })["code"]): BucketFound => ({ found: false, code });
   const calls = lines
     .filter((call) => isAdmitted(call) || call.outcome === KEY_REFUSED)
     .toSorted((a, b) => a.sent_us - b.sent_us);
   const [first] = calls;
   const refused = calls.find(({ outcome }) => outcome === KEY_REFUSED);
-  if (first === undefined || refused === undefined) return { found: false, code: "never-refused" };
+  if (first === undefined || refused === undefined) return none("never-refused");
   const admitted = calls.filter(isAdmitted);
-  if (admitted.filter(({ sent_us: sent }) => sent > refused.done_us).length < PRESSED_MIN) {
-    return { found: false, code: "too-short" };
-  }
+  if (admitted.filter(({ sent_us: sent }) => sent > refused.done_us).length < PRESSED_MIN) return none("too-short");
   const decided = admitted.map(decidedUs).toSorted((a, b) => a - b);
   const sent = admitted.map(({ sent_us: us }) => us);
   /** How many of these moments in order are not after `us`. */
-  const until = (moments: readonly number[], us: number): number => {
-    let [low, high] = [0, moments.length];
-    while (low < high) {
-      const at = (low + high) >> 1;
-      if ((moments[at] as number) <= us) low = at + 1;
-      else high = at;
-    }
-    return low;
-  };
+  const until = (moments: readonly number[], us: number): number => moments.findLastIndex((at) => at <= us) + 1;
   const owed = admitted.map((call) => ({
     s: (decidedUs(call) - first.sent_us + CLOCK_US) / 1e6,
     n: until(decided, call.sent_us) + 1,
@@ -212,28 +190,28 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
     }
     return rate;
   };
-  const rates = (burst: number): { low: number; high: number } => ({
-    low: owed.reduce((most, { s, n }) => Math.max(most, (n - burst) / s), 0),
-    high: denied.reduce((least, one) => Math.min(least, highest(burst, one)), Number.POSITIVE_INFINITY),
-  });
   const before = calls.filter(({ sent_us: us }) => us < refused.sent_us);
-  const atOnce = Math.max(
-    1,
-    ...before.map((call) => before.filter((one) => one.sent_us <= call.sent_us && one.done_us > call.sent_us).length),
-  );
+  const atOnce = Math.max(1, mostAtOnce(before.map(({ sent_us: us, done_us: done }) => [us, done] as const)));
   // Calls that are decided side by side say little of a smaller burst; but one would have refused some of them at once.
   const smallest = before.length > UNREFUSED_TIMES * atOnce ? atOnce + 1 : 1;
-  const fitting = admitted
-    .map((_, at) => ({ burst: at + 1, ...rates(at + 1) }))
-    .filter(({ burst, low, high }) => burst >= smallest && low <= high);
-  if (fitting.length === 0) return { found: false, code: "no-bucket" };
-  const least = (of: "burst" | "low"): number => Math.min(...fitting.map((one) => one[of]));
-  const most = (of: "burst" | "high"): number => Math.max(...fitting.map((one) => one[of]));
-  const [low, high] = [least("low"), most("high")];
-  if (high === Number.POSITIVE_INFINITY) return { found: false, code: "too-fast" };
+  const bursts = admitted.map((_, at) => at + 1).filter((burst) => burst >= smallest);
+  const fitting = bursts
+    .map((burst) => ({
+      burst,
+      low: owed.reduce((most, { s, n }) => Math.max(most, (n - burst) / s), 0),
+      high: denied.reduce((least, one) => Math.min(least, highest(burst, one)), Number.POSITIVE_INFINITY),
+    }))
+    .filter(({ low, high }) => low <= high);
+  if (fitting.length === 0) return none("no-bucket");
+  const low = Math.min(...fitting.map((one) => one.low));
+  const high = Math.max(...fitting.map((one) => one.high));
+  if (high === Number.POSITIVE_INFINITY) return none("too-fast");
   return {
     found: true,
-    burst: { least: least("burst"), most: most("burst") },
+    burst: {
+      least: Math.min(...fitting.map(({ burst }) => burst)),
+      most: Math.max(...fitting.map(({ burst }) => burst)),
+    },
     ratePerS: { low, high, value: (low + high) / 2 },
   };
 };
@@ -245,7 +223,7 @@ const NARROW = 0.01;
  * What may be written into a target file: the whole number in a narrow interval, because limits are set by people; else the
  * upper end, which accuses nobody.
  */
-export const writtenRate = ({ low, high }: Figure): number => {
+export const writtenRate = ({ low, high }: Estimate): number => {
   const whole = Math.round((low + high) / 2);
   const upper = Math.ceil(high * 100) / 100;
   return high - low <= NARROW * high && whole > 0 && whole >= low && whole <= high ? whole : upper;

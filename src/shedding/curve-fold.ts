@@ -9,7 +9,6 @@ import type { Objective } from "../history/objectives.ts";
 import { Z_95 } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { mean, median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
-import { isAdmitted, LATENCY } from "./admitted-rate.ts";
 import type {
   CallObjective,
   Curve,
@@ -21,6 +20,7 @@ import type {
   Quantiles,
 } from "./curve.ts";
 import { batchMean, type Carried, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
+import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
 
 type CurveOptions = {

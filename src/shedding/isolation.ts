@@ -6,21 +6,17 @@
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { claimOf } from "../history/claim.ts";
 import { classOf, type Line } from "../history/line.ts";
-import type { Claim, ClaimVerdict, Measurement } from "../history/run-document.ts";
+import type { Claim, Measurement } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { shareBelow } from "../history/statistics/distributions.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
+import { type Finding, found, open, skipped } from "./settling-claims.ts";
 
 /** Which of the two a stage plays. */
 export type IsolationPart = "beside" | "alone";
 
-/** `full`: shed because the whole was full, where that takes no share from anybody. */
-type Outcome = "served" | "shed" | "full";
-type Played = {
-  readonly facts: StageFacts;
-  readonly ids: Map<number, string>;
-  readonly outcomes: Map<number, Outcome>;
-};
+/** By the number of the call; `full`: shed because the whole was full, where that takes no share from anybody. `evidence`: sheds. */
+type Played = { facts: StageFacts; outcomes: Map<number, "served" | "shed" | "full">; evidence: string[] };
 
 /** Of one organization, for its own calls. */
 const ITS_OWN = "429 org_overloaded";
@@ -36,49 +32,46 @@ const EVIDENCE_MOST = 10;
 
 const percent = (share: number): string => `${Number((100 * share).toFixed(2))} %`;
 
-type Found = { verdict: ClaimVerdict; reason: string; got?: string; evidence?: string[] };
+export type Isolation = ReturnType<typeof createIsolation>;
 
-export type Isolation = {
-  /** Lines of one stage, in time order. */
-  see(part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void;
-  /** Nothing where the pair was not played. */
-  judged(replay: string): { claims: Claim[]; measurements: Measurement[] };
-};
-
-export const createIsolation = (): Isolation => {
+export const createIsolation = () => {
   const played = new Map<IsolationPart, Played>();
   let isNoiseShed = false;
 
-  const see: Isolation["see"] = (part, lines, facts) => {
-    const [ids, outcomes] = [new Map<number, string>(), new Map<number, Outcome>()];
+  /** Lines of one stage, in time order. */
+  const see = (part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void => {
+    const { outcomes, evidence }: Omit<Played, "facts"> = { outcomes: new Map(), evidence: [] };
     /** When the calls of an organization that were let in end. */
     const busyUntilUs = new Map<string, number>();
     const { org_in_flight: ofOrg, global_in_flight: ofAll } = facts.limits;
     // Where one may hold more than half of all, or nobody states it, the whole may be full for somebody inside its share.
     const isHeld = ofOrg !== undefined && ofAll !== undefined && 2 * ofOrg <= ofAll;
-    const noisy = new Set(Object.keys(facts.tenants).filter((org) => facts.tenants[org]?.noisy === true));
     for (const line of lines) {
       if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;
-      if (part === "beside" && noisy.has(line.org)) isNoiseShed ||= line.outcome === ITS_OWN;
+      const { org, outcome, sent_us: sent, done_us: done } = line;
+      if (facts.tenants[org]?.noisy === true) {
+        if (part === "beside") isNoiseShed ||= outcome === ITS_OWN;
+        continue;
+      }
       const number = Number(/-(\d+)$/.exec(line.id)?.[1] ?? Number.NaN);
-      if (noisy.has(line.org) || Number.isNaN(number) || outcomes.size >= CALLS_MOST) continue;
-      const isFirst = (busyUntilUs.get(line.org) ?? 0) <= line.sent_us;
-      const isServed = classOf(line.outcome) === "answered";
-      if (isServed) busyUntilUs.set(line.org, Math.max(busyUntilUs.get(line.org) ?? 0, line.done_us));
-      const isShed = SHED_OUTCOMES.has(line.outcome);
+      if (Number.isNaN(number) || outcomes.size >= CALLS_MOST) continue;
+      const busyUs = busyUntilUs.get(org) ?? 0;
+      const isServed = classOf(outcome) === "answered";
+      if (isServed) busyUntilUs.set(org, Math.max(busyUs, done));
       // One call at a time is inside any share. What was refused for another reason, or by nobody, is no loss to a neighbour.
-      if (!isFirst || (!isShed && !isServed)) continue;
-      const outcome = isServed ? "served" : isHeld || line.outcome === ITS_OWN ? "shed" : "full";
-      outcomes.set(number, outcome);
-      if (outcome === "shed" && ids.size < EVIDENCE_MOST) ids.set(number, line.id);
+      if (busyUs > sent || (!SHED_OUTCOMES.has(outcome) && !isServed)) continue;
+      const isShed = !isServed && (isHeld || outcome === ITS_OWN);
+      outcomes.set(number, isServed ? "served" : isShed ? "shed" : "full");
+      if (isShed && evidence.length < EVIDENCE_MOST) evidence.push(line.id);
     }
-    played.set(part, { facts, ids, outcomes });
+    played.set(part, { facts, outcomes, evidence });
   };
 
-  const judged: Isolation["judged"] = (replay) => {
+  /** Nothing where the pair was not played. */
+  const judged = (replay: string): { claims: Claim[]; measurements: Measurement[] } => {
     const [beside, alone] = [played.get("beside"), played.get("alone")];
     if (beside === undefined || alone === undefined) return { claims: [], measurements: [] };
-    const { facts } = beside;
+    const { stage, exclusive, limits } = beside.facts;
     const pairs = [...beside.outcomes].flatMap(([number, now]) => {
       const without = alone.outcomes.get(number);
       return without === undefined ? [] : [{ now, without }];
@@ -87,58 +80,39 @@ export const createIsolation = (): Isolation => {
     const n = pairs.length;
     const kept = count(({ now }) => now === "served");
     const lostAlone = count(({ without }) => without !== "served");
-    const full = count(({ now }) => now === "full");
     const lost = count(({ now, without }) => now === "shed" && without === "served");
     const won = count(({ now, without }) => now === "served" && without === "shed");
     const interval = exactInterval(kept, n);
     const chance = lost === 0 ? 1 : 1 - shareBelow(lost + won, 0.5, lost - 1);
     const got = `${kept} of ${n} quiet calls were served beside the noisy organization (${percent(interval?.low ?? 0)} to ${percent(interval?.high ?? 1)}), ${n - lostAlone} without it`;
-    const found = (): Found => {
-      const skipped = (what: string): Found => ({ verdict: "skipped", reason: `skipped: ${what}` });
-      const { limits, exclusive } = facts;
+    const judge = (): Finding => {
       const { org_in_flight: ofOrg, global_in_flight: ofAll } = limits;
       if (!exclusive) return skipped("`exclusive`: what another caller takes is not told from what a neighbour takes");
       if (ofOrg === undefined ? !isNoiseShed : ofOrg >= (ofAll ?? Number.POSITIVE_INFINITY)) {
         return skipped("a share of each organization (`limits.org_in_flight`); none was shed for itself");
       }
       if (!isNoiseShed) return skipped("a noisy organization that runs into its own cap");
-      if (n < PAIRS_MIN)
-        return { verdict: "inconclusive", reason: `${n} calls were played both ways; it takes ${PAIRS_MIN}` };
-      if (lostAlone > LOST_ALONE * n) {
-        return {
-          verdict: "inconclusive",
-          reason: `without the noisy one ${lostAlone} of ${n} calls were shed as well`,
-          got,
-        };
-      }
+      if (n < PAIRS_MIN) return open(`${n} calls were played both ways; it takes ${PAIRS_MIN}`);
+      if (lostAlone > LOST_ALONE * n)
+        return open(`without the noisy one ${lostAlone} of ${n} calls were shed as well`, got);
       if (chance < CHANCE && (exactInterval(n - lost, n)?.high ?? 1) < KEPT) {
         const reason = `quiet organizations were refused because of another: ${lost} calls that are served without it`;
-        return { verdict: "fail", reason, got, evidence: [...beside.ids.values()] };
+        return { ...found("fail", reason, got), evidence: beside.evidence };
       }
-      if (kept >= KEPT * n) return { verdict: "pass", reason: got };
-      if (n - lost >= KEPT * n) {
-        const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
-        return {
-          ...skipped(`${stated}: the whole was full for ${full} quiet calls, and what is held for them is not known`),
-          got,
-        };
-      }
-      return { verdict: "inconclusive", reason: `too few calls to be certain: ${got}`, got };
+      if (kept >= KEPT * n) return found("pass", got);
+      if (n - lost < KEPT * n) return open(`too few calls to be certain: ${got}`, got);
+      const full = count(({ now }) => now === "full");
+      const stated = "`limits.org_in_flight` that is at most half of `limits.global_in_flight`";
+      return {
+        ...skipped(`${stated}: the whole was full for ${full} quiet calls, and what is held for them is not known`),
+        got,
+      };
     };
-    const claim = claimOf({
-      ...{ id: "curve/isolation", stage: facts.stage, replay },
-      expected: "an organization inside its share is not refused because of another",
-      ...found(),
-    });
-    const value = {
-      value: n === 0 ? 0 : kept / n,
-      unit: "ratio",
-      low: interval?.low ?? null,
-      high: interval?.high ?? null,
-    };
+    const expected = "an organization inside its share is not refused because of another";
+    const value = { name: "isolation", stage, unit: "ratio", value: kept / n, n };
     return {
-      claims: [claim],
-      measurements: n === 0 ? [] : [{ name: "isolation", stage: facts.stage, ...value, n }],
+      claims: [claimOf({ id: "curve/isolation", stage, replay, expected, ...judge() })],
+      measurements: interval === null ? [] : [{ ...value, ...interval }],
     };
   };
   return { see, judged };

@@ -4,11 +4,14 @@
  * many are in flight, a key's rate, answers that grow slow, no answers at all. A ramp that ends first found nothing, and the
  * result says so.
  */
-import type { CallLine } from "../history/line.ts";
-import { quantile } from "../history/statistics/statistics.ts";
+import { type CallLine, classOf } from "../history/line.ts";
+import { mean, median, mostAtOnce } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
-import { admittedRate, CALLS_MIN, isAdmitted, LATENCY } from "./admitted-rate.ts";
+
+export const LATENCY = "latency";
+
+export const isAdmitted = ({ outcome }: Pick<CallLine, "outcome">): boolean => classOf(outcome) === "answered";
 
 type Knee =
   /** Calls per second with a 95 % interval; `by`: the outcome that ended it, or `latency`. */
@@ -22,6 +25,8 @@ type Knee =
   /** `atLeastPerS`: the highest step that had next to everything admitted; 0 when there was none. */
   | { readonly found: false; readonly reason: string; readonly atLeastPerS: number };
 
+/** Fewer calls say nothing. */
+const CALLS_MIN = 4;
 /** A step is past the knee when this part of its calls was not admitted: more than chance refuses below capacity. */
 const PAST = 0.2;
 /** Below this a step counts as carried. */
@@ -34,7 +39,6 @@ const SLOW = 3;
 const CALM_CALLS = 16;
 const Z_95 = 1.96;
 
-const stayUs = (call: CallLine): number => call.done_us - call.intended_us;
 const isOfLoad = (outcome: string): boolean => /^(429|503|5\d\d|edge|indeterminate)/.test(outcome);
 
 const commonest = (calls: readonly CallLine[]): string => {
@@ -43,121 +47,107 @@ const commonest = (calls: readonly CallLine[]): string => {
   return [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), ["", 0])[0];
 };
 
-type Step = ReturnType<typeof steppedCalls>[number];
-type Seen = { refused: number; isPast: boolean; isSlow: boolean };
-
 const medianStayUs = (calls: readonly CallLine[]): number | null =>
-  quantile(
-    calls
-      .filter(isAdmitted)
-      .map(stayUs)
-      .sort((a, b) => a - b),
-    0.5,
+  median(calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => done - due));
+
+/** The calls of each step by the moment they should have left, in that order. */
+const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | undefined) => {
+  const ordered = lines.toSorted((a, b) => a.intended_us - b.intended_us);
+  let endsUs = startUs ?? ordered[0]?.intended_us ?? 0;
+  const steps = ramp.pieces.map(({ from, to, durationS }, at) => {
+    const fromUs = endsUs;
+    const toUs = fromUs + durationS * 1e6;
+    endsUs = toUs;
+    const calls = ordered.filter(({ intended_us: due }) => (at === 0 || due >= fromUs) && due < toUs);
+    return { fromUs, ratePerS: (from + to) / 2, calls };
+  });
+  // The median stay of the first admitted calls, when the target had least to do.
+  const calm: CallLine[] = [];
+  for (const { calls } of steps) if (calm.length < CALM_CALLS) calm.push(...calls.filter(isAdmitted));
+  const calmUs = medianStayUs(calm);
+  return steps.map((step) => {
+    const { calls } = step;
+    const refused = calls.length === 0 ? 0 : calls.filter((call) => !isAdmitted(call)).length / calls.length;
+    const stayUs = medianStayUs(calls);
+    // A few milliseconds more are the machine's, not a queue's.
+    const isSlow = stayUs !== null && calmUs !== null && stayUs > SLOW * calmUs + 5_000;
+    return { ...step, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
+  });
+};
+
+/**
+ * How many calls a second are admitted while the target is full, how many calls that is read from, and what may be missed. A
+ * bucket that is still full and slots that are still empty admit more, so the moments are those past the knee.
+ *
+ * Where a rate is limited: admitted calls over time. Where calls in flight are: mean in flight over mean stay (Little, "A
+ * Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last longer than a step.
+ */
+const admittedRate = (
+  calls: readonly CallLine[],
+  fromUs: number,
+  toUs: number,
+  by: string,
+): { perS: number; n: number; atMostPerS: number } => {
+  const admitted = calls.filter(isAdmitted);
+  const began = admitted.filter(({ intended_us: us }) => us >= fromUs && us < toUs);
+  if (by === "429 rate_limited" || by === LATENCY) {
+    // Of a queue that grows, what goes out is what is carried.
+    const counted = by === LATENCY ? admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs) : began;
+    const perS = (counted.length * 1e6) / (toUs - fromUs);
+    return { perS, n: counted.length, atMostPerS: perS };
+  }
+  const overlapping = admitted.filter(({ sent_us: sent, done_us: done }) => done > fromUs && sent < toUs);
+  const inFlightUs = overlapping.reduce(
+    (sum, { sent_us: sent, done_us: done }) => sum + (Math.min(done, toUs) - Math.max(sent, fromUs)),
+    0,
   );
-
-/** The median stay of the first admitted calls, when the target had least to do. */
-const calmStayUs = (steps: readonly Step[]): number | null => {
-  const first: CallLine[] = [];
-  for (const { calls } of steps) {
-    first.push(...calls.filter(isAdmitted));
-    if (first.length >= CALM_CALLS) break;
-  }
-  return medianStayUs(first);
-};
-
-/** `offered`: calls of the step that are known to have left, also where their answers are not there yet. */
-const look = ({ calls }: Step, calmUs: number | null, offered = calls.length): Seen => {
-  const refused = offered === 0 ? 0 : calls.filter((call) => !isAdmitted(call)).length / offered;
-  const stay = medianStayUs(calls);
-  // A few milliseconds more are the machine's, not a queue's.
-  const isSlow = stay !== null && calmUs !== null && stay > SLOW * calmUs + 5_000;
-  return { refused, isSlow, isPast: calls.length >= CALLS_MIN && (refused >= PAST || isSlow) };
-};
-
-/** From where on every step that has calls enough is past the knee, and there are two of them; -1 where it is not so. */
-const firstOfLastRun = (steps: readonly Step[], seen: readonly Seen[]): number => {
-  let first = -1;
-  let count = 0;
-  for (let at = steps.length - 1; at >= 0; at--) {
-    if ((steps[at] as Step).calls.length < CALLS_MIN) continue;
-    if (!(seen[at] as Seen).isPast) break;
-    first = at;
-    count += 1;
-  }
-  return count >= ENOUGH_STEPS ? first : -1;
+  const counted = began.length >= CALLS_MIN ? began : overlapping;
+  const stayS = (mean(counted.map(({ sent_us: sent, done_us: done }) => done - sent)) ?? 0) / 1e6;
+  if (stayS === 0) return { perS: 0, n: 0, atMostPerS: 0 };
+  // Between two arrivals a place may be empty: as many as ever were there at once are what would fit.
+  const atOnce = mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
+  return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS };
 };
 
 /** `startUs`: when the ramp began, by the clock of its lines; where absent, when its first call should have left. */
 export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: number): Knee => {
   // Sessions are minted before the ramp.
   const calls = lines.filter(({ route }) => route !== "sdk.sessions");
-  const steps = steppedCalls(calls, ramp, startUs);
-  const calm = calmStayUs(steps);
-  const seen = steps.map((step) => look(step, calm));
-  const carried = steps.findLastIndex(
-    (step, at) => step.calls.length > 0 && seen.slice(0, at + 1).every((one) => one.refused < CARRIED && !one.isSlow),
-  );
-  const atLeastPerS = steps[carried]?.ratePerS ?? 0;
-  const none = (reason: string): Knee => ({ found: false, reason, atLeastPerS });
+  const steps = stepsOf(calls, ramp, startUs);
+  const notCarried = steps.findIndex(({ isCarried }) => !isCarried);
+  const carried = steps.slice(0, notCarried < 0 ? undefined : notCarried).findLast((step) => step.calls.length > 0);
+  const none = (reason: string): Knee => ({ found: false, reason, atLeastPerS: carried?.ratePerS ?? 0 });
   if (calls.length < CALLS_MIN) return none(`the ramp had ${calls.length} calls`);
   if (!calls.some(isAdmitted)) return none(`no call was admitted at any rate: ${commonest(calls)}`);
   const refused = calls.filter((call) => !isAdmitted(call));
   const strange = refused.filter(({ outcome }) => !isOfLoad(outcome));
   if (strange.length > refused.length / 2) return none(`calls were refused whatever the rate: ${commonest(strange)}`);
-  const at = firstOfLastRun(steps, seen);
-  if (at < 0) {
+  // From here on every step that has calls enough is past the knee.
+  const counted = steps.filter((step) => step.calls.length >= CALLS_MIN);
+  const pastSteps = counted.slice(counted.findLastIndex(({ isPast }) => !isPast) + 1);
+  const [first] = pastSteps;
+  if (first === undefined || pastSteps.length < ENOUGH_STEPS) {
     const top = steps.findLast((step) => step.calls.length > 0)?.ratePerS ?? 0;
     const some =
       refused.length === 0 ? "nothing was refused" : `only ${refused.length} of ${calls.length} were refused`;
     return none(`not reached: ${some} up to ${top.toFixed(1)} calls/s; a higher \`permits.load_max_rps\` may reach it`);
   }
-  const past = steps.slice(at).flatMap((step) => step.calls);
-  const firstRefused = past.find((call) => !isAdmitted(call));
+  const past = steps.slice(steps.indexOf(first)).flatMap((step) => step.calls);
   const pastRefused = past.filter((call) => !isAdmitted(call));
   const by = pastRefused.length >= (PAST / 2) * past.length ? commonest(pastRefused) : LATENCY;
-  const fromUs = by === LATENCY ? (steps[at] as Step).fromUs : (firstRefused as CallLine).intended_us;
+  const fromUs = by === LATENCY ? first.fromUs : (pastRefused[0] as CallLine).intended_us;
   const toUs = Math.max(...past.map(({ intended_us: us }) => us));
   const { perS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
   if (n < CALLS_MIN || !(perS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
   // Counts of admitted calls scatter like those of a Poisson process at most.
   const half = (Z_95 * perS) / Math.sqrt(n);
-  return {
-    found: true,
-    capacityPerS: perS,
-    low: Math.max(0, perS - half),
-    high: Math.max(perS + half, atMostPerS),
-    by,
-  };
+  const [low, high] = [Math.max(0, perS - half), Math.max(perS + half, atMostPerS)];
+  return { found: true, capacityPerS: perS, low, high, by };
 };
 
 /** What stories are to know of it (`capacity` of their view). */
 export const rateFoundOf = (knee: Knee): RateFound | null => {
   if (knee.found) return { perS: knee.capacityPerS, by: knee.by };
   return knee.atLeastPerS > 0 ? { perS: knee.atLeastPerS, by: null } : null;
-};
-
-type RampStep = {
-  readonly fromUs: number;
-  readonly toUs: number;
-  readonly ratePerS: number;
-  /** In the order in which they should have left. */
-  readonly calls: readonly CallLine[];
-};
-
-/** `startUs`: when the ramp began; where absent, when its first call should have left. */
-const steppedCalls = (lines: readonly CallLine[], ramp: Profile, startUs?: number): RampStep[] => {
-  const ordered = [...lines].sort((a, b) => a.intended_us - b.intended_us);
-  let fromUs = startUs ?? ordered[0]?.intended_us ?? 0;
-  let next = 0;
-  return ramp.pieces.map(({ from, to, durationS }) => {
-    const toUs = fromUs + durationS * 1e6;
-    const calls: CallLine[] = [];
-    for (; next < ordered.length && (ordered[next] as CallLine).intended_us < toUs; next++) {
-      calls.push(ordered[next] as CallLine);
-    }
-    const step = { fromUs, toUs, ratePerS: (from + to) / 2, calls };
-    fromUs = toUs;
-    return step;
-  });
 };

@@ -4,7 +4,7 @@ import type { CallLine, FaultLine, Line } from "../history/line.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { constant, type Profile, storm } from "../workload/load-profiles.ts";
-import { type Settling, SettlingFold, spansOf } from "./settling.ts";
+import { openSettling, type Settling, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
 import { FAULTY, HONEST, ORGANIZATIONS, queueing, type Server } from "./simulated-servers.fixture.ts";
 import { openStageCurve } from "./stage-curve.ts";
@@ -18,10 +18,10 @@ const SHORT = storm(0.8 * KNEE, 2.9 * KNEE, 28);
 const secondUs = (s: number): number => STORM_STARTS_US + s * 1e6;
 
 const settle = (lines: readonly Line[], profile: Profile = LONG): Settling => {
-  const fold = new SettlingFold({ stage: STAGE, spans: spansOf(profile, STORM_STARTS_US) });
+  const fold = openSettling(STAGE, spansOf(profile, STORM_STARTS_US));
   for (const line of lines) fold.see(line);
   const settling = fold.end();
-  if (settling === null) throw new Error(`nothing to judge: ${fold.lacking}`);
+  if (typeof settling === "string") throw new Error(`nothing to judge: ${settling}`);
   return settling;
 };
 
@@ -200,12 +200,12 @@ const fault = (phase: FaultLine["phase"], at_us: number): FaultLine => ({
 });
 
 describe("capacity that halves", () => {
-  const play = (server: Server): Settling | string | null => {
+  const play = (server: Server): Settling | string => {
     const lines: Line[] = playStorm(server, constant(0.9 * KNEE, 25), 3);
     lines.push(fault("injecting", secondUs(8)), fault("injected", secondUs(8.05)), fault("healing", secondUs(18)));
-    const fold = new SettlingFold({ stage: STAGE });
+    const fold = openSettling(STAGE);
     for (const line of lines.sort((a, b) => momentOf(a) - momentOf(b))) fold.see(line);
-    return fold.end() ?? fold.lacking;
+    return fold.end();
   };
   const momentOf = (line: Line): number =>
     line.type === "call" ? line.sent_us : line.type === "fault" ? line.at_us : 0;

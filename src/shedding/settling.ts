@@ -10,18 +10,18 @@
 import { isWholeAnswer, streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
 import type { Objective } from "../history/objectives.ts";
-import { shareBelow, studentT } from "../history/statistics/distributions.ts";
+import { shareBelow } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
-import { type Interval, mean, wilsonInterval } from "../history/statistics/statistics.ts";
+import { mean, wilsonInterval } from "../history/statistics/statistics.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
+import { batchMean } from "./knee.ts";
 
 /** `calm` before the step, `strained` after it, `after` it is taken back; then, after a `pause` without load, once more. */
-export type Phase = "calm" | "strained" | "after" | "pause" | "again";
+const PHASES = ["calm", "strained", "after", "pause", "again"] as const;
+type Phase = (typeof PHASES)[number];
 /** Moments of the run's clock. */
-export type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number };
-
-const PHASES: readonly Phase[] = ["calm", "strained", "after", "pause", "again"];
+type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number };
 
 /** The phases of a load whose second piece is the overload. */
 export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): Span[] => {
@@ -34,81 +34,15 @@ export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): S
 };
 
 /** Calls by the moment at which they were due. */
-type Counts = {
+const nothing = () => ({
   /** How many short windows these are of. */
-  spans: number;
-  /** First attempts, and with retries. */
-  first: number;
-  attempts: number;
-  refused: number;
+  spans: 0,
+  /** First attempts, and with retries; refused ones; those that left later than `LAG_US`. */
+  ...{ first: 0, attempts: 0, refused: 0, lagged: 0 },
   /** Attempts that were answered whole; inside the objective, the first ones among them; late; slower than nearly all calm ones. */
-  whole: number;
-  good: number;
-  firstGood: number;
-  late: number;
-  slow: number;
-  /** Left later than `LAG_MS`. */
-  lagged: number;
-};
-
-/**
- * What windows are compared with: good attempts, or first ones alone, for each first attempt. `dispersion`: the variance
- * between windows over that of chance, 1 at the least.
- */
-type Level = {
-  readonly of: "good" | "firstGood";
-  readonly counts: Counts;
-  readonly share: number;
-  readonly dispersion: number;
-};
-
-/** Milliseconds: the first moment from which every window keeps its level lies in (low, high]. */
-export type SettledAfter = {
-  readonly low: number;
-  /** `null`: not until the end of the phase. */
-  readonly high: number | null;
-  /** Most windows before `high` missed the level. Otherwise the deployment had settled before and was disturbed once more. */
-  readonly isSteadily: boolean;
-  readonly windowMs: number;
-  /** The share that one window may be off by chance (95 %). */
-  readonly resolution: number;
-  readonly calls: number;
-};
-
-export type State = "back" | "lost" | "unclear";
-
-export type Settling = {
-  readonly stage: string;
-  readonly objectiveMs: number;
-  /** Good attempts for each first attempt. */
-  readonly calmShare: number;
-  readonly calmCalls: number;
-  /** Both halves of the calm phase are alike. */
-  readonly isCalmSteady: boolean;
-  /** Windows of the calm phase vary as those of slots do. */
-  readonly isCalmEven: boolean;
-  /** Share of first attempts that were not served well under strain. */
-  readonly strainedLoss: number;
-  readonly reaction: SettledAfter | null;
-  readonly recovery: SettledAfter | null;
-  /** How long the calm load was watched after it. */
-  readonly afterMs: number;
-  /** The end of `after` compared with the calm phase, and what came after the pause; `null`: not played. */
-  readonly end: State;
-  readonly endShare: number;
-  readonly endSlowShare: number;
-  /** Calls were lost in every part of `after`. */
-  readonly isLostThroughout: boolean;
-  readonly again: State | null;
-  /** Attempts for each first attempt while strained, at most `bound` where each is refused by the same chance; and at the end. */
-  readonly amplification: (Interval & { readonly value: number }) | null;
-  readonly amplificationBound: number;
-  readonly amplificationCalm: number;
-  readonly amplificationEnd: number;
-  /** Share of calls that the generator sent late: in calm and after, and while strained. */
-  readonly laggedCalm: number;
-  readonly laggedStrained: number;
-};
+  ...{ whole: 0, good: 0, firstGood: 0, late: 0, slow: 0 },
+});
+type Counts = ReturnType<typeof nothing>;
 
 const FINE_US = 100_000;
 const WINDOWS_MOST = 6_000;
@@ -144,17 +78,13 @@ const DISPERSION_MOST = 8;
 /** One-sided 99.95 %. */
 const SURE = 3.29;
 
-const nothing = (): Counts => ({
-  ...{ spans: 0, first: 0, attempts: 0, refused: 0, whole: 0, good: 0, firstGood: 0, late: 0, slow: 0, lagged: 0 },
-});
-
 const sum = (windows: readonly Counts[]): Counts => {
   const all = nothing();
-  for (const window of windows) for (const name of Object.keys(all) as (keyof Counts)[]) all[name] += window[name];
+  for (const one of windows) for (const name of Object.keys(all) as (keyof Counts)[]) all[name] += one[name];
   return all;
 };
 
-const window = (): Counts => ({ ...nothing(), spans: 1 });
+const oneWindow = (): Counts => ({ ...nothing(), spans: 1 });
 
 const ratio = (part: number, of: number): number => (of === 0 ? 0 : part / of);
 
@@ -164,7 +94,11 @@ const inside = (share: number, n: number): number => {
   return Math.min(high, Math.max(low, 0.5));
 };
 
-const levelOf = (windows: readonly Counts[], of: Level["of"] = "good"): Level => {
+/**
+ * What windows are compared with: good attempts, or first ones alone, for each first attempt. `dispersion`: the variance
+ * between windows over that of chance, 1 at the least.
+ */
+const levelOf = (windows: readonly Counts[], of: "good" | "firstGood" = "good") => {
   const counts = sum(windows);
   const share = ratio(counts[of], counts.first);
   const p = Math.min(1 - 1 / (counts.first + 2), Math.max(1 / (counts.first + 2), share));
@@ -173,6 +107,7 @@ const levelOf = (windows: readonly Counts[], of: Level["of"] = "good"): Level =>
     .map(({ first, [of]: good }) => (good - p * first) ** 2 / (first * p * (1 - p)));
   return { of, counts, share, dispersion: Math.max(1, off.length < PARTS ? 1 : (mean(off) as number)) };
 };
+type Level = ReturnType<typeof levelOf>;
 
 /** By how much a sum of this variance may be off, but for one in e^`log` (Bernstein). */
 const mayBeOff = (variance: number, log: number): number => log / 3 + Math.sqrt((log / 3) ** 2 + 2 * log * variance);
@@ -206,26 +141,33 @@ const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) 
 const grouped = (windows: readonly Counts[], fine: number): Counts[] =>
   Array.from({ length: Math.floor(windows.length / fine) }, (_, at) => sum(windows.slice(at * fine, (at + 1) * fine)));
 
-const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], windowMs: number): SettledAfter => {
+/** Milliseconds: the first moment from which every window keeps its level lies in (low, high]; `null` without a window. */
+const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine: number) => {
+  if (windows.length === 0) return null;
+  const windowMs = (fine * FINE_US) / 1000;
   const { first, good } = sum(windows);
   const last = bad.lastIndexOf(true);
   const until = bad.slice(0, last + 1);
   const share = inside(ratio(good, first), first);
   return {
     low: Math.max(0, last) * windowMs,
+    /** `null`: not until the end of the phase. */
     high: last === windows.length - 1 ? null : (last + (last < 0 ? 2 : 1)) * windowMs,
+    /** Most windows before `high` missed the level. Otherwise the deployment had settled before and was disturbed once more. */
     isSteadily: until.filter(Boolean).length >= STEADILY * until.length,
     windowMs,
+    /** The share that one window may be off by chance (95 %). */
     resolution: 1.96 * Math.sqrt((share * (1 - share) * windows.length) / Math.max(1, first)),
     calls: first,
   };
 };
+export type SettledAfter = NonNullable<ReturnType<typeof settledAfter>>;
 
 /**
  * Calls that are served by a retry are served, a little later than they were due; how much that varies is read from first
  * attempts, which are not shifted in time.
  */
-const stateOf = (now: Counts, calm: Level, calmFirst: Level): State => {
+const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | "unclear" => {
   if (now.first === 0) return "unclear";
   const { first, good, whole, slow } = calm.counts;
   const p = inside(calmFirst.share, first);
@@ -238,74 +180,54 @@ const stateOf = (now: Counts, calm: Level, calmFirst: Level): State => {
   return isNoLower && slower <= 0 ? "back" : "unclear";
 };
 
-type SettlingOptions = {
-  readonly stage: string;
-  /** Of a step of the load: the phases. Of a step of the capacity: absent, and the lines of the fault say when. */
-  readonly spans?: readonly Span[];
-  /** Objectives of the target file about these calls. */
-  readonly stated?: readonly Objective[];
-};
-
-type Limits = { readonly stayUs: number; readonly firstEventUs: number; readonly slowUs: number };
 const NEVER = Number.POSITIVE_INFINITY;
 
-type Watched = Span & { readonly windows: Counts[] };
-
-/** A fold over the lines of one stage in time order. */
-export class SettlingFold {
-  readonly #stage: string;
+/**
+ * A fold over the lines of one stage in time order. `spans`: the phases of a step of the load; of a step of the capacity absent, and
+ * the lines of the fault say when. `stated`: objectives of the target file about these calls. `end` returns what there is to
+ * judge, or in words what is lacking.
+ */
+export const openSettling = (stage: string, spans?: readonly Span[], stated: readonly Objective[] = []) => {
+  const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
   /** What is asked of a calm call. */
-  readonly #stated: Limits;
-  readonly #phases: { phase: Phase; fromUs: number; toUs: number; windows: Counts[] }[];
-  readonly #byFault: boolean;
-  readonly #stay = new Histogram();
-  #limits: Limits | null = null;
-  #retriesMost = 0;
-  #lacking: string | null = null;
+  const ofCalm = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
+  const phases = (spans ?? []).map((span) => ({ ...span, windows: [] as Counts[] }));
+  const stays = new Histogram();
+  let ofOthers: typeof ofCalm | null = null;
+  let retriesMost = 0;
+  let lacking: string | null = null;
 
-  constructor({ stage, spans, stated = [] }: SettlingOptions) {
-    this.#stage = stage;
-    const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
-    this.#stated = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
-    this.#byFault = spans === undefined;
-    this.#phases = (spans ?? []).map((span) => ({ ...span, windows: [] }));
-  }
+  const begin = (phase: Phase, fromUs: number): void => void phases.push({ phase, fromUs, toUs: NEVER, windows: [] });
 
-  /** Why there is nothing to judge, once `end` gave `null`. */
-  get lacking(): string | null {
-    return this.#lacking;
-  }
-
-  see(line: Line): void {
-    if (line.stage !== this.#stage) return;
-    if (line.type === "fold") this.#lacking = "each call by itself; some were folded into seconds";
-    if (line.type === "fault") this.#step(line.phase, line.at_us);
-    if (line.type === "call" && line.unscheduled === undefined) this.#count(line);
-  }
-
-  #step(phase: string, atUs: number): void {
-    if (!this.#byFault) {
-      this.#lacking = "a stage without a fault of ours";
-      return;
-    }
-    const begins = { injecting: "strained", healing: "after" }[phase] as Phase | undefined;
-    const last = this.#phases.at(-1);
-    if (begins === undefined || last === undefined || last.phase === begins) return;
+  const step = (phase: string, atUs: number): void => {
+    if (spans !== undefined) lacking = "a stage without a fault of ours";
+    const begins = ({ injecting: "strained", healing: "after" } as const)[phase];
+    const last = phases.at(-1);
+    if (spans !== undefined || begins === undefined || last === undefined || last.phase === begins) return;
     last.toUs = atUs;
-    this.#phases.push({ phase: begins, fromUs: atUs, toUs: Number.POSITIVE_INFINITY, windows: [] });
-  }
+    begin(begins, atUs);
+  };
 
-  #count(call: CallLine): void {
+  /** What is asked of other calls: in time order, every calm call has come before the first of another phase. */
+  const limits = (): typeof ofCalm => {
+    const { stayUs, firstEventUs } = ofCalm;
+    ofOthers ??= {
+      stayUs: stayUs === NEVER ? CALM_TIMES * (stays.quantile(0.99) ?? NEVER) + 1000 * CALM_ADDED_MS : stayUs,
+      firstEventUs,
+      slowUs: SLOW_TIMES * (stays.quantile(SLOW_QUANTILE) ?? NEVER),
+    };
+    return ofOthers;
+  };
+
+  const count = (call: CallLine): void => {
     const { intended_us: dueUs, started_us: startedUs, done_us: doneUs, attempt, outcome } = call;
-    if (this.#byFault && this.#phases.length === 0) {
-      this.#phases.push({ phase: "calm", fromUs: dueUs, toUs: Number.POSITIVE_INFINITY, windows: [] });
-    }
-    const phase = this.#phases.findLast(({ fromUs, toUs }) => dueUs >= fromUs && dueUs < toUs);
+    if (spans === undefined && phases.length === 0) begin("calm", dueUs);
+    const phase = phases.findLast(({ fromUs, toUs }) => dueUs >= fromUs && dueUs < toUs);
     const at = phase === undefined ? 0 : Math.floor((dueUs - phase.fromUs) / FINE_US);
     if (phase === undefined || at >= WINDOWS_MOST) return;
-    while (phase.windows.length <= at) phase.windows.push(window());
+    while (phase.windows.length <= at) phase.windows.push(oneWindow());
     const counts = phase.windows[at] as Counts;
-    this.#retriesMost = Math.max(this.#retriesMost, attempt);
+    retriesMost = Math.max(retriesMost, attempt);
     counts.attempts += 1;
     if (attempt === 0) counts.first += 1;
     if (startedUs - dueUs > LAG_US) counts.lagged += 1;
@@ -314,65 +236,58 @@ export class SettlingFold {
     counts.whole += 1;
     const [stayUs, firstUs] = [doneUs - dueUs, (call.first_event_us ?? doneUs) - dueUs];
     const isCalm = phase.phase === "calm";
-    if (isCalm) this.#stay.record(stayUs);
-    // In time order, every calm call has come before the first of another phase.
-    const limits = isCalm ? this.#stated : this.#calmLimits();
-    if (stayUs <= limits.stayUs && firstUs <= limits.firstEventUs) {
+    if (isCalm) stays.record(stayUs);
+    const asked = isCalm ? ofCalm : limits();
+    if (stayUs <= asked.stayUs && firstUs <= asked.firstEventUs) {
       counts.good += 1;
       if (attempt === 0) counts.firstGood += 1;
     } else counts.late += 1;
-    if (stayUs > limits.slowUs) counts.slow += 1;
-  }
+    if (stayUs > asked.slowUs) counts.slow += 1;
+  };
 
-  #calmLimits(): Limits {
-    const calm = (histogram: Histogram): number => histogram.quantile(0.99) ?? Number.POSITIVE_INFINITY;
-    const own = (histogram: Histogram): number => CALM_TIMES * calm(histogram) + 1000 * CALM_ADDED_MS;
-    const { stayUs, firstEventUs } = this.#stated;
-    this.#limits ??= {
-      stayUs: stayUs === NEVER ? own(this.#stay) : stayUs,
-      firstEventUs,
-      slowUs: SLOW_TIMES * (this.#stay.quantile(SLOW_QUANTILE) ?? Number.POSITIVE_INFINITY),
-    };
-    return this.#limits;
-  }
+  const see = (line: Line): void => {
+    if (line.stage !== stage) return;
+    if (line.type === "fold") lacking = "each call by itself; some were folded into seconds";
+    if (line.type === "fault") step(line.phase, line.at_us);
+    if (line.type === "call" && line.unscheduled === undefined) count(line);
+  };
 
   /** The windows of a phase, without a beginning that warms up and without what no call was due in any more. */
-  #windowsOf(wanted: Phase): Counts[] {
-    const found = this.#phases.find(({ phase }) => phase === wanted) as Watched | undefined;
+  const windowsOf = (wanted: Phase): Counts[] => {
+    const found = phases.find(({ phase }) => phase === wanted);
     if (found === undefined) return [];
-    const all = Math.floor((found.toUs - found.fromUs) / FINE_US);
-    const windows = Array.from(
-      { length: Number.isFinite(all) ? Math.min(all, WINDOWS_MOST) : found.windows.length },
-      (_, at) => found.windows[at] ?? window(),
-    );
+    const all = Math.min(Math.floor((found.toUs - found.fromUs) / FINE_US), WINDOWS_MOST);
+    const length = found.toUs === NEVER ? found.windows.length : all;
+    const windows = Array.from({ length }, (_, at) => found.windows[at] ?? oneWindow());
     const skipped = Math.min(WARM_UP_US / FINE_US, Math.floor(WARM_UP_SHARE * windows.length));
     return wanted === "calm" || wanted === "again" ? windows.slice(skipped) : windows;
-  }
+  };
 
-  end(): Settling | null {
-    const lacks = (what: string): null => {
-      this.#lacking = what;
-      return null;
-    };
-    if (this.#lacking !== null) return null;
-    const [calmFine, strainedFine, afterFine] = (["calm", "strained", "after"] as const).map((phase) =>
-      this.#windowsOf(phase),
-    ) as [Counts[], Counts[], Counts[]];
-    const calmAll = sum(calmFine);
-    if (calmAll.good < CALLS_MIN) return lacks(`${CALLS_MIN} calls served before the step; ${calmAll.good} were`);
-    const fewest = Math.min(sum(strainedFine).first, sum(afterFine).first);
-    if (fewest < CALLS_MIN) return lacks(`${CALLS_MIN} calls after the step, and after its end; ${fewest} came`);
-    // A window is no shorter than a call, or it would hang on the one before.
-    const stayUs = this.#stay.quantile(0.5) ?? 0;
-    const fineOf = (fine: readonly Counts[]): number => {
-      const { first, good } = sum(fine);
-      const wanted = Math.max(CALLS_A_WINDOW / Math.max(1, first), GOOD_A_WINDOW / Math.max(1, good));
-      return Math.max(1, Math.min(fine.length, Math.ceil(Math.max(stayUs / FINE_US, wanted * fine.length))));
+  /** So many fine windows make one: no shorter than a call, or it would hang on the one before. */
+  const fineOf = (windows: readonly Counts[]): number => {
+    const { first, good } = sum(windows);
+    const wanted = Math.max(CALLS_A_WINDOW / Math.max(1, first), GOOD_A_WINDOW / Math.max(1, good));
+    const stayUs = stays.quantile(0.5) ?? 0;
+    return Math.max(1, Math.min(windows.length, Math.ceil(Math.max(stayUs / FINE_US, wanted * windows.length))));
+  };
+
+  const end = () => {
+    if (lacking !== null) return lacking;
+    const [calmFine, strainedFine, afterFine] = [windowsOf("calm"), windowsOf("strained"), windowsOf("after")];
+    const [calmAll, all, afterAll] = [sum(calmFine), sum(strainedFine), sum(afterFine)];
+    if (calmAll.good < CALLS_MIN) return `${CALLS_MIN} calls served before the step; ${calmAll.good} were`;
+    const fewest = Math.min(all.first, afterAll.first);
+    if (fewest < CALLS_MIN) return `${CALLS_MIN} calls after the step, and after its end; ${fewest} came`;
+    const { slowUs, stayUs } = limits();
+    // Calm calls were counted before it was known what is slow.
+    const calmLevel = (of: Level["of"]): Level => {
+      const level = levelOf(grouped(calmFine, fineCalm), of);
+      const above = stays.n === 0 ? 0 : 1 - stays.countUpTo(slowUs) / stays.n;
+      return { ...level, counts: { ...level.counts, slow: above * level.counts.whole } };
     };
     const fineCalm = fineOf(calmFine);
-    const [calmWindows, afterWindows] = [grouped(calmFine, fineCalm), grouped(afterFine, fineCalm)];
-    const calm = this.#calmLevel(calmWindows, "good");
-    const calmFirst = this.#calmLevel(calmWindows, "firstGood");
+    const [calm, calmFirst] = [calmLevel("good"), calmLevel("firstGood")];
+    const state = (now: Counts): ReturnType<typeof stateOf> => stateOf(now, calm, calmFirst);
     const half = Math.floor(calmFine.length / 2);
     const [one, other] = [sum(calmFine.slice(0, half)), sum(calmFine.slice(half))];
     const difference = ratio(one.firstGood, one.first) - ratio(other.firstGood, other.first);
@@ -382,66 +297,65 @@ export class SettlingFold {
     const fineStrained = fineOf(strainedFine.slice(strainedFine.length / 2));
     const strained = grouped(strainedFine, fineStrained);
     const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
-    const msOf = (fine: number): number => (fine * FINE_US) / 1000;
     const calmGood = ratio(calmAll.good, calmAll.spans);
     // What grows under load beyond what was served before is no late answer.
-    const isUnsettled = (now: Counts, log: number): boolean =>
-      isTooLate(now, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log));
-    const isWorse = (window: Counts, log: number): boolean =>
-      isBelow(window, calm, RECOVERED, log) || isSlower(window, calm, log);
+    const unsettled = badOf(
+      strained,
+      (now, log) =>
+        isTooLate(now, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log)),
+    );
 
-    const end = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
-    const partOf = Math.floor(afterFine.length / PARTS);
-    const parts = Array.from({ length: PARTS }, (_, at) => sum(afterFine.slice(at * partOf, (at + 1) * partOf)));
-    const endState = stateOf(end, calm, calmFirst);
-    const worse = badOf(afterWindows, isWorse);
+    const afterWindows = grouped(afterFine, fineCalm);
+    const worse = badOf(afterWindows, (now, log) => isBelow(now, calm, RECOVERED, log) || isSlower(now, calm, log));
+    const last = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
+    const endState = state(last);
     // What is lost to the end did not settle, also where the last windows of all look well.
     if (endState === "lost") worse[worse.length - 1] = true;
-    const all = sum(strainedFine);
-    const again = sum(this.#windowsOf("again"));
-    const refusedShare = ratio(all.refused, all.attempts);
+    const partOf = Math.floor(afterFine.length / PARTS);
+    const parts = Array.from({ length: PARTS }, (_, at) => sum(afterFine.slice(at * partOf, (at + 1) * partOf)));
+    const again = sum(windowsOf("again"));
     const perWindow = strained.filter(({ first }) => first > 0).map(({ attempts, first }) => attempts / first);
+    const scatter = batchMean(perWindow);
+    const off = scatter.high - scatter.value;
+    const amplification = ratio(all.attempts, all.first);
     return {
-      stage: this.#stage,
-      objectiveMs: this.#calmLimits().stayUs / 1000,
+      stage,
+      objectiveMs: stayUs / 1000,
+      /** Good attempts for each first attempt. */
       calmShare: calm.share,
-      calmCalls: calmAll.first,
+      /** Both halves of the calm phase are alike. */
       isCalmSteady: Math.abs(difference) <= SURE * halfError,
+      /** Windows of the calm phase vary as those of slots do. */
       isCalmEven: calmFirst.dispersion <= DISPERSION_MOST,
+      /** Share of first attempts that were not served well under strain. */
       strainedLoss: 1 - ratio(all.good, all.first),
-      reaction: strained.length === 0 ? null : settledAfter(strained, badOf(strained, isUnsettled), msOf(fineStrained)),
-      recovery: afterWindows.length === 0 ? null : settledAfter(afterWindows, worse, msOf(fineCalm)),
-      afterMs: msOf(afterFine.length),
+      reaction: settledAfter(strained, unsettled, fineStrained),
+      recovery: settledAfter(afterWindows, worse, fineCalm),
+      /** How long the calm load was watched after it. */
+      afterMs: (afterFine.length * FINE_US) / 1000,
+      /** The end of `after` compared with the calm phase, and what came after the pause; `null`: not played. */
       end: endState,
-      endShare: ratio(end.good, end.first),
-      endSlowShare: ratio(end.slow, end.whole),
-      isLostThroughout: parts.every((part) => stateOf(part, calm, calmFirst) === "lost"),
-      again: again.first === 0 ? null : stateOf(again, calm, calmFirst),
-      amplification: this.#retriesMost === 0 ? null : meanOf(perWindow, ratio(all.attempts, all.first)),
-      amplificationBound: Array.from({ length: this.#retriesMost + 1 }, (_, i) => refusedShare ** i).reduce(
-        (a, b) => a + b,
-        0,
-      ),
+      endShare: ratio(last.good, last.first),
+      endSlowShare: ratio(last.slow, last.whole),
+      isLostThroughout: parts.every((part) => state(part) === "lost"),
+      again: again.first === 0 ? null : state(again),
+      /** Attempts for each first attempt while strained, at most `bound` where each is refused by the same chance; and at the end. */
+      amplification:
+        retriesMost === 0 || perWindow.length < 2
+          ? null
+          : { value: amplification, low: amplification - off, high: amplification + off },
+      amplificationBound: Array.from(
+        { length: retriesMost + 1 },
+        (_, i) => ratio(all.refused, all.attempts) ** i,
+      ).reduce((a, b) => a + b),
       amplificationCalm: ratio(calmAll.attempts, calmAll.first),
-      amplificationEnd: ratio(end.attempts, end.first),
-      laggedCalm: ratio(calmAll.lagged + sum(afterFine).lagged, calmAll.attempts + sum(afterFine).attempts),
+      amplificationEnd: ratio(last.attempts, last.first),
+      /** Share of calls that the generator sent late: in calm and after, and while strained. */
+      laggedCalm: ratio(calmAll.lagged + afterAll.lagged, calmAll.attempts + afterAll.attempts),
       laggedStrained: ratio(all.lagged, all.attempts),
     };
-  }
-
-  /** Calm calls were counted before it was known what is slow. */
-  #calmLevel(windows: readonly Counts[], of: Level["of"]): Level {
-    const level = levelOf(windows, of);
-    const { slowUs } = this.#calmLimits();
-    const above = this.#stay.n === 0 ? 0 : 1 - this.#stay.countUpTo(slowUs) / this.#stay.n;
-    return { ...level, counts: { ...level.counts, slow: above * level.counts.whole } };
-  }
-}
-
-const meanOf = (values: readonly number[], value: number): Settling["amplification"] => {
-  if (values.length < 2) return null;
-  const middle = mean(values) as number;
-  const variance = values.reduce((all, one) => all + (one - middle) ** 2, 0) / (values.length - 1);
-  const off = studentT(values.length - 1) * Math.sqrt(variance / values.length);
-  return { value, low: value - off, high: value + off };
+  };
+  return { see, end };
 };
+
+export type Settling = Exclude<ReturnType<ReturnType<typeof openSettling>["end"]>, string>;

@@ -7,8 +7,8 @@ import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
-import { SettlingFold, spansOf } from "./settling.ts";
-import { settlingClaims, settlingMeasures, settlingSkipped } from "./settling-claims.ts";
+import { openSettling, spansOf } from "./settling.ts";
+import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
 
 export type CurveJudged = {
   readonly curve: Curve | null;
@@ -29,19 +29,13 @@ const stated = (objectives: string | undefined): Objective[] =>
 const openStageStep = (facts: StageFacts, { of, objectives }: StepFacts): StageCurve => {
   const { stage, offered } = facts;
   const spans = of === "capacity" || offered === undefined ? undefined : spansOf(offered, offered.start_us);
-  const fold = new SettlingFold({ stage, spans, stated: stated(objectives) });
+  const fold = openSettling(stage, spans, stated(objectives));
   return {
-    see: (line) => fold.see(line),
+    see: fold.see,
     end: (replay) => {
       const settling = fold.end();
-      if (settling === null) {
-        return { curve: null, claims: settlingSkipped(fold.lacking ?? "", of, facts, replay), measurements: [] };
-      }
-      return {
-        curve: null,
-        claims: settlingClaims(settling, of, facts, replay),
-        measurements: settlingMeasures(settling),
-      };
+      const claims = settlingClaims(settling, of, facts, replay);
+      return { curve: null, claims, measurements: typeof settling === "string" ? [] : settlingMeasures(settling) };
     },
   };
 };

@@ -1,6 +1,7 @@
 /** Climbs: an idle deployment is filled with streams up to what sheds them, again and again. */
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
+import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import {
   type BucketFound,
   capBounds,
@@ -33,11 +34,9 @@ const LATE_RELEASE_MS = 250;
 /** Where the key was refused and its rate is not known. */
 const REST_UNKNOWN_MS = 1_500;
 
-/** What a climb met first; `edge`: an answer that is not the API's, such as a balancer's own limit. */
-type Met = "global" | "organization" | "key" | "edge" | "nothing";
-
 export type Climbed = {
-  readonly met: Met;
+  /** What it met first; `edge`: an answer that is not the API's, such as a balancer's own limit. */
+  readonly met: "global" | "organization" | "key" | "edge" | "nothing";
   readonly bounds: WholeBounds;
   /** The most streams that were in flight at once. */
   readonly inFlight: number;
@@ -48,14 +47,13 @@ export type Climbed = {
   readonly isChecked: boolean;
 };
 
-const metIn = (lines: readonly CallLine[]): { met: Met; outcome?: string } => {
-  const find = (test: (outcome: string) => boolean): string | undefined =>
-    lines.find(({ outcome }) => test(outcome))?.outcome;
-  const edge = find((outcome) => /^edge /.test(outcome) || outcome === "indeterminate" || /^5\d\d/.test(outcome));
-  if (find((outcome) => outcome === GLOBAL_SHED) !== undefined) return { met: "global" };
-  if (find((outcome) => outcome === ORGANIZATION_SHED) !== undefined) return { met: "organization" };
-  if (find((outcome) => outcome === KEY_REFUSED) !== undefined) return { met: "key" };
-  return edge === undefined ? { met: "nothing" } : { met: "edge", outcome: edge };
+const metIn = (lines: readonly CallLine[]): Pick<Climbed, "met" | "outcome"> => {
+  const outcomes = lines.map(({ outcome }) => outcome);
+  if (outcomes.includes(GLOBAL_SHED)) return { met: "global" };
+  if (outcomes.includes(ORGANIZATION_SHED)) return { met: "organization" };
+  if (outcomes.includes(KEY_REFUSED)) return { met: "key" };
+  const outcome = outcomes.find((one) => /^(edge |indeterminate$|5\d\d)/.test(one));
+  return outcome === undefined ? { met: "nothing" } : { met: "edge", outcome };
 };
 
 type Climb = {
@@ -117,16 +115,8 @@ const round = async (
   return lines;
 };
 
-const mostAtOnce = (lines: readonly CallLine[]): number => {
-  const admitted = lines.filter(isAdmitted);
-  return Math.max(
-    0,
-    ...admitted.map(
-      (call) =>
-        admitted.filter(({ sent_us: sent, done_us: done }) => sent <= call.sent_us && done > call.sent_us).length,
-    ),
-  );
-};
+const inFlightIn = (lines: readonly CallLine[]): number =>
+  mostAtOnce(lines.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
 
 /** Twice as many streams at once each time until something is met, then climbs to just there. */
 export const climb = async (
@@ -166,7 +156,7 @@ export const climb = async (
     for (let k = 0; k < rounds && sender.mayGoOn(); k += 1) {
       if (k >= ROUNDS_LEAST && (isExact(found) || isContradiction(found))) break;
       onProgress(`climb ${k + 1}: between ${found.least} and ${found.most ?? "unknown"}`);
-      const near = Math.max(0, Math.min(found.most ?? base, mostAtOnce(lines)) - LAST_STEPS);
+      const near = Math.max(0, Math.min(found.most ?? base, inFlightIn(lines)) - LAST_STEPS);
       const wanted = isOne ? 0 : k % READS_MOST;
       const reads = tokens >= near + LAST_STEPS + 4 * (1 + wanted) ? wanted : 0;
       // Of replicas in turn one alone gets the streams, and is full with its part of what all hold.
@@ -181,5 +171,5 @@ export const climb = async (
   }
   const { heldBack } = calm;
   const isChecked = replicas !== undefined || kinds.size === READS_MOST;
-  return { climbed: { met, outcome, bounds: bounds(), inFlight: mostAtOnce(lines), heldBack, isChecked }, lines };
+  return { climbed: { met, outcome, bounds: bounds(), inFlight: inFlightIn(lines), heldBack, isChecked }, lines };
 };

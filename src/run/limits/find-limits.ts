@@ -3,13 +3,9 @@
  * pressed past its rate with reads, then climbs from an idle deployment to its cap. The bounds are `shedding/caps-found.ts`;
  * this file sends what they need, inside permits and budget, and ends after `CALLS_MOST` calls or `SECONDS_MOST`.
  */
-import {
-  type BucketFound,
-  type Figure,
-  serviceTimeMs,
-  slotBounds,
-  type WholeBounds,
-} from "../../shedding/caps-found.ts";
+import type { CallLine } from "../../history/line.ts";
+import { type BucketFound, serviceTimeMs, slotBounds, type WholeBounds } from "../../shedding/caps-found.ts";
+import type { Estimate } from "../../shedding/curve.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { type Climbed, climb, refillMs } from "./climb.ts";
 import { lookAtCalm, openSender, type Room, STREAM } from "./limit-calls.ts";
@@ -19,23 +15,23 @@ import { pressKey } from "./press-key.ts";
 const CALLERS_MOST = 24;
 
 export type LimitsFound = {
-  readonly service: Figure | null;
-  readonly bucket: BucketFound | null;
+  service: Estimate | null;
+  bucket: BucketFound | null;
   /** The calls a second that the key was asked for; `null` where it was not. */
-  readonly pressedPerS: number | null;
+  pressedPerS: number | null;
   /** One organization alone, and all of them together; `null` where it was not tried. */
-  readonly alone: Climbed | null;
-  readonly together: Climbed | null;
-  readonly organizations: number;
-  readonly slots: WholeBounds | null;
-  readonly calls: number;
+  alone: Climbed | null;
+  together: Climbed | null;
+  organizations: number;
+  slots: WholeBounds | null;
+  calls: number;
   /** Why it ended early, as a sentence; `null` where it did not. */
-  readonly cutOff: string | null;
+  cutOff: string | null;
 };
 
 /** A mean that is this uncertain is not written. */
 const KNOWN_SHARE = 0.15;
-export const isKnown = (figure: Figure | null): figure is Figure =>
+export const isKnown = (figure: Estimate | null): figure is Estimate =>
   figure !== null && figure.high - figure.low <= 2 * KNOWN_SHARE * figure.value;
 
 /** What was found by calls of this target's callers. Throws what opening the connection throws. */
@@ -44,14 +40,9 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
   const sender = await openSender(room);
   const maxPerS = target.permits?.load_max_rps as number;
   const callers = runtimeCallers(sender.view).slice(0, CALLERS_MOST);
-  const found = {
-    service: null as Figure | null,
-    bucket: null as BucketFound | null,
-    pressedPerS: null as number | null,
-    alone: null as Climbed | null,
-    together: null as Climbed | null,
-    organizations: callers.length,
-    slots: null as WholeBounds | null,
+  const found: LimitsFound = {
+    ...{ service: null, bucket: null, pressedPerS: null, alone: null, together: null, slots: null, calls: 0 },
+    ...{ organizations: callers.length, cutOff: null },
   };
   const ended = (why: string | null): LimitsFound => ({ ...found, calls: sender.calls(), cutOff: why });
   try {
@@ -70,19 +61,16 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
     const bucket = found.bucket;
     await sender.pause(refillMs(bucket, bucket?.found === true ? bucket.burst.most : 0));
     const replicas = target.limits?.replicas;
-    const how = { sender, calm, bucket, maxPerS };
-    const alone = await climb({ ...how, callers: [caller] }, { from: 4, replicas }, (text) =>
-      onProgress(`one organization: ${text}`),
-    );
-    found.alone = alone.climbed;
-    const lines = [...alone.lines];
-    if (callers.length > 1 && alone.climbed.met !== "global" && sender.mayGoOn()) {
-      const from = Math.max(4, alone.climbed.inFlight);
-      const together = await climb({ ...how, callers }, { from, replicas }, (text) =>
-        onProgress(`${callers.length} organizations: ${text}`),
-      );
-      found.together = together.climbed;
-      lines.push(...together.lines);
+    const lines: CallLine[] = [];
+    const climbAs = async (who: string, by: typeof callers, from: number): Promise<Climbed> => {
+      const how = { sender, calm, bucket, maxPerS, callers: by };
+      const came = await climb(how, { from, replicas }, (text) => onProgress(`${who}: ${text}`));
+      lines.push(...came.lines);
+      return came.climbed;
+    };
+    found.alone = await climbAs("one organization", [caller], 4);
+    if (callers.length > 1 && found.alone.met !== "global" && sender.mayGoOn()) {
+      found.together = await climbAs(`${callers.length} organizations`, callers, Math.max(4, found.alone.inFlight));
     }
     found.slots = slotBounds(calm.streams, lines, calm);
     // Where lengths differ, those of the climbs count too, if none waited.

@@ -4,7 +4,7 @@
  */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { type Figure, isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
+import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
@@ -27,27 +27,25 @@ export type Decided = {
 };
 
 const range = ({ least, most }: WholeBounds): string => (most === null ? `at least ${least}` : `${least} to ${most}`);
-const figure = ({ value, low, high }: Figure, digits: number): string =>
-  `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
-const rounded = (value: number, digits: number): number => Number(value.toFixed(digits));
 
 const NO_ONE_CAP = "several replicas, a limit that adapts, places given back late, or other people's calls";
 
 /** Why a cap was not reached, and what would reach it. */
-const notMet = (what: string, { met, outcome, inFlight }: Climbed, found: LimitsFound, maxPerS: number): Finding => {
-  const text = `not found: ${inFlight} in flight at once were admitted`;
+const notMet = (name: LimitName, { met, outcome, inFlight }: Climbed, found: LimitsFound, maxPerS: number): Finding => {
+  const lacks = (text: string, todo?: string): Finding => finding("skipped", name, `not found: ${text}`, todo);
   const { organizations: k, bucket } = found;
+  const text = `${inFlight} in flight at once were admitted`;
+  if (met === "edge") return lacks(`something in between answered first (${outcome})`);
   if (met === "key") {
     const more = `name tenants: ${k} key${k === 1 ? "" : "s"} did not do, ${2 * k} or more may`;
-    return finding("skipped", what, `${text}, then the key's rate was met (429 rate_limited)`, more);
+    return lacks(`${text}, then the key's rate was met (429 rate_limited)`, more);
   }
-  if (met === "edge") return finding("skipped", what, `not found: something in between answered first (${outcome})`);
-  const burst = bucket?.found === true ? bucket.burst.least * (what === "global_in_flight" ? k : 1) : null;
+  const burst = bucket?.found === true ? bucket.burst.least * (name === "global_in_flight" ? k : 1) : null;
   if (burst !== null && inFlight >= burst - 2) {
-    return finding("skipped", what, `${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
+    return lacks(`${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
   }
   const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would hold more at once, streams being this short`;
-  return finding("skipped", what, `${text}, and none was shed`, raise);
+  return lacks(`${text}, and none was shed`, raise);
 };
 
 const capFinding = (name: LimitName, { bounds, heldBack }: Climbed, replicas: number | undefined): Finding => {
@@ -65,110 +63,98 @@ const capFinding = (name: LimitName, { bounds, heldBack }: Climbed, replicas: nu
   return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
 };
 
+const NO_BUCKET = {
+  "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
+  "too-fast": "its tokens come faster than calls can be told apart",
+  "no-bucket":
+    "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
+};
+
 const bucketFindings = ({ bucket, pressedPerS }: LimitsFound, maxPerS: number): Finding[] => {
-  if (bucket === null)
-    return [finding("skipped", "rate_per_s", "not found: no read was admitted to press the key with")];
-  if (bucket.found) {
-    const { burst, ratePerS } = bucket;
-    const written = writtenRate(ratePerS);
-    const upper =
-      written > ratePerS.high || written < ratePerS.low || !Number.isInteger(written) ? ", its upper end" : "";
-    return [
-      finding("ok", "rate_per_s", `${written}${upper} (${ratePerS.low.toFixed(2)} to ${ratePerS.high.toFixed(2)})`),
-      finding("ok", "burst", `${burst.most} (${range(burst)})`),
-    ];
+  const lacks = (why: string, todo?: string): Finding[] => [
+    finding("skipped", "rate_per_s", `not found: ${why}`, todo),
+  ];
+  if (bucket === null) return lacks("no read was admitted to press the key with");
+  if (!bucket.found) {
+    if (bucket.code !== "never-refused") return lacks(NO_BUCKET[bucket.code]);
+    const raise = `a permits.load_max_rps above ${maxPerS} may reach it`;
+    return lacks(`the key was not refused at ${pressedPerS?.toFixed(0)} calls/s`, raise);
   }
-  const why = {
-    "never-refused": `the key was not refused at ${pressedPerS?.toFixed(0)} calls/s`,
-    "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
-    "too-fast": "its tokens come faster than calls can be told apart",
-    "no-bucket":
-      "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
-  }[bucket.code];
-  const todo = bucket.code === "never-refused" ? `a permits.load_max_rps above ${maxPerS} may reach it` : undefined;
-  return [finding("skipped", "rate_per_s", `not found: ${why}`, todo)];
+  const { burst, ratePerS } = bucket;
+  const { low, high } = ratePerS;
+  const written = writtenRate(ratePerS);
+  const upper = written > high || written < low || !Number.isInteger(written) ? ", its upper end" : "";
+  return [
+    finding("ok", "rate_per_s", `${written}${upper} (${low.toFixed(2)} to ${high.toFixed(2)})`),
+    finding("ok", "burst", `${burst.most} (${range(burst)})`),
+  ];
 };
 
 /** Decides what is known, and says what is not and why. */
 export const decideLimits = (found: LimitsFound, target: Target): Decided => {
-  const { service, alone, together, slots } = found;
+  const { service, bucket, alone, together, slots, cutOff, organizations: k } = found;
   const maxPerS = target.permits?.load_max_rps ?? 0;
   const stated = target.limits ?? {};
   const limits: Limits = {};
   const findings: Finding[] = [];
-  if (found.cutOff !== null) {
-    findings.push(finding("warn", "search", `it ended early: ${found.cutOff}`));
-  }
+  const say = (...of: Parameters<typeof finding>): void => void findings.push(finding(...of));
+  if (cutOff !== null) say("warn", "search", `it ended early: ${cutOff}`);
   if (service !== null) {
-    if (isKnown(service)) limits.service_ms = rounded(service.value, 1);
-    const text = `${figure(service, 1)} until a stream ends`;
-    findings.push(
-      isKnown(service)
-        ? finding("ok", "service_ms", text)
-        : finding("skipped", "service_ms", `not found exactly: ${text}; lengths differ too much for so few streams`),
-    );
+    const [value, low, high] = [service.value, service.low, service.high].map((ms) => ms.toFixed(1));
+    const text = `${value} (${low} to ${high}) until a stream ends`;
+    if (isKnown(service)) {
+      limits.service_ms = Number(value);
+      say("ok", "service_ms", text);
+    } else say("skipped", "service_ms", `not found exactly: ${text}; lengths differ too much for so few streams`);
   }
-  if (found.bucket !== null || (service !== null && found.cutOff === null))
-    findings.push(...bucketFindings(found, maxPerS));
-  if (found.bucket?.found === true) {
-    limits.rate_per_s = writtenRate(found.bucket.ratePerS);
-    limits.burst = found.bucket.burst.most;
+  if (bucket !== null || (service !== null && cutOff === null)) findings.push(...bucketFindings(found, maxPerS));
+  if (bucket?.found === true) {
+    limits.rate_per_s = writtenRate(bucket.ratePerS);
+    limits.burst = bucket.burst.most;
   }
-  const isAdaptive = target.shedding === "adaptive";
   const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): void => {
     const other = climbed === alone ? together : alone;
-    if (isExact(climbed.bounds) && other !== null && isContradiction(other.bounds)) {
-      const text = `${climbed.bounds.least}, not written: it is as doubtful as the other cap`;
-      findings.push(finding("warn", name, text));
-      return;
+    const { bounds, isChecked, heldBack } = climbed;
+    const unwritten = `${bounds.least}, not written:`;
+    if (isExact(bounds) && other !== null && isContradiction(other.bounds)) {
+      say("warn", name, `${unwritten} it is as doubtful as the other cap`);
+    } else if (isExact(bounds) && !isChecked) {
+      say("warn", name, `${unwritten} that one replica serves all was not to be seen`, "state limits.replicas");
+    } else {
+      findings.push(capFinding(name, climbed, stated.replicas));
+      if (!isExact(bounds) || heldBack) return;
+      limits[name] = bounds.least;
+      if (stated.replicas === undefined) limits.replicas = 1;
     }
-    if (isExact(climbed.bounds) && !climbed.isChecked) {
-      const text = `${climbed.bounds.least}, not written: that one replica serves all was not to be seen`;
-      findings.push(finding("warn", name, text, "state limits.replicas"));
-      return;
-    }
-    findings.push(capFinding(name, climbed, stated.replicas));
-    if (!isExact(climbed.bounds) || climbed.heldBack) return;
-    limits[name] = climbed.bounds.least;
-    if (stated.replicas === undefined) limits.replicas = 1;
   };
   const global = together ?? alone;
-  if (isAdaptive) findings.push(finding("skipped", "caps", "not looked for: the file says that shedding adapts"));
+  const isAdaptive = target.shedding === "adaptive";
+  if (isAdaptive) say("skipped", "caps", "not looked for: the file says that shedding adapts");
   else if (alone !== null && global !== null) {
     if (alone.met === "organization") cap("org_in_flight", alone);
     else if (alone.met === "global") {
-      findings.push(
-        finding("skipped", "org_in_flight", "not found: the cap of the whole is met first, so it is no lower"),
-      );
+      say("skipped", "org_in_flight", "not found: the cap of the whole is met first, so it is no lower");
     } else findings.push(notMet("org_in_flight", alone, found, maxPerS));
     if (global.met === "global") cap("global_in_flight", global);
     else if (global.met === "organization") {
-      const k = found.organizations;
-      const text = `not found: ${k === 1 ? "the organization's own cap is" : `the own caps of ${k} organizations are`} met first, with ${global.inFlight} in flight`;
-      findings.push(
-        finding("skipped", "global_in_flight", text, `name keys of more than ${k} organizations as tenants`),
-      );
+      const own = k === 1 ? "the organization's own cap is" : `the own caps of ${k} organizations are`;
+      const text = `not found: ${own} met first, with ${global.inFlight} in flight`;
+      say("skipped", "global_in_flight", text, `name keys of more than ${k} organizations as tenants`);
     } else if (global !== alone) findings.push(notMet("global_in_flight", global, found, maxPerS));
   }
   if (slots !== null && !isAdaptive && (stated.replicas ?? 1) === 1) {
     const { global_in_flight: whole } = limits;
     if (isExact(slots) && slots.least > 0) limits.slots = slots.least;
     else if (slots.most === null && whole !== undefined && slots.least >= whole) limits.slots = whole;
-    const unknown = `not found exactly: ${range(slots)}${slots.most === null ? "; no stream waited for another to end" : ""}`;
-    const known = `${limits.slots}${limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end"}`;
-    const text = limits.slots === undefined ? unknown : known;
-    findings.push(finding(limits.slots === undefined ? "skipped" : "ok", "slots", text));
+    const none = slots.most === null ? "; no stream waited for another to end" : "";
+    const known = limits.slots === whole ? ", the cap: nobody waits" : ", beyond them streams wait for one to end";
+    if (limits.slots === undefined) say("skipped", "slots", `not found exactly: ${range(slots)}${none}`);
+    else say("ok", "slots", `${limits.slots}${known}`);
   }
   for (const name of NAMES) {
     const [before, value] = [stated[name], limits[name]];
-    if (
-      before === undefined ||
-      value === undefined ||
-      name === "service_ms" ||
-      Math.abs(before - value) <= 0.02 * value
-    )
-      continue;
-    findings.push(finding("warn", name, `the file states ${before}, and ${value} was found`));
+    if (before === undefined || value === undefined || name === "service_ms") continue;
+    if (Math.abs(before - value) > 0.02 * value) say("warn", name, `the file states ${before}, and ${value} was found`);
   }
   const isFixed = limits.global_in_flight !== undefined || limits.org_in_flight !== undefined;
   return { findings, limits, isFixed };
@@ -176,8 +162,8 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
 
 type Members = Record<string, unknown>;
 
-const isMembers = (value: unknown): value is Members =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+const membersOf = (value: unknown): Members =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
 
 /** Comes behind the commented example of `init`, or what it belongs to; at the end where neither is there. */
 const BEFORE_LIMITS = ["//limits", "exclusive", "shedding"];
@@ -186,18 +172,18 @@ const UNSURE =
 
 /** The file's members in their order, with what was found; as comments where `exclusive` is not stated. */
 export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclusive: boolean): Members => {
-  const members = isMembers(file) ? file : {};
-  const before = isMembers(members.limits) ? members.limits : {};
-  const name = (limit: string): string => (isExclusive ? limit : `//${limit}`);
-  const found = Object.fromEntries(
-    NAMES.flatMap((limit) => (limits[limit] === undefined ? [] : [[name(limit), limits[limit]]])),
+  const members = membersOf(file);
+  const found = NAMES.flatMap((name) =>
+    limits[name] === undefined ? [] : [[isExclusive ? name : `//${name}`, limits[name]]],
   );
-  const entries = Object.entries(members).filter(([key]) => key !== "limits");
-  const at = members.limits === undefined ? -1 : Object.keys(members).indexOf("limits");
-  const anchors = entries.map(([key]) => key);
-  const behind = BEFORE_LIMITS.map((key) => anchors.indexOf(key)).find((index) => index >= 0) ?? anchors.length - 1;
-  const value = { ...(isExclusive ? {} : { "// found": UNSURE }), ...before, ...found };
-  entries.splice(at >= 0 ? at : behind + 1, 0, ["limits", value]);
+  const own = { ...(isExclusive ? {} : { "// found": UNSURE }), ...membersOf(members.limits) };
+  const value = { ...own, ...Object.fromEntries(found) };
+  const entries = Object.entries(members);
+  const places = entries.map(([key]) => key);
+  if (members.limits === undefined) {
+    const behind = BEFORE_LIMITS.map((key) => places.indexOf(key)).find((at) => at >= 0) ?? entries.length - 1;
+    entries.splice(behind + 1, 0, ["limits", value]);
+  } else entries[places.indexOf("limits")] = ["limits", value];
   const all = Object.fromEntries(entries);
   return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;
 };
