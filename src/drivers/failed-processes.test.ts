@@ -78,8 +78,7 @@ const OPEN_LOOP = (first: string, second: string): string =>
     "open-loop.mjs",
     `
     const say = (message) => process.stdout.write(JSON.stringify(message) + "\\n");
-    const host = { type: "host" };
-    const end = () => { say({ type: "end", offered: 1, started: 1, startUs: 0, endUs: 1 }); process.exit(0); };
+    const end = () => { say({ type: "end", end: { offered: 1, started: 1, startUs: 0, endUs: 1, lagMs: { p99: 0 } }, problems: [], spent: { requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 }, stopped: null, host: null }); process.exit(0); };
     let held = "";
     process.stdin.on("data", (chunk) => {
       const parts = (held + chunk).split("\\n");

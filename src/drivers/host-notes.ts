@@ -62,38 +62,25 @@ const descriptorsShare = (pid: number | "self"): number | null => {
   return limits === null || limits.soft === Number.POSITIVE_INFINITY || open === null ? null : open / limits.soft;
 };
 
-const portsShare = (): number | null =>
-  parsePortsShare(readProc("/proc/net/sockstat") ?? "", readProc("/proc/sys/net/ipv4/ip_local_port_range") ?? "");
-
 const larger = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.max(a, b);
 
 const LOOK_EVERY_MS = 500;
 
-type WatchedGenerator =
-  /** This process is the generator: one thread of it sends. */
-  | { own: true }
-  /** Processes beside it, as they come; they may use every core. */
-  | { own: false; pids: readonly number[] };
-
-type Used = { ms: number; atMs: number };
-
 /** CPU time of other processes, each from when it was first seen to when it was last, in cores. */
 const watchPids = (pids: readonly number[]) => {
-  const seen = new Map<number, { first: Used; last: Used }>();
+  const seen = new Map<number, { ms: number; atMs: number; cores: number }>();
   return {
     look: (): void => {
       for (const pid of pids) {
-        const ms = cpuTimeMs(pid);
+        const [ms, atMs] = [cpuTimeMs(pid), performance.now()];
         if (ms === null) continue;
-        const last = { ms, atMs: performance.now() };
-        seen.set(pid, { first: seen.get(pid)?.first ?? last, last });
+        const first = seen.get(pid) ?? { ms, atMs };
+        seen.set(pid, { ...first, cores: (ms - first.ms) / (atMs - first.atMs) });
       }
     },
     share: (): number | null => {
-      const shares = [...seen.values()].flatMap(({ first, last }) =>
-        last.atMs > first.atMs ? [(last.ms - first.ms) / (last.atMs - first.atMs)] : [],
-      );
+      const shares = [...seen.values()].flatMap(({ cores }) => (Number.isNaN(cores) ? [] : [cores]));
       return shares.length === 0 ? null : shares.reduce((sum, one) => sum + one, 0);
     },
   };
@@ -114,8 +101,13 @@ const snapshot = () => ({
   atMs: performance.now(),
 });
 
-/** Starts watching; the result of the function says what changed since. `spunUs`: CPU time that our own waiting took. */
-export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs?: number) => HostFacts) => {
+/**
+ * Starts watching; the result of the function says what changed since. `own`: this process is the generator, and one thread of it
+ * sends; otherwise processes beside it are, as they come, and may use every core. `spunUs`: CPU time that our own waiting took.
+ */
+export const watchHost = (
+  generator: { own: true } | { own: false; pids: readonly number[] } = { own: true },
+): ((spunUs?: number) => HostFacts) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();
@@ -124,7 +116,8 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
   let descriptors: number | null = null;
   const look = (): void => {
     other?.look();
-    ports = larger(ports, portsShare());
+    const range = readProc("/proc/sys/net/ipv4/ip_local_port_range") ?? "";
+    ports = larger(ports, parsePortsShare(readProc("/proc/net/sockstat") ?? "", range));
     for (const pid of generator.own ? (["self"] as const) : generator.pids) {
       descriptors = larger(descriptors, descriptorsShare(pid));
     }
@@ -137,34 +130,27 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
     clearInterval(looking);
     const after = snapshot();
     delay.disable();
-    const change = (name: string): number | null => {
-      const [then, now] = [before.net[name], after.net[name]];
-      return then === undefined || now === undefined ? null : now - then;
+    const passedMs = Math.max(1, after.atMs - before.atMs);
+    const change = (of: (at: typeof before) => number | null | undefined, per = 1): number | null => {
+      const [then, now] = [of(before) ?? null, of(after) ?? null];
+      return then === null || now === null || per <= 0 ? null : (now - then) / per;
     };
-    const [was, is] = [before.machine, after.machine];
-    const ticks = was === null || is === null ? 0 : is.all - was.all;
-    const share = (of: "idle" | "steal"): number | null =>
-      was === null || is === null || ticks <= 0 ? null : (is[of] - was[of]) / ticks;
-    const idle = share("idle");
+    const ticks = change(({ machine }) => machine?.all) ?? 0;
+    const idle = change(({ machine }) => machine?.idle, ticks);
     const givenWay = ticks > 0 ? givenWayTicks(before.givingWay, after.givingWay) / ticks : 0;
     const { user, system } = process.cpuUsage(before.cpu);
     const lagMs = (nanoseconds: number): number | null => (other === null ? Math.max(0, nanoseconds / 1e6 - 10) : null);
     return {
       event_loop_lag_ms_p99: lagMs(delay.percentile(99)),
       event_loop_lag_ms_max: lagMs(delay.max),
-      cpu_share:
-        other?.share() ??
-        (other === null ? (user + system - spunUs) / 1000 / Math.max(1, after.atMs - before.atMs) : null),
+      cpu_share: other === null ? (user + system - spunUs) / 1000 / passedMs : other.share(),
       cpu_share_max: other === null ? 1 : availableParallelism(),
-      steal_share: share("steal"),
+      steal_share: change(({ machine }) => machine?.steal, ticks),
       busy_share: idle === null ? null : Math.max(0, 1 - idle - givenWay),
-      throttled_share:
-        before.throttledUs === null || after.throttledUs === null
-          ? null
-          : (after.throttledUs - before.throttledUs) / 1000 / Math.max(1, after.atMs - before.atMs),
-      listen_overflows: change("ListenOverflows"),
-      listen_drops: change("ListenDrops"),
-      syn_retransmits: change("TCPSynRetrans"),
+      throttled_share: change(({ throttledUs }) => throttledUs, 1000 * passedMs),
+      listen_overflows: change(({ net }) => net.ListenOverflows),
+      listen_drops: change(({ net }) => net.ListenDrops),
+      syn_retransmits: change(({ net }) => net.TCPSynRetrans),
       ports_share: ports,
       descriptors_share: descriptors,
     };

@@ -159,24 +159,15 @@ const play = async (
   const lines: Line[] = [];
   const onLine = (line: Line): void => void lines.push(line);
   const idRun = `explore.${number}`;
-  const client = await openApiClient({
-    target,
-    view,
-    clock,
-    stage: STAGE,
-    driver: DRIVER,
-    idPrefix: `${idRun}.c`,
-    onLine,
-    secrets: createSecrets("."),
-    connect: connectorOf(platform.network),
-  });
+  const how = { stage: STAGE, driver: DRIVER, idPrefix: `${idRun}.c`, onLine };
+  const connect = connectorOf(platform.network);
+  const client = await openApiClient({ ...how, target, view, clock, secrets: createSecrets("."), connect });
   await client.book.prepare([], story.sessions(view));
   time.waitsForReal = false;
   const startUs = clock.nowUs() + LEAD_US;
   const pressing = startPressing(
     {
-      stage: STAGE,
-      idPrefix: `${idRun}.c`,
+      ...how,
       story: story.name,
       seed: schedule.seed,
       target,
@@ -185,7 +176,7 @@ const play = async (
       profile: load?.profile ?? constant(schedule.ratePerS, durationS(schedule)),
       arrivals: "poisson",
     },
-    ...([story, client, clock, startUs, DRIVER, onLine] as const),
+    ...([story, client, clock, startUs, how] as const),
   );
   await Promise.all([breakLinks(time, platform, schedule.events, startUs / 1000, onLine), pressing.finished]);
   const { end, firstUnmade } = await pressing.finished;

@@ -88,35 +88,13 @@ export const closedLoopRefusal = (
     : null;
 };
 
-type Connection = {
-  /** Every client has `destroy`; the typings leave it out. */
-  client: autocannon.Client & { destroy(): void };
-  call: Call | null;
-  headUs: number | null;
-  /** The target announced that it closes the connection, so it never sees the call that is written to it now. */
-  isClosing: boolean;
-};
-
-const answerIn = (status: number, body: string, headers: object): Pick<Received, "status" | "text" | "headers"> => ({
-  status,
-  text: body,
-  headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value as string])),
-});
-
-type Call = {
-  id: string;
-  step: Step;
-  taken: Taken;
-  request: autocannon.Request;
-  sentUs: number;
-  connection: Connection | null;
-};
+type Call = { id: string; step: Step; taken: Taken; request: autocannon.Request; sentUs: number };
 
 /** The job's profile gives the duration and the highest rate that is planned for. */
 export const driveAutocannon =
   ({ maxPerS }: { maxPerS?: number } = {}): Driver =>
   async (drive, beside) => {
-    const { job, secrets, budget, signal } = drive;
+    const { job, secrets, budget, signal, onLine } = drive;
     const { target, view, seed, stage, idPrefix, profile } = job;
     const story = STORIES.get(job.story);
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
@@ -128,14 +106,13 @@ export const driveAutocannon =
       if (!problems.some((one) => one.reason === reason)) problems.push({ verdict: "inconclusive", reason });
     };
     const clock = createRunClock(job.epochUs);
-    const client = await openApiClient({
-      ...{ target, secrets, view, clock, stage, idPrefix, budget, onLine: drive.onLine, driver: DRIVER },
-    });
+    const client = await openApiClient({ ...job, secrets, clock, budget, onLine, driver: DRIVER });
     const host = watchHost();
-    const connections: Connection[] = [];
+    const connections: { isIdle(): boolean; lose(): void; close(): void }[] = [];
     const keys = new Map<string, string | null>();
     const shared: Record<string, string> = {};
     const { origin } = new URL(target.base_url);
+    const timeoutUs = TIMEOUT_S * 1e6;
     let isOver = false;
     let made = 0;
     let answered = 0;
@@ -166,100 +143,76 @@ export const driveAutocannon =
         const taken = budget.take(clock.nowUs(), { charge });
         if (taken === null) return null;
         made += 1;
-        return { id, step, taken, request, sentUs: 0, connection: null };
+        return { id, step, taken, request, sentUs: clock.nowUs() };
       } catch (error) {
         doubt(`calls could not be made: ${maskSecrets(error instanceof Error ? error.message : String(error))}`);
         return null;
       }
     };
 
-    const end = (connection: Connection, how: Partial<Received>): void => {
-      const { call, isClosing, headUs } = connection;
-      if (call === null) return;
-      connection.call = null;
-      connection.headUs = null;
-      const { id, step, taken, sentUs } = call;
-      const doneUs = clock.nowUs();
-      if (isClosing) {
-        taken.settle(doneUs, { outcome: "indeterminate", sent: false, sentUs, doneUs });
-        return;
-      }
-      const received: Received = {
-        ...{ sent: true, startedUs: sentUs, connectUs: 0, sentUs, firstUs: headUs, doneUs, status: null, headers: {} },
-        ...{ text: "", ended: "eof", seen: null, aborted: false },
-        ...how,
-      };
-      const line = lineOf(step, received, { id, stage, driver: DRIVER, intendedUs: sentUs }, clock.errorUs);
-      taken.settle(doneUs, { outcome: line.outcome, sent: received.sent, sentUs, doneUs });
-      drive.onLine(line);
-    };
-    /** Ends a call whose connection broke or that took too long; autocannon reports neither. */
-    const lose = (connection: Connection): void => {
-      if (connection.call === null) return;
-      const isLate = clock.nowUs() - connection.call.sentUs >= TIMEOUT_S * 1e6;
-      end(connection, { error: isLate ? "timeout" : "connection_closed", ended: isLate ? "timeout" : "reset" });
-      connection.isClosing = false;
-    };
     const finish = (): void => {
       isOver = true;
-      for (const { client, call } of connections) if (call === null) client.destroy();
+      for (const one of connections) if (one.isIdle()) one.close();
     };
 
-    /** Whose next request is being built; a client's first request is built before the client is known. */
-    let building: Connection | null = null;
-    let first: Call | null = null;
-    const request: autocannon.Request = {
-      setupRequest: (request, context) => {
-        const call = building === null ? next() : building.call;
-        if (building === null) first = call;
-        building = null;
-        // What is built for a client that was destroyed is never written.
-        if (call === null) return request;
-        call.sentUs = clock.nowUs();
-        Object.assign(context, { call });
-        return { ...request, ...call.request };
-      },
-      onResponse: (status, body, context, headers = {}) => {
-        const { call } = context as { call?: Call };
-        const connection = call?.connection ?? null;
-        if (connection === null || connection.call !== call) return;
-        const answer = answerIn(status, body, headers);
+    const setupClient = (given: autocannon.Client): void => {
+      // The typings leave out what every client has.
+      const socket = given as autocannon.Client & NodeJS.EventEmitter & { destroy(): void };
+      let call: Call | null = null;
+      let headUs: number | null = null;
+      /** The target announced that it closes the connection, so it never sees the call that is written to it now. */
+      let isClosing = false;
+      let isNew = true;
+      const end = (how: Partial<Received>): void => {
+        if (call === null) return;
+        const { id, step, taken, sentUs } = call;
+        const doneUs = clock.nowUs();
+        const times = { startedUs: sentUs, connectUs: 0, sentUs, firstUs: headUs, doneUs };
+        const nothing = { status: null, headers: {}, text: "", seen: null, aborted: false };
+        const received: Received = { sent: true, ...times, ...nothing, ended: "eof", ...how };
+        call = null;
+        headUs = null;
+        if (isClosing) {
+          taken.settle(doneUs, { outcome: "indeterminate", sent: false, sentUs, doneUs });
+          return;
+        }
+        const line = lineOf(step, received, { id, stage, driver: DRIVER, intendedUs: sentUs }, clock.errorUs);
+        taken.settle(doneUs, { outcome: line.outcome, sent: received.sent, sentUs, doneUs });
+        onLine(line);
+      };
+      /** Ends a call whose connection broke or that took too long; autocannon reports neither. */
+      const lose = (): void => {
+        if (call === null) return;
+        const isLate = clock.nowUs() - call.sentUs >= timeoutUs;
+        end({ error: isLate ? "timeout" : "connection_closed", ended: isLate ? "timeout" : "reset" });
+        isClosing = false;
+      };
+      const answer: autocannon.Request["onResponse"] = (status, text, _context, sent = {}) => {
+        const named = Object.entries(sent).map(([name, value]) => [name.toLowerCase(), value as string]);
+        const headers: Received["headers"] = Object.fromEntries(named);
         answered += 1;
         refusedInRow = 0;
-        connection.isClosing = false;
-        end(connection, { ...answer, ended: status >= 300 ? "refused" : "eof" });
-        connection.isClosing = answer.headers.connection === "close";
-      },
-    };
-    const setupClient = (plain: autocannon.Client): void => {
-      const connection: Connection = {
-        client: plain as Connection["client"],
-        call: first,
-        headUs: null,
-        isClosing: false,
+        isClosing = false;
+        end({ status, text, headers, ended: status >= 300 ? "refused" : "eof" });
+        isClosing = headers.connection === "close";
       };
-      if (first !== null) first.connection = connection;
-      let isNew = true;
-      connections.push(connection);
-      // Not at once: the client is not whole yet.
-      if (first === null) queueMicrotask(() => connection.client.destroy());
-      const events: NodeJS.EventEmitter = plain;
-      events.on("headers", () => {
-        connection.headUs = clock.nowUs();
+      connections.push({ isIdle: () => call === null, lose, close: () => socket.destroy() });
+      socket.on("headers", () => {
+        headUs = clock.nowUs();
       });
-      events.on("request", () => {
-        if (!isNew) {
-          lose(connection);
-          connection.call = next();
-          building = connection;
-          if (connection.call === null) connection.client.destroy();
-          else connection.call.connection = connection;
-        }
+      // Comes just before a request is written.
+      socket.on("request", () => {
+        lose();
+        call = next();
+        if (call !== null) socket.setRequests([{ ...call.request, onResponse: answer }]);
+        // Not at once: the client is not whole yet, and has no connection that could be written to.
+        else if (isNew) queueMicrotask(() => socket.destroy());
+        else socket.destroy();
         isNew = false;
       });
-      events.on("connError", (error: NodeJS.ErrnoException) => {
+      socket.on("connError", (error: NodeJS.ErrnoException) => {
         const sent = error.syscall === "read" || error.syscall === "write";
-        end(connection, { sent, error: error.code ?? error.message, ended: "reset" });
+        end({ sent, error: error.code ?? error.message, ended: "reset" });
         refusedInRow += 1;
         if (refusedInRow <= REFUSED_MAX || isOver) return;
         doubt(`${REFUSED_MAX} connections in a row could not be made: nobody answers at ${origin}`);
@@ -287,7 +240,6 @@ export const driveAutocannon =
         // At its end autocannon cuts off the calls under way, so this driver ends the load itself.
         duration: Math.ceil(durationS + 4 * TIMEOUT_S),
         ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
-        requests: [request],
         setupClient,
       });
       const timer = setTimeout(finish, durationS * 1000);
@@ -308,7 +260,7 @@ export const driveAutocannon =
         clearTimeout(cutting);
         clearInterval(watching);
         signal.removeEventListener("abort", finish);
-        for (const one of connections) lose(one);
+        for (const { lose } of connections) lose();
       }
       if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped.reason}`);
       if (answered === 0) doubt("autocannon got no answer at all");

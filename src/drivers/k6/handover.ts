@@ -6,7 +6,6 @@ import { createRunClock, wallUs } from "../../client/clock.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
-import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import {
   allPlacesTaken,
@@ -18,35 +17,37 @@ import {
   tooFewCalls,
   vusFor,
 } from "../../workload/k6-executor.ts";
-import type { Profile } from "../../workload/load-profiles.ts";
 import { credentialName } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, type Timeouts } from "../../workload/timeouts.ts";
-import type { Drive } from "../driver.ts";
+import type { Drive, DriveJob } from "../driver.ts";
 
 /** k6 may have so much of the memory that is free: the deployment may stand on the same machine. */
 const MEMORY_SHARE = 0.5;
 
 const OTHER_FILES = 200;
 
-/** Go raises its own limit as far as it may. */
-const roomHere = () => ({
-  freeBytes: process.availableMemory(),
-  files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
-});
-
-type Load = { profile: Profile; view: TargetView; story: Story; seed: number; vus?: number };
-
 /** Totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
-  { profile, view, story, seed, vus: asked }: Load,
+  {
+    profile,
+    view,
+    story,
+    seed,
+    vus: asked,
+  }: Pick<DriveJob, "profile" | "view" | "seed"> & Pick<K6Run, "story"> & { vus?: number },
   segments: number,
-  { freeBytes, files } = roomHere(),
+  // Go raises its own limit of files as far as it may.
+  { freeBytes, files } = {
+    freeBytes: process.availableMemory(),
+    files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
+  },
 ): Pick<K6Run, "vus" | "callsAtOnce"> & { warnings: string[] } => {
   const concurrency = concurrencyOf(story, seed, view);
-  if (asked !== undefined)
+  if (asked !== undefined) {
     return { vus: vusFor(profile, asked, concurrency), callsAtOnce: Math.max(1, asked), warnings: [] };
+  }
   const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrency));
   const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
   const inFiles = segments * Math.max(1, files - OTHER_FILES);
@@ -103,21 +104,9 @@ type Credentials = Required<Pick<HandOver, "credentials" | "origins" | "sessions
 
 const credentialsFor = async ({ drive, story, timeouts }: K6Run): Promise<Credentials> => {
   const { job, secrets, budget, onLine } = drive;
-  const { target, view, stage, idPrefix, seed, epochUs } = job;
-  const client = await openApiClient({
-    ...{
-      target,
-      secrets,
-      view,
-      clock: createRunClock(epochUs),
-      stage,
-      idPrefix,
-      timeouts,
-      budget,
-      onLine,
-      driver: "k6",
-    },
-  });
+  const { target, view, seed } = job;
+  const clock = createRunClock(job.epochUs);
+  const client = await openApiClient({ ...job, secrets, clock, timeouts, budget, onLine, driver: "k6" });
   try {
     const keys = keysFor(story, seed, view, target);
     const gathered: Credentials = { credentials: {}, origins: originsOf(keys), sessions: {} };
@@ -137,19 +126,12 @@ const credentialsFor = async ({ drive, story, timeouts }: K6Run): Promise<Creden
   }
 };
 
-const scheduleFor = async ({ drive, folder, segments, vus }: K6Run): Promise<HandOver["schedule"]> => {
-  const { profile: whole, arrivals } = drive.job;
-  const { momentsUs, ...profile } = whole;
-  const momentsPath = momentsUs === undefined ? undefined : join(folder, "moments.json");
-  if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
-  // One process begins when it is ready, several at one moment.
-  const startUs = segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000;
-  return { profile, arrivals, startUs, momentsPath };
-};
-
 export const inputFor = async (run: K6Run): Promise<K6Input> => {
   const { drive, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
   const { stage, idPrefix, seed, view, target, profile } = drive.job;
+  const { momentsUs, ...shape } = profile;
+  const momentsPath = momentsUs === undefined ? undefined : join(folder, "moments.json");
+  if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
   const transport = target.transport ?? {};
   const read = (ref: string | null | undefined, what: string): Promise<string> | undefined =>
     ref === undefined || ref === null ? undefined : drive.secrets.read(ref, `transport.${what}`);
@@ -171,6 +153,8 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
   }
   const { base_url, key_management_url, tile_url } = target;
   const credentials = await credentialsFor(run);
+  // One process begins when it is ready, several at one moment.
+  const startUs = segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000;
   return {
     environment,
     handOver: {
@@ -178,7 +162,7 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
       places: { base_url, key_management_url, tile_url },
       streamEnd: target.stream_end,
       callsAtOnce: Math.ceil(callsAtOnce / segments),
-      schedule: await scheduleFor(run),
+      schedule: { profile: shape, arrivals: drive.job.arrivals, startUs, momentsPath },
       options: {
         // Metrics are read from our own lines; fewer tags, fewer time series.
         systemTags: ["scenario"],

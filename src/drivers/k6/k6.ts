@@ -4,11 +4,12 @@
  * the extension writes.
  */
 import { rmSync } from "node:fs";
-import { chmod, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { StringDecoder } from "node:string_decoder";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Protocol } from "../../history/run-document.ts";
+import { cutLines } from "../../supervision/lines.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { redact } from "../../supervision/redaction.ts";
 import { countArrivals } from "../../workload/arrivals.ts";
@@ -33,33 +34,18 @@ const CHUNK_BYTES = 1 << 18;
  */
 export const followLines = (path: string, onLine: (text: string) => void): { finish(): Promise<void> } => {
   let isOver = false;
-  let wake = (): void => undefined;
   const read = async (): Promise<void> => {
     const file = await open(path, "r");
     try {
       const buffer = Buffer.alloc(CHUNK_BYTES);
-      const decoder = new StringDecoder("utf8");
-      let rest = "";
+      const lines = cutLines(onLine);
       for (;;) {
         // Asked before the read, so that what was written until the end is read after it.
         const wasOver = isOver;
         const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null);
-        if (bytesRead > 0) {
-          const lines = (rest + decoder.write(buffer.subarray(0, bytesRead))).split("\n");
-          rest = lines.pop() as string;
-          for (const line of lines) onLine(line);
-        } else if (wasOver) {
-          if (rest !== "") onLine(rest);
-          return;
-        } else {
-          await new Promise<void>((resolve) => {
-            const timer = setTimeout(resolve, LOOK_EVERY_MS);
-            wake = () => {
-              clearTimeout(timer);
-              resolve();
-            };
-          });
-        }
+        if (bytesRead > 0) lines.push(buffer.subarray(0, bytesRead));
+        else if (wasOver) return lines.end();
+        else await sleep(LOOK_EVERY_MS);
       }
     } finally {
       await file.close();
@@ -70,25 +56,15 @@ export const followLines = (path: string, onLine: (text: string) => void): { fin
   return {
     finish: () => {
       isOver = true;
-      wake();
       return reading;
     },
   };
 };
 
-type Played = {
-  problems: Problem[];
-  stopped: Stopped | null;
-  protocols: Protocol[];
-  warnings: string[];
-};
+type Played = { problems: Problem[]; stopped: Stopped | null; protocols: Protocol[]; warnings: string[] };
 
-type PlayedSegment = Played & {
-  hasFailed: boolean;
-  /** The most calls that were under way at once. */
-  most: number;
-  spent: Spent;
-};
+/** `most`: the most calls that were under way at once. */
+type PlayedSegment = Played & { hasFailed: boolean; most: number; spent: Spent };
 
 /** How k6 is asked for its part: exact, with iterations in stripes, so that a call's number is that of the whole. */
 const segmentArguments = (index: number, of: number): string[] => {
@@ -103,17 +79,16 @@ const LATE_MS = 30_000;
 const FAILED = "another segment failed";
 const FAILED_GRACE_MS = 5_000;
 
-const runSegment = async (
-  { setup, drive, story, timeouts, folder, segments, vus }: K6Run,
-  index: number,
-  /** `left`: what all segments together may spend. */
-  { handOver, environment, left, signal }: K6Input & { left: Budget; signal: AbortSignal },
-): Promise<PlayedSegment> => {
+/** `left`: what all segments together may spend. */
+type Segments = K6Run & K6Input & { left: Budget; signal: AbortSignal };
+
+const runSegment = async (run: Segments, index: number): Promise<PlayedSegment> => {
+  const { setup, drive, story, timeouts, folder, segments, vus, signal } = run;
   const { job, budget } = drive;
   const path = (name: string): string => join(folder, `${index}-${name}`);
   const handed: HandOver = {
-    ...handOver,
-    budget: budgetShare(left, index, segments),
+    ...run.handOver,
+    budget: budgetShare(run.left, index, segments),
     stated: budget.stated,
     summaryPath: path("summary.json"),
     printPath: path("printed.ndjson"),
@@ -122,13 +97,16 @@ const runSegment = async (
   };
   await writePrivateFile(path("handover.json"), JSON.stringify(handed));
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
-  const args = ["run", "--quiet", "--no-color", "--log-format=json"];
-  const k6 = startK6(
-    setup.k6Path,
-    [...args, ...segmentArguments(index, segments), setup.scenario],
-    { ...environment, FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") },
-    folder,
-  );
+  const args = [
+    "run",
+    "--quiet",
+    "--no-color",
+    "--log-format=json",
+    ...segmentArguments(index, segments),
+    setup.scenario,
+  ];
+  const own = { FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") };
+  const k6 = startK6(setup.k6Path, args, { ...run.environment, ...own }, folder);
   try {
     drive.onSpawn?.(k6.child);
   } catch (error) {
@@ -138,11 +116,10 @@ const runSegment = async (
     throw error;
   }
   const { callMs } = timeouts;
-  const wholeMs = startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
-  const began = performance.now();
+  const endsMs = performance.now() + startTogetherMs(vus) + profileDurationS(job.profile) * 1000;
   /** A line comes whenever a call ends, and no call takes longer than its time-out. */
   const stillComing = (): void => {
-    if (!signal.aborted) k6.due(Math.max(0, wholeMs - (performance.now() - began)) + callMs + LATE_MS, "end");
+    if (!signal.aborted) k6.due(Math.max(0, endsMs - performance.now()) + callMs + LATE_MS, "end");
   };
   const stop = (): void => {
     k6.due(signal.reason === FAILED ? FAILED_GRACE_MS : callMs + LATE_MS, "stop");
@@ -152,11 +129,9 @@ const runSegment = async (
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   const { seen, take } = createReader({ ...job, story }, drive.onLine);
-  let isForgotten = false;
   const following = followLines(path("printed.ndjson"), (text) => {
     // k6 has read the file by now, for all VUs; a killed runner leaves no secrets behind.
-    if (!isForgotten) rmSync(path("handover.json"), { force: true });
-    isForgotten = true;
+    if (seen.lines === 0) rmSync(path("handover.json"), { force: true });
     stillComing();
     take(text);
   });
@@ -166,7 +141,7 @@ const runSegment = async (
   const summary = await readSummary(path("summary.json"));
   if (setup.keepIn !== undefined && summary !== null) {
     const name = segments === 1 ? job.stage : `${job.stage}-${index + 1}-of-${segments}`;
-    await writeFile(join(setup.keepIn, `${name}.json`), await readFile(path("summary.json")));
+    await copyFile(path("summary.json"), join(setup.keepIn, `${name}.json`));
   }
   const { end } = seen;
   return {
@@ -203,10 +178,10 @@ const playSegments = async (run: K6Run): Promise<Played> => {
   }
   const allOver = new AbortController();
   const signal = AbortSignal.any([allOver.signal, drive.signal]);
-  const left = budget.left();
+  const together: Segments = { ...run, ...input, left: budget.left(), signal };
   const results = await Promise.all(
     Array.from({ length: segments }, async (_, index) => {
-      const result = await runSegment(run, index, { ...input, left, signal }).catch(
+      const result = await runSegment(together, index).catch(
         // Its files could not be written or read, so nobody knows what the process played.
         (error: unknown): PlayedSegment => ({
           ...unplayed("a process of k6 could not be followed", error),
@@ -241,7 +216,6 @@ export const runK6 = async (setup: K6Setup, drive: Drive): Promise<Played> => {
   const folder = await mkdtemp(join(tmpdir(), "floodgate-k6-"));
   try {
     drive.onFolder?.(folder);
-    await chmod(folder, 0o700);
     const segments = Math.min(drive.segments ?? 1, arrivals);
     const { warnings, ...places } = vusHere({ ...job, story, vus: setup.vus }, segments);
     const timeouts = { ...TIMEOUTS, ...job.timeouts };
@@ -255,34 +229,21 @@ export const runK6 = async (setup: K6Setup, drive: Drive): Promise<Played> => {
 export const driveK6 =
   (setup: K6Setup): Driver =>
   async (drive, beside) => {
-    const { stage, profile } = drive.job;
     const pids: number[] = [];
     const host = watchHost({ own: false, pids });
     const ending = new AbortController();
-    const stop = (): void => ending.abort();
     const onSpawn: Drive["onSpawn"] = (child) => {
       if (child.pid !== undefined) pids.push(child.pid);
       drive.onSpawn?.(child);
     };
-    drive.signal.addEventListener("abort", stop, { once: true });
-    if (drive.signal.aborted) stop();
-    const running = runK6(setup, { ...drive, signal: ending.signal, onSpawn });
+    const running = runK6(setup, { ...drive, onSpawn, signal: AbortSignal.any([drive.signal, ending.signal]) });
     try {
-      if (beside !== undefined) {
-        await Promise.race([beside(), running]);
-        stop();
-      }
+      if (beside !== undefined) await Promise.race([beside(), running]).then(() => ending.abort());
       const { problems, warnings, protocols } = await running;
-      return {
-        problems,
-        notes: warnings.map((warning) => `${stage}: k6: ${warning}`),
-        host: host(),
-        protocols,
-        scheduledMs: profileDurationS(profile) * 1000,
-      };
+      const notes = warnings.map((warning) => `${drive.job.stage}: k6: ${warning}`);
+      return { problems, notes, host: host(), protocols, scheduledMs: profileDurationS(drive.job.profile) * 1000 };
     } finally {
-      drive.signal.removeEventListener("abort", stop);
-      stop();
+      ending.abort();
       await running.catch(() => undefined);
     }
   };

@@ -3,7 +3,7 @@
  * in doubt. k6 ends with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
 import { readFile } from "node:fs/promises";
-import { lineOf } from "../../client/call-line.ts";
+import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -21,7 +21,6 @@ import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 /** The step of a printed call is computed again from its number. */
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
 
-const DRIVER = "k6";
 /** Both clocks are the host's, each read once at its start. */
 const CLOCK_ERROR_US = 1_000;
 
@@ -34,6 +33,11 @@ const receivedOf = (
   const since = (us: number | null): number | null => (us === null ? null : us - epochUs);
   const startedUs = printed.startedUs - epochUs;
   const answered = printed.status !== 0;
+  const { ended, aborted, events, late } = printed;
+  const seen: Received["seen"] = {
+    ...{ events, late, firstUs: since(printed.firstEventUs), lastUs: since(printed.lastEventUs), terminal: null },
+    ...{ names: new Set(printed.names), gapsUs: printed.gaps, kept: [] },
+  };
   return {
     sent: printed.sentUs !== null,
     startedUs,
@@ -44,50 +48,30 @@ const receivedOf = (
     status: answered ? printed.status : null,
     headers: { "retry-after": printed.retryAfter, "content-encoding": printed.coding },
     text: printed.body,
-    ended: printed.ended,
-    seen:
-      isStream && printed.opened
-        ? {
-            events: printed.events,
-            late: printed.late,
-            firstUs: since(printed.firstEventUs),
-            lastUs: since(printed.lastEventUs),
-            terminal: null,
-            names: new Set(printed.names),
-            gapsUs: printed.gaps,
-            kept: [],
-          }
-        : null,
     error: printed.error === "" ? undefined : printed.error,
-    aborted: printed.aborted,
+    seen: isStream && printed.opened ? seen : null,
+    ...{ ended, aborted },
   };
-};
-
-const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): CallLine => {
-  const step = exchangeStep(view, 0, printed.of, printed.product);
-  const context = {
-    id: printed.id,
-    stage,
-    driver: DRIVER,
-    intendedUs: printed.startedUs - epochUs,
-    unscheduled: "mint" as const,
-  };
-  return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
 };
 
 /** `null` when the printed call is none of the story's: the scenario and the runner disagree about what it is. */
-const lineFrom = (printed: Printed, reading: Reading): CallLine | null => {
-  const step = reading.story.plan(reading.seed, printed.i, reading.view)[printed.step];
+const lineFrom = (
+  printed: Printed | PrintedMint,
+  { story, seed, view, stage, idPrefix, epochUs }: Reading,
+): CallLine | null => {
+  const isMint = printed.type === "mint";
+  const planned = isMint ? null : story.plan(seed, printed.i, view);
+  const step = isMint ? exchangeStep(view, 0, printed.of, printed.product) : planned?.[printed.step];
   if (step === undefined) return null;
-  const context = {
-    id: callId(reading.idPrefix, printed.i, printed.step, printed.attempt),
-    stage: reading.stage,
-    driver: DRIVER,
-    intendedUs: printed.intendedUs - reading.epochUs,
-    attempt: printed.attempt,
-    unscheduled: printed.step === 0 ? undefined : ("step" as const),
-  };
-  return lineOf(step, receivedOf(step, printed, reading.epochUs), context, CLOCK_ERROR_US);
+  const call: Pick<CallContext, "id" | "attempt" | "unscheduled"> = isMint
+    ? { id: printed.id, unscheduled: "mint" }
+    : {
+        id: callId(idPrefix, printed.i, printed.step, printed.attempt),
+        attempt: printed.attempt,
+        unscheduled: printed.step === 0 ? undefined : "step",
+      };
+  const intendedUs = (isMint ? printed.startedUs : printed.intendedUs) - epochUs;
+  return lineOf(step, receivedOf(step, printed, epochUs), { ...call, stage, driver: "k6", intendedUs }, CLOCK_ERROR_US);
 };
 
 type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
@@ -101,8 +85,6 @@ export const readSummary = async (path: string): Promise<{ iterations: number; d
     return null;
   }
 };
-
-type FromScenario = Printed | PrintedMint | PrintedFault | PrintedSpent;
 
 type Seen = {
   lines: number;
@@ -120,7 +102,7 @@ export const createReader = (
 ): { seen: Seen; take(text: string): void } => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
   const read = (text: string): void => {
-    const printed = JSON.parse(text) as FromScenario;
+    const printed = JSON.parse(text) as Printed | PrintedMint | PrintedFault | PrintedSpent;
     if (printed.type === "spent") {
       if (typeof printed.spent?.requests !== "number") throw new Error("it does not say what was spent");
       seen.end = printed;
@@ -131,19 +113,11 @@ export const createReader = (
       seen.calls.add(printed.i);
       return;
     }
-    if (printed.type === "mint") {
-      seen.lines += 1;
-      onLine(mintLineFrom(printed, reading));
-      return;
-    }
     const line = lineFrom(printed, reading);
-    if (line === null) {
-      seen.strangers += 1;
-      return;
-    }
+    if (line === null) throw new Error("it is no call of the story");
     seen.lines += 1;
     if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.record(line.started_us - line.intended_us);
-    seen.calls.add(printed.i);
+    if (printed.type === "call") seen.calls.add(printed.i);
     onLine(line);
   };
   const take = (text: string): void => {
@@ -164,42 +138,33 @@ type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } 
 
 export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const problems: Problem[] = [];
-  const say = (verdict: Problem["verdict"], reason: string, about?: "time"): void => {
-    problems.push({ verdict, reason, about });
+  const say = (isSo: boolean, reason: string | null, about?: "time"): void => {
+    if (isSo && reason !== null) problems.push({ verdict: "inconclusive", reason, about });
   };
+  const { faults, lines, strangers, calls, end } = seen;
   const stopped = stoppedBy(seen);
-  const isEnded = (seen.end?.stopped ?? null) !== null;
+  const isEnded = (end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
-  if (stopped !== null) say("inconclusive", `stopped early: ${stopped.reason}`);
   // The script ends the test itself when nothing may leave any more.
-  if (isEnded && (exited === null || exit.code === ABORTED)) {
-  } else if (exited !== null) problems.push(exited);
-  else if (exit.errorCount > 0) say("inconclusive", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
-  const lacking = seen.faults.filter(({ lacks }) => lacks === true);
-  const thrown = seen.faults.filter(({ lacks }) => lacks !== true);
-  if (thrown.length > 0)
-    say("inconclusive", `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
-  if (lacking.length > 0) say("inconclusive", `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
-  if (seen.lines === 0) say("inconclusive", "k6 made no calls");
-  if (seen.strangers > 0) say("inconclusive", unreadSentence(seen.strangers, "the scenario") as string);
-  if (summary === null) {
-    if (exited === null) say("inconclusive", "k6 wrote no summary, so nobody knows what it left out");
-    return problems;
-  }
-  if ((seen.end?.cut ?? 0) > 0) say("inconclusive", `${seen.end?.cut} calls were cut off at the end and have no line`);
-  if (isEnded) return problems;
+  const isExpected = isEnded && (exited === null || exit.code === ABORTED);
+  const lacking = faults.filter(({ lacks }) => lacks === true);
+  const thrown = faults.filter(({ lacks }) => lacks !== true);
+  const cut = end?.cut ?? 0;
+  say(stopped !== null, `stopped early: ${stopped?.reason}`);
+  if (exited !== null && !isExpected) problems.push(exited);
+  say(exited === null && !isExpected && exit.errorCount > 0, `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
+  say(thrown.length > 0, `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
+  say(lacking.length > 0, `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
+  say(lines === 0, "k6 made no calls");
+  say(true, unreadSentence(strangers, "the scenario"));
+  say(summary === null && exited === null, "k6 wrote no summary, so nobody knows what it left out");
+  say(summary !== null && cut > 0, `${cut} calls were cut off at the end and have no line`);
+  if (summary === null || isEnded) return problems;
   const { iterations, dropped } = summary;
-  if (dropped > 0) {
-    const all = iterations + dropped;
-    say(
-      "inconclusive",
-      `the generator was the bottleneck: ${dropped} of ${all} calls were so late that they were given up; ask for a lower rate, or share it out (--segments)`,
-    );
-  }
-  const late = lagDoubt(lagFigures(seen.lag));
-  if (late !== null) say("inconclusive", late, "time");
-  if (seen.calls.size < iterations) {
-    say("inconclusive", `${iterations - seen.calls.size} of ${iterations} iterations left no line`);
-  }
+  const givenUp = `${dropped} of ${iterations + dropped} calls were so late that they were given up`;
+  const cure = "ask for a lower rate, or share it out (--segments)";
+  say(dropped > 0, `the generator was the bottleneck: ${givenUp}; ${cure}`);
+  say(true, lagDoubt(lagFigures(seen.lag)), "time");
+  say(calls.size < iterations, `${iterations - calls.size} of ${iterations} iterations left no line`);
   return problems;
 };

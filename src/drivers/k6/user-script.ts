@@ -23,60 +23,48 @@ type K6ScriptOptions = {
 };
 
 /** Outputs that the user names stay: k6 takes those of its arguments in place of those of the environment. */
-const accounted = (args: readonly string[], account: string | undefined, outputs: string | undefined) => {
-  if (account === undefined) return { args, outputs: {} };
+const accounted = ({ args, account }: K6ScriptOptions): { args: readonly string[]; outputs?: { K6_OUT: string } } => {
+  if (account === undefined) return { args };
   const own = `floodgate-account=${account}`;
-  if (args.some((arg) => /^(-o|--out)/.test(arg))) return { args: ["--out", own, ...args], outputs: {} };
-  return { args, outputs: { K6_OUT: [outputs, own].filter(Boolean).join(",") } };
+  if (args.some((arg) => /^(-o|--out)/.test(arg))) return { args: ["--out", own, ...args] };
+  return { args, outputs: { K6_OUT: [process.env.K6_OUT, own].filter(Boolean).join(",") } };
 };
 
-export const runK6Script = (options: K6ScriptOptions): Promise<Problem[]> =>
-  new Promise((resolve) => {
-    const { binary, script, environment, onSpawn, onSaid } = options;
-    const { args, outputs } = accounted(options.args, options.account, process.env.K6_OUT);
-    const child = spawn(binary, ["run", ...args, script], {
-      env: {
-        ...process.env,
-        K6_NO_USAGE_REPORT: "true",
-        K6_AUTO_EXTENSION_RESOLUTION: "false",
-        ...outputs,
-        ...environment,
-      },
-      stdio: ["ignore", "pipe", "pipe"],
-      detached: true,
-    });
-    onSpawn?.(child);
-    for (const stream of [child.stdout, child.stderr]) {
-      const lines = redactor.lines((line) => onSaid?.(line));
-      stream.on("data", lines.push).on("close", lines.end);
-    }
-    // Ends with the process itself: its children may hold the output open.
-    void boundChild(child).ended.then(({ code, signal, error }) => {
-      const errors = error === null ? [] : [error];
-      const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
-      resolve(problem === null ? [] : [problem]);
-    });
+export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> => {
+  const { binary, script, environment, onSpawn, onSaid } = options;
+  const { args, outputs } = accounted(options);
+  const settings = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
+  const child = spawn(binary, ["run", ...args, script], {
+    env: { ...process.env, ...settings, ...outputs, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
   });
+  onSpawn?.(child);
+  for (const stream of [child.stdout, child.stderr]) {
+    const lines = redactor.lines((line) => onSaid?.(line));
+    stream.on("data", lines.push).on("close", lines.end);
+  }
+  // Ends with the process itself: its children may hold the output open.
+  const { code, signal, error } = await boundChild(child).ended;
+  const errors = error === null ? [] : [error];
+  const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
+  return problem === null ? [] : [problem];
+};
 
 type Metric = { name: string; type: string; contains: string; values: Record<string, number> };
 
-export type K6Summary = {
-  metrics: readonly Metric[];
-  kept: unknown;
-};
+export type K6Summary = { metrics: readonly Metric[]; kept: unknown };
 
 export const readSummary = (text: string): K6Summary | null => {
-  let parsed: { config?: Record<string, unknown>; results?: { metrics?: Metric[]; checks?: { metrics?: Metric[] } } };
   try {
-    parsed = JSON.parse(text);
+    const { config, ...parsed } = JSON.parse(text);
+    const { metrics, checks } = parsed.results;
+    if (!Array.isArray(metrics)) return null;
+    const { script: _, ...kept } = config ?? {};
+    return { metrics: [...metrics, ...(checks?.metrics ?? [])], kept: { ...parsed, config: kept } };
   } catch {
     return null;
   }
-  const found = parsed.results?.metrics;
-  if (!Array.isArray(found)) return null;
-  const { script: _, ...config } = parsed.config ?? {};
-  const metrics = [...found, ...(parsed.results?.checks?.metrics ?? [])];
-  return { metrics, kept: { ...parsed, config } };
 };
 
 /** What of each metric is reported: k6's own names, with the field. */
@@ -104,16 +92,10 @@ export const measurementsOf = ({ metrics }: K6Summary, stage: string, calls: num
   );
 
 export type ScriptAccount = {
-  scenarios: {
-    name: string;
-    executor: string;
-    graceful_stop: boolean;
-    ended: number;
-    threw: number;
-    exception?: string;
-    cut: number;
-    dropped: number;
-  }[];
+  scenarios: ({ name: string; executor: string; graceful_stop: boolean; exception?: string } & Record<
+    "ended" | "threw" | "cut" | "dropped",
+    number
+  >)[];
   /** By HTTP status; `"0"`: no answer. */
   calls: { by_status: Record<string, number>; failed: number; streams: number; events: number };
   checks: { made: number; failed: number };
@@ -156,32 +138,26 @@ const unansweredIn = ({ calls }: ScriptAccount): string =>
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
-/** Executors that start iterations by a schedule; the others drop what they had no time for. */
-const isByRate = (executor: string): boolean => executor.endsWith("arrival-rate");
+/** Sentences, each with whether it is so. */
+const saying = (...rows: readonly (readonly [isSo: boolean, sentence: string])[]): string[] =>
+  rows.flatMap(([isSo, sentence]) => (isSo ? [sentence] : []));
 
 const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string[] =>
   scenarios.flatMap(({ name, executor, graceful_stop, ended, threw, exception, cut, dropped }) => {
-    const said: string[] = [];
-    const all = ended + cut + dropped;
-    if (dropped > 0) {
-      const cure = isByRate(executor)
-        ? "raise preAllocatedVUs and maxVUs until none is dropped, or ask for a lower rate"
-        : "raise maxDuration, or ask for fewer iterations";
-      said.push(`${dropped} of ${counted(all, "iteration")} of the scenario "${name}" were dropped: ${cure}`);
-    }
-    if (threw > 0) {
-      said.push(`${threw} of ${counted(ended, "iteration")} of the scenario "${name}" threw: ${firstLine(exception)}`);
-    }
-    if (ended === 0) {
-      said.push(
-        `no iteration of the scenario "${name}" ${cut > 0 ? `ended, ${counted(cut, "iteration")} were cut off` : "took place"}`,
-      );
-    } else if (cut > 0 && graceful_stop && isWhole) {
-      said.push(
-        `${cut} of ${counted(all, "iteration")} of the scenario "${name}" had not ended when its gracefulStop was over, and were cut off`,
-      );
-    }
-    return said;
+    const of = (n: number): string => `of ${counted(n, "iteration")} of the scenario "${name}"`;
+    const all = of(ended + cut + dropped);
+    // Executors of a rate drop what no VU was free for; the others what they had no time for.
+    const cure = executor.endsWith("arrival-rate")
+      ? "raise preAllocatedVUs and maxVUs until none is dropped, or ask for a lower rate"
+      : "raise maxDuration, or ask for fewer iterations";
+    const none = cut > 0 ? `ended, ${counted(cut, "iteration")} were cut off` : "took place";
+    const isCut = ended > 0 && cut > 0 && graceful_stop && isWhole;
+    return saying(
+      [dropped > 0, `${dropped} ${all} were dropped: ${cure}`],
+      [threw > 0, `${threw} ${of(ended)} threw: ${firstLine(exception)}`],
+      [ended === 0, `no iteration of the scenario "${name}" ${none}`],
+      [isCut, `${cut} ${all} had not ended when its gracefulStop was over, and were cut off`],
+    );
   });
 
 /** Always holds: users state it to get the figures of a submetric in the summary. */
@@ -218,31 +194,31 @@ const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
   const { calls, checks } = account;
   const { made, unanswered } = callsOf(account);
   if (made === 0) return ["the script made no call"];
-  if (unanswered === made) return [`the API answered none of ${counted(made, "call")} (${unansweredIn(account)})`];
-  const said: string[] = [];
+  const calledOf = `of ${counted(made, "call")}`;
+  const named = unansweredIn(account);
+  if (unanswered === made) return [`the API answered none ${calledOf} (${named})`];
   const thresholds = statedThresholds(account);
   const boundsFailures = thresholds.some(({ metric }) => metric.startsWith("http_req_failed"));
-  if (calls.failed >= made) {
-    said.push(
-      `each of ${counted(made, "call")} failed; a script that is meant to be refused says so by http.setResponseCallback`,
-    );
-  } else if (unanswered > tolerated * made && !boundsFailures) {
-    said.push(
-      `the API did not answer ${unanswered} of ${counted(made, "call")} (${unansweredIn(account)}), and no threshold on http_req_failed says how many may be`,
-    );
-  } else if (thresholds.length === 0 && calls.failed > 0) {
-    said.push(
-      `${calls.failed} of ${counted(made, "call")} failed, and the script has no threshold that says how many may`,
-    );
-  }
-  if (calls.streams > 0 && calls.events === 0) said.push(`none of ${counted(calls.streams, "stream")} had an event`);
-  if (checks.made > 0 && checks.failed === checks.made) said.push(`each of ${counted(checks.made, "check")} failed`);
-  else if (checks.failed > 0 && thresholds.length === 0) {
-    said.push(
-      `${checks.failed} of ${counted(checks.made, "check")} failed, and the script has no threshold that says how many may`,
-    );
-  }
-  return said;
+  const isAllFailed = calls.failed >= made;
+  const isSilent = !isAllFailed && unanswered > tolerated * made && !boundsFailures;
+  const isUnbounded = thresholds.length === 0;
+  const noThreshold = "and the script has no threshold that says how many may";
+  const [areChecks, failedChecks] = [counted(checks.made, "check"), checks.failed];
+  const isChecked = checks.made > 0 && failedChecks === checks.made;
+  return saying(
+    [isAllFailed, `each ${calledOf} failed; a script that is meant to be refused says so by http.setResponseCallback`],
+    [
+      isSilent,
+      `the API did not answer ${unanswered} ${calledOf} (${named}), and no threshold on http_req_failed says how many may be`,
+    ],
+    [
+      !isAllFailed && !isSilent && isUnbounded && calls.failed > 0,
+      `${calls.failed} ${calledOf} failed, ${noThreshold}`,
+    ],
+    [calls.streams > 0 && calls.events === 0, `none of ${counted(calls.streams, "stream")} had an event`],
+    [isChecked, `each of ${areChecks} failed`],
+    [!isChecked && failedChecks > 0 && isUnbounded, `${failedChecks} of ${areChecks} failed, ${noThreshold}`],
+  );
 };
 
 export const crossedIn = ({ thresholds }: ScriptAccount): string =>

@@ -1,10 +1,8 @@
 /** The cheapest possible server: it cuts the stream into requests, each with its body, and reads nothing else. */
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 
 const HEAD_END = "\r\n\r\n";
 const BACKLOG = 4096;
-
-type BareServer = { port: number; close(): void };
 
 /** How long the first request in a text is, with its body; `null` where it has not all come. */
 const lengthOfFirst = (text: string): number | null => {
@@ -15,18 +13,13 @@ const lengthOfFirst = (text: string): number | null => {
   return length <= text.length ? length : null;
 };
 
-type Listening = {
-  port: number;
-  /** Others may listen on the port as well; the system deals connections out among them. */
-  reusePort: boolean;
-};
-
+/** `reusePort`: others may listen on the port as well; the system deals connections out among them. */
 export const startBareServer = async (
   answer: (request: string, socket: Socket) => void,
-  listening: Listening = { port: 0, reusePort: false },
-): Promise<BareServer> => {
+  listening = { port: 0, reusePort: false },
+) => {
   const sockets = new Set<Socket>();
-  const server: Server = createServer({ noDelay: true }, (socket) => {
+  const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
     let held = "";
     socket.on("error", () => undefined);
@@ -46,7 +39,7 @@ export const startBareServer = async (
   });
   return {
     port: (server.address() as AddressInfo).port,
-    close: () => {
+    close: (): void => {
       server.close();
       for (const socket of sockets) socket.destroy();
     },
@@ -58,15 +51,8 @@ const ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
 );
 
-type NullServer = {
-  port: number;
-  /** Requests since the last look, and when the last of them came, by the clock that was handed in. */
-  look(): { calls: number; lastUs: number };
-  close(): void;
-};
-
 /** Answers every request at once with the same words and counts, which measures the generator. */
-export const startNullServer = async (nowUs: () => number): Promise<NullServer> => {
+export const startNullServer = async (nowUs: () => number) => {
   let calls = 0;
   let lastUs = 0;
   const { port, close } = await startBareServer((_request, socket) => {
@@ -76,7 +62,8 @@ export const startNullServer = async (nowUs: () => number): Promise<NullServer> 
   });
   return {
     port,
-    look: () => {
+    /** Requests since the last look, and when the last of them came, by the clock that was handed in. */
+    look: (): { calls: number; lastUs: number } => {
       const seen = { calls, lastUs };
       calls = 0;
       return seen;

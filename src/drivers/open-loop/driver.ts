@@ -1,40 +1,31 @@
 /** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
-import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { HostFacts } from "../../history/stage-host.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
-import type { Secrets } from "../../target/secrets.ts";
-import { budgetShare, endsAll, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
+import { budgetShare, endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import type { Driven, Driver, Problem } from "../driver.ts";
-import type { FromProcess, OpenLoopEnd, OpenLoopJob, ToProcess } from "./process-pipe.ts";
+import type { Drive, Driver, Problem } from "../driver.ts";
+import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./process-pipe.ts";
 
-export type OpenLoopResult = {
+export type OpenLoopResult = OpenLoopSpent & {
   end: OpenLoopEnd | null;
   host: HostFacts | null;
   clockErrorUs: number;
-  spent: Spent;
-  /** Why it sent nothing any more before its schedule ended. */
-  stopped: Stopped | null;
   problems: Problem[];
 };
 
 type OpenLoopProgram = { path: string; silentMs: number };
 
-type OpenLoopOptions = {
+type OpenLoopOptions = Pick<Drive, "secrets" | "onLine" | "onFold" | "onSpawn"> & {
   job: OpenLoopJob;
-  secrets: Secrets;
-  onLine(line: CallLine): void;
-  onFold?(line: FoldLine): void;
-  onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
-  onSpawn?(child: ChildProcess): void;
+  onProgress?(progress: { offered: number; done: number }): void;
   program?: OpenLoopProgram;
 };
 
@@ -56,10 +47,9 @@ const PROGRAM: OpenLoopProgram = {
 };
 const LATE_MS = 30_000;
 
-export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
-  const { path, silentMs } = options.program ?? PROGRAM;
+export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: OpenLoopOptions): OpenLoop => {
   // No arguments and no environment but the run's mark: nothing can leak, and the shell cannot change the load.
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", path], {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
     env: runMark(),
     stdio: ["pipe", "pipe", "pipe"],
     // Ctrl-C reaches the runner's group only; the runner asks the driver to stop, so that calls can end.
@@ -67,99 +57,57 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   });
   options.onSpawn?.(child);
   const bound = boundChild(child);
-  const drainMs = options.job.drainMs ?? options.job.timeouts?.callMs ?? TIMEOUTS.callMs;
-  let isReady = false;
-  let unread = 0;
+  const drainMs = job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs;
   const say = (message: ToProcess): void => {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   };
   child.stdin.on("error", () => undefined);
-  const result: OpenLoopResult = {
-    end: null,
-    host: null,
-    clockErrorUs: 0,
-    problems: [],
-    spent: { ...NOTHING_SPENT },
-    stopped: null,
-  };
+  const unspent: OpenLoopSpent = { spent: NOTHING_SPENT, stopped: null };
+  const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [], ...unspent };
   const ready = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<OpenLoopResult>();
   ready.promise.catch(() => undefined);
+  let isReady = false;
+  let unread = 0;
   let failure = "";
   let complaints = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     complaints = (complaints + text).slice(-STDERR_KEPT);
   });
 
-  const answerSecret = async (n: number, ref: string, what: string): Promise<void> => {
-    try {
-      say({ type: "secret", n, value: await options.secrets.read(ref, what) });
-    } catch (error) {
-      say({ type: "no-secret", n, message: error instanceof Error ? error.message : String(error) });
-    }
-  };
-
-  const hear = (message: FromProcess): void => {
-    switch (message.type) {
-      case "call":
-        message.outcome = countedOutcome(message.outcome);
-        options.onLine(message);
-        break;
-      case "fold":
-        options.onFold?.(message);
-        break;
-      case "ping":
-        say({ type: "pong", n: message.n, atUs: wallUs() });
-        break;
-      case "secret?":
-        void answerSecret(message.n, message.ref, message.what);
-        break;
-      case "forget":
-        options.secrets.forget(message.ref);
-        break;
-      case "ready":
-        isReady = true;
-        bound.due(Number.POSITIVE_INFINITY, "begin");
-        result.clockErrorUs = message.clockErrorUs;
-        ready.resolve();
-        break;
-      case "progress":
-        options.onProgress?.(message);
-        break;
-      case "problem":
-        {
-          const { type: _type, ...problem } = message;
-          result.problems.push(problem);
-        }
-        break;
-      case "spent":
-        result.spent = message.spent;
-        result.stopped = message.stopped;
-        break;
-      case "host": {
-        const { type: _type, ...host } = message;
-        result.host = host;
-        break;
-      }
-      case "end": {
-        const { type: _type, ...end } = message;
-        result.end = end;
-        break;
-      }
-      case "failed":
-        failure = message.message;
-        break;
-    }
+  const hear: { [T in FromProcess["type"]]: (message: Extract<FromProcess, { type: T }>) => void } = {
+    call: (line) => options.onLine(Object.assign(line, { outcome: countedOutcome(line.outcome) })),
+    fold: (line) => options.onFold?.(line),
+    ping: ({ n }) => say({ type: "pong", n, atUs: wallUs() }),
+    "secret?": ({ n, ref, what }) =>
+      void secrets.read(ref, what).then(
+        (value) => say({ type: "secret", n, value }),
+        (error: Error) => say({ type: "secret", n, message: error.message }),
+      ),
+    forget: ({ ref }) => secrets.forget(ref),
+    ready: ({ clockErrorUs }) => {
+      isReady = true;
+      bound.due(Number.POSITIVE_INFINITY, "begin");
+      result.clockErrorUs = clockErrorUs;
+      ready.resolve();
+    },
+    progress: ({ spent, stopped, ...progress }) => {
+      Object.assign(result, { spent, stopped });
+      options.onProgress?.(progress);
+    },
+    end: ({ type: _type, ...ended }) => void Object.assign(result, ended),
+    failed: ({ message }) => {
+      failure = message;
+    },
   };
   readLines(child.stdout, (line) => {
-    const message = messageIn(line) as FromProcess | null;
     try {
-      if (message === null) unread += 1;
-      else hear(message);
+      const message = messageIn(line) as FromProcess;
+      (hear[message.type] as (message: FromProcess) => void)(message);
     } catch {
       unread += 1;
     }
-    if (!isReady) bound.due(silentMs, "get ready");
+    if (!isReady) bound.due(program.silentMs, "get ready");
   });
 
   const over = (how: string): void => {
@@ -174,20 +122,19 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
     ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
     finished.resolve(result);
   };
-  void bound.ended.then(({ code, signal, error, late }) =>
-    over(
-      error ?? (late !== null ? `it did not ${late} in time` : signal === null ? `code ${code}` : `signal ${signal}`),
-    ),
-  );
-  bound.due(silentMs, "get ready");
-  say({ type: "job", job: options.job });
+  void bound.ended.then(({ code, signal, error, late }) => {
+    const ended = signal === null ? `code ${code}` : `signal ${signal}`;
+    over(error ?? (late === null ? ended : `it did not ${late} in time`));
+  });
+  bound.due(program.silentMs, "get ready");
+  say({ type: "job", job });
 
   return {
     ready: ready.promise,
     go: (startUs) => {
-      const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + options.job.epochUs - wallUs()) / 1000);
-      bound.due(leadMs + profileDurationS(options.job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
-      say(startUs === undefined ? { type: "go" } : { type: "go", startUs });
+      const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
+      bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
+      say({ type: "go", startUs });
     },
     stop: (graceMs = drainMs + LATE_MS) => {
       bound.due(graceMs, "stop");
@@ -200,22 +147,13 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
 
 /** Of several generators: the worst of what each did; what the host did is the same for all. */
 const worstOf = (hosts: readonly HostFacts[]): HostFacts | null => {
-  const [first, ...others] = hosts;
-  if (first === undefined) return null;
-  const worst = { ...first };
-  for (const host of others) {
-    for (const name of ["event_loop_lag_ms_p99", "event_loop_lag_ms_max", "cpu_share", "descriptors_share"] as const) {
-      const [a, b] = [worst[name], host[name]];
-      if (b !== null && (a === null || b > a)) worst[name] = b;
-    }
+  if (hosts[0] === undefined) return null;
+  const worst = { ...hosts[0] };
+  for (const name of ["event_loop_lag_ms_p99", "event_loop_lag_ms_max", "cpu_share", "descriptors_share"] as const) {
+    const known = hosts.flatMap((host) => host[name] ?? []);
+    worst[name] = known.length === 0 ? null : Math.max(...known);
   }
   return worst;
-};
-
-const countsOf = (ends: readonly OpenLoopEnd[]): Driven["counts"] => {
-  const sum = (name: "dropped" | "queued" | "unmade"): number => ends.reduce((total, end) => total + end[name], 0);
-  const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
-  return { dropped: sum("dropped"), queued: sum("queued"), unmade: sum("unmade"), lagMsP99 };
 };
 
 /** From the moment at which all processes are ready to the first arrival. */
@@ -226,11 +164,14 @@ const FAILED_GRACE_MS = 5_000;
 export const openLoopBy =
   (program?: OpenLoopProgram): Driver =>
   async (drive, beside) => {
-    const { job, secrets, budget, segments = 1, signal } = drive;
+    const { job, budget, segments = 1, signal } = drive;
     const all = budget.left();
-    const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
-    const start = (counts: (typeof done)[number], index: number): OpenLoop =>
+    const progress = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
+    const sum = <K extends string>(of: readonly Record<K, number>[], key: K): number =>
+      of.reduce((total, one) => total + one[key], 0);
+    const start = (counts: (typeof progress)[number], index: number): OpenLoop =>
       startOpenLoop({
+        ...drive,
         job: {
           ...job,
           budget: budgetShare(all, index, segments),
@@ -238,15 +179,11 @@ export const openLoopBy =
           fold: drive.onFold === undefined ? undefined : true,
           segment: segments === 1 ? undefined : { index, of: segments },
         },
-        secrets,
-        onLine: drive.onLine,
-        onFold: drive.onFold,
-        onProgress: (progress) => {
-          Object.assign(counts, { done: progress.done, offered: progress.offered });
-          const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
-          drive.onProgress?.(`${sum("done")} calls done, ${sum("offered") - sum("done")} under way`);
+        onProgress: (now) => {
+          Object.assign(counts, now);
+          const done = sum(progress, "done");
+          drive.onProgress?.(`${done} calls done, ${sum(progress, "offered") - done} under way`);
         },
-        onSpawn: drive.onSpawn,
         program,
       });
     const loops: OpenLoop[] = [];
@@ -257,7 +194,7 @@ export const openLoopBy =
     signal.addEventListener("abort", asked, { once: true });
     try {
       // What cannot be put in hand ends those that were started before.
-      for (const [index, counts] of done.entries()) loops.push(start(counts, index));
+      for (const [index, counts] of progress.entries()) loops.push(start(counts, index));
       if (signal.aborted) asked();
       for (const { result } of loops) {
         void result.then(({ stopped, end }) => {
@@ -266,26 +203,25 @@ export const openLoopBy =
           else if (end === null) stop(FAILED_GRACE_MS);
         });
       }
-      const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
-        () => true,
-        () => false,
-      );
-      if (!ready) stop(FAILED_GRACE_MS);
-      if (ready) {
+      const whole = Promise.all(loops.map((loop) => loop.result));
+      const isReady = await Promise.all(loops.map((loop) => loop.ready))
+        .then(() => true)
+        .catch(() => false);
+      if (!isReady) stop(FAILED_GRACE_MS);
+      else {
         const startUs = Math.round(wallUs() - job.epochUs + LEAD_US);
         for (const loop of loops) loop.go(startUs);
         drive.onStart?.(startUs);
-      }
-      if (ready && beside !== undefined) {
         // The load may end first, by its budget or a failure.
-        await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
-        stop();
+        if (beside !== undefined) await Promise.race([beside(), whole]).then(() => stop());
       }
-      const results = await Promise.all(loops.map((loop) => loop.result));
-      for (const { spent, stopped } of results) budget.absorb(spent ?? NOTHING_SPENT, stopped);
+      const results = await whole;
+      for (const { spent, stopped } of results) budget.absorb(spent, stopped);
       const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
       const startUs = Math.min(...ends.map((end) => end.startUs));
       const endUs = Math.max(...ends.map((end) => end.endUs));
+      const left = { dropped: sum(ends, "dropped"), queued: sum(ends, "queued"), unmade: sum(ends, "unmade") };
+      const lagMsP99 = Math.max(...ends.map(({ lagMs }) => lagMs.p99));
       return {
         problems: results.flatMap(({ problems }) => problems),
         notes: [],
@@ -293,7 +229,7 @@ export const openLoopBy =
         host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
         scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
         startUs: ends.length === 0 ? undefined : startUs,
-        counts: ends.length < loops.length ? undefined : countsOf(ends),
+        counts: ends.length < loops.length ? undefined : { ...left, lagMsP99 },
       };
     } finally {
       signal.removeEventListener("abort", asked);

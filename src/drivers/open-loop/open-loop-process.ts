@@ -15,8 +15,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import type { Problem } from "../driver.ts";
 import { lagDoubt, watchHost } from "../host-notes.ts";
 import { startPressing } from "./play-schedule.ts";
-import type { OpenLoopEnd } from "./process-pipe.ts";
-import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
+import { type OpenLoopEnd, type OpenLoopSpent, openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
 import { warmUp } from "./warm-up.ts";
 
 const DRIVER = "open-loop";
@@ -42,62 +41,44 @@ const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, 
 };
 
 const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise<void> => {
-  let stop: () => void = () => undefined;
-  let stopped = false;
+  let isStopped = false;
   const stopping = once("stop").then(() => {
-    stopped = true;
-    stop();
+    isStopped = true;
   });
   const { job } = await once("job");
   const story = STORIES.get(job.story);
   if (story === undefined) throw new Error(`there is no story called ${job.story}`);
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
-  const { stage, idPrefix, target, view, timeouts } = job;
-  const ours = job.reference === true;
+  const { stage, idPrefix, target, view, timeouts, reference = false } = job;
   const budget = guardBudget(job.budget ?? {}, job.stated);
   const foldTo = (emit: (line: CallLine | FoldLine) => void): CallFold | null =>
-    job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
+    job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, reference) }) : null;
   const cold = foldTo(() => undefined);
   await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
   takeProtocols(target.base_url);
   const fold = foldTo(tell);
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
-  const client = await openApiClient({
-    budget,
-    target,
-    secrets,
-    view,
-    clock,
-    stage,
-    driver: DRIVER,
-    idPrefix,
-    onLine,
-    timeouts,
-  });
+  const how = { stage, driver: DRIVER, idPrefix, onLine };
+  const client = await openApiClient({ ...how, budget, target, secrets, view, clock, timeouts });
   await client.book.prepare([], story.sessions(view));
   const going = once("go");
   tell({ type: "ready", clockErrorUs: errorUs }, true);
   const begun = await Promise.race([going, stopping]);
   if (begun === undefined) throw new Error("it was stopped before it was told to begin");
-  const { startUs } = begun;
+  const { startUs = clock.nowUs() + LEAD_US } = begun;
 
   const told = watchHost();
-  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, onLine);
-  stop = pressing.stop;
-  if (stopped) stop();
-  const progress = setInterval(() => {
-    tell({ type: "progress", atUs: clock.nowUs(), ...pressing.now() });
-    tell({ type: "spent", spent: budget.spent(), stopped: budget.stopped });
-  }, PROGRESS_EVERY_MS);
+  const pressing = startPressing(job, story, client, clock, startUs, how);
+  void stopping.then(pressing.stop);
+  const spent = (): OpenLoopSpent => ({ spent: budget.spent(), stopped: budget.stopped });
+  const progress = setInterval(() => tell({ type: "progress", ...pressing.now(), ...spent() }), PROGRESS_EVERY_MS);
   const { end, firstUnmade } = await pressing.finished;
   fold?.end();
   clearInterval(progress);
-  tell({ type: "spent", spent: budget.spent(), stopped: budget.stopped });
-  tell({ type: "host", ...told(pressing.spunUs()) });
-  for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
-    tell({ type: "problem", ...problem });
-  tell({ type: "end", ...end, protocols: takeProtocols(target.base_url) }, true);
+  const problems = problemsOf(end, firstUnmade, client.connections, isStopped);
+  const ended = { end: { ...end, protocols: takeProtocols(target.base_url) }, problems };
+  tell({ type: "end", ...ended, ...spent(), host: told(pressing.spunUs()) }, true);
   await client.close();
 };
 

@@ -24,27 +24,22 @@ type Pacer = {
   spunUs(): number;
 };
 
-type PacerOptions = {
-  /** Busy-waits: neither timer nor nap delays a call. It takes a whole core. */
-  precise?: boolean;
-};
-
 const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 const nap = (): void => void Atomics.wait(nobodyWakes, 0, 0, NAP_MS);
 
-/** `next` returns the next moment in run time, `null` after the last; `fire` is called at it or later, never before. */
+/**
+ * `next` returns the next moment in run time, `null` after the last; `fire` is called at it or later, never before. `precise`
+ * busy-waits: neither timer nor nap delays a call, and it takes a whole core.
+ */
 export const startPacer = (
   clock: RunClock,
   next: () => number | null,
   fire: (dueUs: number) => void,
-  { precise = false }: PacerOptions = {},
+  { precise = false }: { precise?: boolean } = {},
 ): Pacer => {
   let stopped = false;
-  let timer: NodeJS.Timeout | null = null;
-  let finish: () => void = () => undefined;
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
+  let timer: NodeJS.Timeout | undefined;
+  const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
   let dueUs = next();
   let turnedUs = Number.NEGATIVE_INFINITY;
   let spunUs = 0;
@@ -78,7 +73,7 @@ export const startPacer = (
     finished,
     stop: () => {
       stopped = true;
-      if (timer !== null) clearTimeout(timer);
+      clearTimeout(timer);
       finish();
     },
     spunUs: () => spunUs,

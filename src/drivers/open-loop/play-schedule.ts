@@ -17,14 +17,26 @@ import { lagFigures } from "../host-notes.ts";
 import { startPacer } from "./pacer.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./process-pipe.ts";
 
-type Performance = {
-  stage: string;
-  driver: string;
-  idPrefix: string;
+/** Resolves after so long, or at once when it is aborted; false then. By the global timers, which virtual time replaces. */
+const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve(false);
+    const over = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", over);
+      resolve(!signal.aborted);
+    };
+    const timer = setTimeout(over, ms);
+    signal.addEventListener("abort", over);
+  });
+
+/** How a story is played and its lines are called. */
+type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
+
+type Performance = How & {
   seed: number;
-  onLine(line: CallLine): void;
-  /** Resolves after so long, or at once when the run stops; false then. */
-  wait(ms: number): Promise<boolean>;
+  /** Ends the waits before retries. */
+  signal: AbortSignal;
 };
 
 /** `over` is called once, when nothing more comes of the call, with the error where it could not be made. */
@@ -36,7 +48,7 @@ export const perform = (
   how: Performance,
   over: (error: unknown) => void,
 ): void => {
-  const { stage, driver, idPrefix, seed } = how;
+  const { stage, driver, idPrefix, seed, signal } = how;
   const tries = triesOf(steps, seed, i);
   let dueUs = intendedUs;
   const go = (next: ReturnType<typeof tries.next>): void => {
@@ -45,21 +57,15 @@ export const perform = (
       return;
     }
     const { step, at, attempt, waitMs } = next.value;
-    const context: CallContext = {
-      id: callId(idPrefix, i, at, attempt),
-      stage,
-      driver,
-      intendedUs: dueUs,
-      attempt,
-    };
+    const id = callId(idPrefix, i, at, attempt);
+    const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
     if (at > 0) context.unscheduled = "step";
     if (waitMs === null) {
       client.begin(step, context, sent, over);
       return;
     }
     context.intendedUs += Math.round(waitMs * 1000);
-    how
-      .wait(waitMs)
+    waited(waitMs, signal)
       .then((isOver) => (isOver ? client.begin(step, context, sent, over) : over(null)))
       .catch(over);
   };
@@ -76,34 +82,11 @@ const MAX_OUTSTANDING = 4096;
 const STOPPED_DRAIN_MS = 1_000;
 
 type Pressing = {
-  now(): { offered: number; started: number; outstanding: number; done: number };
+  now(): { offered: number; done: number };
   stop(): void;
   finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
   /** CPU time that only waiting took, in microseconds. */
   spunUs(): number;
-};
-
-const createWaits = () => {
-  const cancels = new Set<() => void>();
-  let over = false;
-  return {
-    wait: (ms: number): Promise<boolean> =>
-      new Promise((resolve) => {
-        if (over) return resolve(false);
-        const done = (whole: boolean) => (): void => {
-          clearTimeout(timer);
-          cancels.delete(cancel);
-          resolve(whole);
-        };
-        const cancel = done(false);
-        const timer = setTimeout(done(true), ms);
-        cancels.add(cancel);
-      }),
-    cancel: (): void => {
-      over = true;
-      for (const cancel of cancels) cancel();
-    },
-  };
 };
 
 export const startPressing = (
@@ -112,22 +95,20 @@ export const startPressing = (
   client: ApiClient,
   clock: RunClock,
   startUs: number,
-  driver: string,
-  onLine: (line: CallLine) => void,
+  how: How,
 ): Pressing => {
   const { index, of } = job.segment ?? { index: 0, of: 1 };
   const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
   const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
-  const waits = createWaits();
+  const waits = new AbortController();
   const lag = new Histogram();
   let under = 0;
-  let whenNone: () => void = () => undefined;
-  const noneUnder = (): Promise<void> =>
-    under === 0
-      ? Promise.resolve()
-      : new Promise((resolve) => {
-          whenNone = resolve;
-        });
+  let none = Promise.withResolvers<void>();
+  const noneUnder = (): Promise<void> => {
+    none = Promise.withResolvers();
+    if (under === 0) none.resolve();
+    return none.promise;
+  };
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
@@ -137,24 +118,20 @@ export const startPressing = (
   let k = -1;
   let steps: readonly Step[] | Error = [];
 
-  const planned = (i: number): readonly Step[] | Error => {
-    try {
-      return story.plan(job.seed, i, job.view);
-    } catch (error) {
-      return error as Error;
-    }
-  };
   const next = (): number | null => {
-    for (;;) {
-      const at = schedule.next();
-      if (at === null) return null;
+    for (let at = schedule.next(); at !== null; at = schedule.next()) {
       k += 1;
       if (k % of !== index) continue;
-      steps = planned(k);
+      try {
+        steps = story.plan(job.seed, k, job.view);
+      } catch (error) {
+        steps = error as Error;
+      }
       return startUs + at;
     }
+    return null;
   };
-  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, onLine, wait: waits.wait };
+  const playing = { ...how, seed: job.seed, signal: waits.signal };
   const unmade = (error: unknown): void => {
     if (error instanceof NotSentError) {
       end.unsent += 1;
@@ -169,7 +146,7 @@ export const startPressing = (
     under -= 1;
     done += 1;
     if (error !== null) unmade(error);
-    if (under === 0) whenNone();
+    if (under === 0) none.resolve();
   };
   const fire = (dueUs: number): void => {
     end.offered += 1;
@@ -181,12 +158,9 @@ export const startPressing = (
     lag.record(clock.nowUs() - dueUs);
     end.started += 1;
     under += 1;
-    if (steps instanceof Error) {
-      over(steps);
-      return;
-    }
     try {
-      perform(client, steps, k, dueUs, how, over);
+      if (steps instanceof Error) throw steps;
+      perform(client, steps, k, dueUs, playing, over);
     } catch (error) {
       over(error);
     }
@@ -194,29 +168,26 @@ export const startPressing = (
   const pacer = startPacer(clock, next, fire, { precise: job.precise === true });
   const stop = (): void => {
     pacer.stop();
-    waits.cancel();
+    waits.abort();
   };
 
   const finish = async () => {
     await pacer.finished;
     const drainMs = cutShort ? STOPPED_DRAIN_MS : (job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs);
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise((resolve) => {
-      timer = setTimeout(resolve, drainMs);
-    });
-    await Promise.race([noneUnder(), late]);
-    clearTimeout(timer);
+    const drained = new AbortController();
+    await Promise.race([noneUnder(), waited(drainMs, drained.signal)]);
+    drained.abort();
     end.cut = under;
     if (under > 0) {
       // Closing the connections ends the rest; each call still writes its line.
-      waits.cancel();
+      waits.abort();
       await client.close();
       await noneUnder();
     }
     return { end: { ...end, endUs: clock.nowUs(), lagMs: lagFigures(lag) }, firstUnmade };
   };
   return {
-    now: () => ({ offered: end.offered, started: end.started, outstanding: under, done }),
+    now: () => ({ offered: end.offered, done }),
     stop,
     finished: finish(),
     spunUs: pacer.spunUs,

@@ -25,8 +25,8 @@ export type OpenLoopJob = DriveJob & {
 export type ToProcess =
   | { type: "job"; job: OpenLoopJob }
   | { type: "pong"; n: number; atUs: number }
-  | { type: "secret"; n: number; value: string }
-  | { type: "no-secret"; n: number; message: string }
+  /** Without a value: why it could not be read. */
+  | { type: "secret"; n: number; value?: string; message?: string }
   /** Begin; `startUs` is the run time of arrival 0. */
   | { type: "go"; startUs?: number }
   | { type: "stop" };
@@ -51,6 +51,9 @@ export type OpenLoopEnd = {
   lagMs: { p50: number; p99: number; max: number };
 };
 
+/** What it spent so far, by its own count, and why it sent nothing any more before its schedule ended. */
+export type OpenLoopSpent = { spent: Spent; stopped: Stopped | null };
+
 export type FromProcess =
   | CallLine
   | FoldLine
@@ -58,12 +61,8 @@ export type FromProcess =
   | { type: "secret?"; n: number; ref: string; what: string }
   | { type: "forget"; ref: string }
   | { type: "ready"; clockErrorUs: number }
-  | { type: "progress"; atUs: number; offered: number; started: number; outstanding: number; done: number }
-  | ({ type: "host" } & HostFacts)
-  | ({ type: "problem" } & Problem)
-  /** What it spent so far, by its own count; the last one is exact. */
-  | { type: "spent"; spent: Spent; stopped: Stopped | null }
-  | ({ type: "end" } & OpenLoopEnd)
+  | ({ type: "progress"; offered: number; done: number } & OpenLoopSpent)
+  | ({ type: "end"; end: OpenLoopEnd; host: HostFacts; problems: Problem[] } & OpenLoopSpent)
   | { type: "failed"; message: string };
 
 const FLUSH_EVERY_MS = 50;
@@ -103,9 +102,8 @@ export const openProcessPipe = (): ProcessPipe => {
     const message = messageIn(line) as ToProcess | null;
     if (message === null) return;
     const key = `${message.type} ${"n" in message ? message.n : 0}`;
-    const resolve = waiting.get(key);
+    waiting.get(key)?.(message);
     waiting.delete(key);
-    resolve?.(message);
   };
   // The runner is gone, so nobody wants the load.
   readLines(process.stdin, hear, () => process.exit(0));
@@ -114,13 +112,11 @@ export const openProcessPipe = (): ProcessPipe => {
   const secrets: Secrets = {
     read: async (ref, what) => {
       const n = asked++;
-      const answered = Promise.race([once("secret", n), once("no-secret", n)]);
+      const answered = once("secret", n);
       tell({ type: "secret?", n, ref, what }, true);
-      const answer = await answered;
-      waiting.delete(`secret ${n}`);
-      waiting.delete(`no-secret ${n}`);
-      if (answer.type === "no-secret") throw new Error(answer.message);
-      return answer.value;
+      const { value, message } = await answered;
+      if (value === undefined) throw new Error(message);
+      return value;
     },
     forget: (ref) => tell({ type: "forget", ref }, true),
   };

@@ -36,19 +36,11 @@ export const warmUp = async (
 ): Promise<void> => {
   if (job.precise !== true && profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
   const server = await startNullServer(clock.nowUs);
-  const stage = "warm-up";
-  const client = await openApiClient({
-    target: elsewhere(job.target, server.port),
-    secrets: SECRETS,
-    view: job.view,
-    clock,
-    stage,
-    driver: stage,
-    idPrefix: stage,
-    onLine,
-  });
+  const { seed, view } = job;
+  const how = { stage: "warm-up", driver: "warm-up", idPrefix: "warm-up", onLine, seed, signal: AbortSignal.abort() };
+  const target = elsewhere(job.target, server.port);
+  const client = await openApiClient({ ...how, target, secrets: SECRETS, view, clock });
   const untilMs = performance.now() + AT_MOST_MS;
-  const how = { stage, driver: stage, idPrefix: stage, seed: job.seed, onLine, wait: async () => true };
   let begun = 0;
   try {
     await new Promise<void>((resolve) => {
@@ -64,7 +56,7 @@ export const warmUp = async (
         while (under < AT_ONCE && begun < CALLS && performance.now() < untilMs) {
           under += 1;
           const i = begun++;
-          perform(client, story.plan(job.seed, i, job.view), i, clock.nowUs(), how, over);
+          perform(client, story.plan(seed, i, view), i, clock.nowUs(), how, over);
         }
         isBeginning = false;
         if (under === 0) resolve();
