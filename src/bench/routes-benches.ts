@@ -2,8 +2,7 @@
 import { join } from "node:path";
 import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
-import { findRedis } from "../tools/find-redis.ts";
-import { ToolError } from "../tools/tool-recipe.ts";
+import { findRedis, ToolError } from "../tools/tool-recipe.ts";
 import {
   type Bench,
   type BenchRoom,

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { controlSend } from "../client/control-planes.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { findRedis } from "../tools/find-redis.ts";
+import { findRedis } from "../tools/tool-recipe.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";

@@ -6,7 +6,7 @@ import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import type { Network } from "../platform/links/network.ts";
-import { type LinkToxic, StandInLink } from "../tools/stand-in-link.ts";
+import { type LinkToxic, StandInLink } from "../tools/stand-in-proxy.ts";
 import { whatIsWrongWith } from "../tools/toxics.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
 import type { VirtualTime } from "./virtual-time.ts";

@@ -2,8 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { findRedis } from "./find-redis.ts";
-import { ToolError } from "./tool-recipe.ts";
+import { findRedis, ToolError } from "./tool-recipe.ts";
 
 let folder: string;
 beforeEach(() => {

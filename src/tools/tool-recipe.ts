@@ -95,3 +95,24 @@ export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.P
   if (error?.killed === true) return { because: "it did not say its version within 20 s" };
   return recipe.recognise(`${stdout}${stderr}`);
 };
+
+const REDIS_VARIABLE = "FLOODGATE_REDIS";
+/** From here on scripts may read the time and write afterwards, and a replica names its errors as ours reads them. */
+const REDIS_LEAST_MAJOR = 6;
+const REDIS_ADVICE = `install it (apt-get install redis-server), or name one with ${REDIS_VARIABLE}`;
+
+/** Where redis-server is: it is never built here, only found. */
+export const findRedis = async (env: NodeJS.ProcessEnv = process.env): Promise<Tool> => {
+  const path = env[REDIS_VARIABLE] || "redis-server";
+  const { error, stdout: said } = await askProgram(path, ["--version"], { timeout: 5_000 });
+  if (error !== null) {
+    throw new ToolError(`expected redis-server for --limiter redis, but ${path} cannot be run: ${REDIS_ADVICE}`);
+  }
+  const version = /\bv=(\d+)(\.[\d.]+)?/.exec(said);
+  if (version === null || Number(version[1]) < REDIS_LEAST_MAJOR) {
+    throw new ToolError(
+      `expected redis-server ${REDIS_LEAST_MAJOR} or later for --limiter redis, but ${path} says "${said.trim().slice(0, 60)}": ${REDIS_ADVICE}`,
+    );
+  }
+  return { path, version: `${version[1]}${version[2] ?? ""}` };
+};

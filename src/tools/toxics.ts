@@ -41,30 +41,25 @@ export type ToxicEcho = {
 
 /** What is wrong with a toxic before it is sent, as a sentence; `null` when it may be sent. */
 export const whatIsWrongWith = (toxic: Toxic): string | null => {
-  const known: readonly string[] | undefined = ATTRIBUTES[toxic.type];
-  if (known === undefined)
-    return `toxiproxy has no toxic "${toxic.type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
-  if (!/^[A-Za-z0-9_.-]+$/.test(toxic.name))
-    return `a toxic's name is letters, digits, "_", "." and "-", not "${toxic.name}"`;
-  if (toxic.stream !== "upstream" && toxic.stream !== "downstream")
-    return `a toxic's stream is upstream or downstream, not "${String(toxic.stream)}"`;
+  const { type, name, stream } = toxic;
+  const known: readonly string[] | undefined = ATTRIBUTES[type];
+  if (known === undefined) return `toxiproxy has no toxic "${type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
+  if (!/^[A-Za-z0-9_.-]+$/.test(name)) return `a toxic's name is letters, digits, "_", "." and "-", not "${name}"`;
+  if (stream !== "upstream" && stream !== "downstream")
+    return `a toxic's stream is upstream or downstream, not "${String(stream)}"`;
   const attributes: Record<string, unknown> = toxic.attributes;
-  for (const name of Object.keys(attributes))
-    if (!known.includes(name))
-      return `the toxic "${toxic.type}" has no attribute "${name}" (toxiproxy would ignore it); it has ${known.join(", ")}`;
-  for (const name of known) {
-    const value = attributes[name];
-    if (!Number.isSafeInteger(value) || (value as number) < 0)
-      return `attribute "${name}" of the toxic "${toxic.type}" is a whole number from 0, not ${JSON.stringify(value) ?? "absent"}`;
-  }
-  if (toxic.type === "slicer") {
-    const { average_size: average, size_variation: variation } = toxic.attributes;
-    if (average < 1)
-      return "average_size of a slicer must be above 0: with 0 the toxiproxy server recurses until it dies";
-    if (variation >= average)
-      return `size_variation (${variation}) of a slicer must be below average_size (${average})`;
-  }
-  return null;
+  const foreign = Object.keys(attributes).find((one) => !known.includes(one));
+  if (foreign !== undefined)
+    return `the toxic "${type}" has no attribute "${foreign}" (toxiproxy would ignore it); it has ${known.join(", ")}`;
+  const wrong = known.find((one) => !Number.isSafeInteger(attributes[one]) || (attributes[one] as number) < 0);
+  if (wrong !== undefined)
+    return `attribute "${wrong}" of the toxic "${type}" is a whole number from 0, not ${JSON.stringify(attributes[wrong]) ?? "absent"}`;
+  if (type !== "slicer") return null;
+  const { average_size: average, size_variation: variation } = toxic.attributes;
+  if (average < 1)
+    return "average_size of a slicer must be above 0: with 0 the toxiproxy server recurses until it dies";
+  const isWide = variation >= average;
+  return isWide ? `size_variation (${variation}) of a slicer must be below average_size (${average})` : null;
 };
 
 /** How the server's toxic differs from the one asked for, as a sentence; `null` when they agree. */
@@ -73,8 +68,8 @@ export const differenceTo = (asked: Toxic, echo: ToxicEcho): string | null => {
     if (echo[part] !== asked[part]) return `${part}: asked for ${asked[part]}, the server has ${String(echo[part])}`;
   if (echo.toxicity !== 1) return `toxicity: asked for 1, the server has ${String(echo.toxicity)}`;
   const have = echo.attributes ?? {};
-  for (const [name, value] of Object.entries(asked.attributes))
-    if (have[name] !== value)
-      return `attribute ${name}: asked for ${value}, the server has ${JSON.stringify(have[name]) ?? "none of that name"}`;
-  return null;
+  const other = Object.entries(asked.attributes).find(([name, value]) => have[name] !== value);
+  if (other === undefined) return null;
+  const [name, value] = other;
+  return `attribute ${name}: asked for ${value}, the server has ${JSON.stringify(have[name]) ?? "none of that name"}`;
 };

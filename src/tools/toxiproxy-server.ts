@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChildSpec } from "../supervision/child.ts";
 import { freePort } from "../supervision/free-port.ts";
-import { pause } from "../supervision/waiting.ts";
+import { waitUntil } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
 /** The command of a proxy that does what toxiproxy does for our faults, where there is no toxiproxy. */
@@ -41,25 +41,19 @@ const CALL_MS = 1_000;
 
 /** Resolves once the server answers and knows the mark; throws a sentence when it does not in time. */
 const waitUntilOurs = async (toxiproxy: Toxiproxy, child: ServerChild, mark: string): Promise<void> => {
-  const until = performance.now() + READY_MS;
   let exited = false;
   void child.exited.then(() => {
     exited = true;
   });
-  let last = "it did not answer";
-  while (performance.now() < until && !exited) {
-    try {
-      const known = await toxiproxy.list({ callMs: CALL_MS });
-      if (known.some(({ name }) => name === mark)) return await toxiproxy.removeProxy(mark);
-      last = "another toxiproxy answers on its port";
-    } catch (error) {
-      last = (error as Error).message;
-    }
-    await pause(20);
-  }
-  throw new Error(
-    exited ? "it ended at once (its port may have been taken)" : `not ready within ${READY_MS} ms: ${last}`,
-  );
+  const isOurs = async (): Promise<boolean> => {
+    const known = exited ? [] : await toxiproxy.list({ callMs: CALL_MS });
+    if (exited || known.some(({ name }) => name === mark)) return true;
+    throw new Error("another toxiproxy answers on its port");
+  };
+  const { met, lastError } = await waitUntil(isOurs, { forMs: READY_MS, pollMs: 20 });
+  if (exited) throw new Error("it ended at once (its port may have been taken)");
+  if (!met) throw new Error(`not ready within ${READY_MS} ms: ${lastError ?? "it did not answer"}`);
+  await toxiproxy.removeProxy(mark);
 };
 
 type Link = { name: string; listen: string; upstream: string; enabled: boolean };

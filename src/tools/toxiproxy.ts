@@ -3,6 +3,7 @@
  * change is read back and compared. The npm client creates, over our transport: its own has no deadline and loses
  * causes.
  */
+import { once } from "node:events";
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
 import { Agent } from "undici";
 import { CONTROL_CALL_MS, type ControlCall, callControl } from "../client/control-call.ts";
@@ -31,49 +32,17 @@ export type CallOptions = { callMs?: number | undefined; signal?: AbortSignal | 
 export type ProxyState = { name: string; listen: string; upstream: string; enabled: boolean; toxics: ToxicEcho[] };
 
 /** One proxied link, by name. All promises reject with `ToxiproxyError`. */
-export type ProxyControl = {
-  readonly name: string;
-  readonly apiUrl: string;
-  read: (options?: CallOptions) => Promise<ProxyState>;
-  /** Adds the toxic and compares what the server then has. On a difference the toxic is taken away again. */
-  addToxic: (toxic: Toxic, options?: CallOptions) => Promise<void>;
-  /** Changes attributes of a toxic, on open connections too; one that is not there is not an error. */
-  updateToxic: (name: string, attributes: Record<string, number>, options?: CallOptions) => Promise<void>;
-  /** A toxic that is not there is not an error. See `takeToxicAway` for one that holds data back. */
-  removeToxic: (name: string, options?: CallOptions) => Promise<void>;
-  /** `false` closes the listener and every connection; read back. */
-  setEnabled: (enabled: boolean, options?: CallOptions) => Promise<void>;
-};
+export type ProxyControl = ReturnType<Toxiproxy["proxy"]>;
+export type Toxiproxy = ReturnType<typeof openToxiproxy>;
 
 type NewProxy = { name: string; listen: string; upstream: string; enabled?: boolean };
-
-export type Toxiproxy = {
-  readonly apiUrl: string;
-  version: (options?: CallOptions) => Promise<string>;
-  list: (options?: CallOptions) => Promise<ProxyState[]>;
-  /** `listen` with port 0 lets the OS choose; the answer has the real one. */
-  createProxy: (proxy: NewProxy, options?: CallOptions) => Promise<ProxyState>;
-  removeProxy: (name: string, options?: CallOptions) => Promise<void>;
-  /** Enables every proxy and drops all toxics of the whole server. */
-  reset: (options?: CallOptions) => Promise<void>;
-  proxy: (name: string) => ProxyControl;
-  /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
-  underWay: () => number;
-  settled: (signal: AbortSignal) => Promise<void>;
-  close: () => Promise<void>;
-};
 
 /** A change that toxiproxy holds back for longer is given up. */
 const LATE_CHANGE_MS = 300_000;
 /** Toxiproxy's own time-out answers this, and goes on with the work behind it. */
 const GOES_ON = 503;
 
-type Transport = Pick<Toxiproxy, "underWay" | "settled" | "close"> & {
-  /** The parsed answer (text where it is not JSON, `undefined` where it is empty). Throws `ToxiproxyError`. */
-  call: (method: ControlCall["method"], path: string, body?: unknown, options?: CallOptions) => Promise<unknown>;
-};
-
-const openTransport = (apiUrl: string, defaults: CallOptions): Transport => {
+const openTransport = (apiUrl: string, defaults: CallOptions) => {
   const base = apiUrl.replace(/\/+$/, "");
   // A wedged server must not hold a later call up behind an earlier one, hence no pipelining and short keep-alive.
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
@@ -81,31 +50,29 @@ const openTransport = (apiUrl: string, defaults: CallOptions): Transport => {
   /** Hanging up does not take a change back, so its answer is waited for behind the deadline. */
   const inTime = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
     const over = new AbortController();
-    const tooLate = new Promise<never>((_, reject) => {
-      const fire = (): void => {
-        const done: Promise<void> = answered.then(
-          ({ status }) => void (status !== GOES_ON && late.delete(done)),
-          () => void late.delete(done),
-        );
-        late.add(done);
-        reject(signal.reason);
-      };
-      signal.addEventListener("abort", fire, { once: true, signal: over.signal });
+    const tooLate = once(signal, "abort", { signal: over.signal }).then((): never => {
+      const done: Promise<void> = answered.then(
+        ({ status }) => void (status !== GOES_ON && late.delete(done)),
+        () => void late.delete(done),
+      );
+      late.add(done);
+      throw signal.reason;
     });
     return Promise.race([answered, tooLate]).finally(() => over.abort());
   };
   return {
+    /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
     underWay: () => late.size,
-    settled: async (signal) => {
+    settled: async (signal: AbortSignal): Promise<void> => {
       while (late.size > 0 && !signal.aborted) {
-        const fired = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
         const before = late.size;
-        await Promise.race([fired, Promise.any([...late])]);
+        await Promise.race([once(signal, "abort"), Promise.any([...late])]);
         // What toxiproxy itself gave up on is never heard of again.
-        if (late.size === before) await fired;
+        if (late.size === before && !signal.aborted) await once(signal, "abort");
       }
     },
-    call: async (method, path, body, options = {}) => {
+    /** The parsed answer (text where it is not JSON, `undefined` where it is empty). Throws `ToxiproxyError`. */
+    call: async (method: ControlCall["method"], path: string, body?: unknown, options: CallOptions = {}) => {
       const callMs = options.callMs ?? defaults.callMs ?? CONTROL_CALL_MS;
       const outer = options.signal ?? defaults.signal;
       const deadline = AbortSignal.timeout(callMs);
@@ -149,16 +116,10 @@ const ignoring404 = (error: unknown): void => {
   if (!(error instanceof ToxiproxyError && error.status === 404)) throw error;
 };
 
-export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxiproxy => {
+export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
   const { call, ...transport } = openTransport(apiUrl, defaults);
   const read = async (name: string, options?: CallOptions): Promise<ProxyState> =>
     stateOf(await call("GET", pathOf(name), undefined, options), apiUrl);
-  const change = async (
-    method: "PATCH" | "DELETE",
-    path: string,
-    body: unknown,
-    options?: CallOptions,
-  ): Promise<void> => void (await call(method, path, body, options).catch(ignoring404));
   const clientWith = (options: CallOptions | undefined): NodeClient => {
     const client = new NodeClient("");
     const post = async (path: string, body?: unknown) => ({ data: await call("POST", path, body, options) });
@@ -166,18 +127,22 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
     return client;
   };
 
-  const proxy = (name: string): ProxyControl => {
+  const proxy = (name: string) => {
     const path = pathOf(name);
     const toxicPath = (toxic: string): string => `${path}/toxics/${encodeURIComponent(toxic)}`;
-    const removeToxic: ProxyControl["removeToxic"] = (toxic, options) =>
-      change("DELETE", toxicPath(toxic), undefined, options);
+    /** A toxic that is not there is not an error. See `takeToxicAway` for one that holds data back. */
+    const removeToxic = async (toxic: string, options?: CallOptions): Promise<void> =>
+      void (await call("DELETE", toxicPath(toxic), undefined, options).catch(ignoring404));
     return {
       name,
       apiUrl,
-      read: (options) => read(name, options),
+      read: (options?: CallOptions) => read(name, options),
       removeToxic,
-      updateToxic: (toxic, attributes, options) => change("PATCH", toxicPath(toxic), { attributes }, options),
-      addToxic: async (toxic, options) => {
+      /** Changes attributes of a toxic, on open connections too; one that is not there is not an error. */
+      updateToxic: async (toxic: string, attributes: Record<string, number>, options?: CallOptions): Promise<void> =>
+        void (await call("PATCH", toxicPath(toxic), { attributes }, options).catch(ignoring404)),
+      /** Adds the toxic and compares what the server then has. On a difference the toxic is taken away again. */
+      addToxic: async (toxic: Toxic, options?: CallOptions): Promise<void> => {
         const wrong = whatIsWrongWith(toxic);
         if (wrong !== null) throw new ToxiproxyError(wrong, null);
         const about = { name, listen: "", upstream: "", enabled: true, toxics: [] };
@@ -188,7 +153,8 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
         await removeToxic(toxic.name, options).catch(() => {});
         throw new ToxiproxyError(`toxic "${toxic.name}" on proxy "${name}" read back differently: ${difference}`, 200);
       },
-      setEnabled: async (enabled, options) => {
+      /** `false` closes the listener and every connection; read back. */
+      setEnabled: async (enabled: boolean, options?: CallOptions): Promise<void> => {
         await call("PATCH", path, { enabled }, options);
         const now = await read(name, options);
         if (now.enabled === enabled) return;
@@ -201,25 +167,28 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
     ...transport,
     apiUrl,
     proxy,
-    version: async (options) => {
+    version: async (options?: CallOptions): Promise<string> => {
       const answer = (await call("GET", "/version", undefined, options)) as { version?: unknown } | undefined;
       if (typeof answer?.version === "string") return foreignId(answer.version);
       throw new ToxiproxyError(`${apiUrl}/version has no version in it; is this URL toxiproxy's API?`, 200);
     },
-    list: async (options) => {
+    list: async (options?: CallOptions): Promise<ProxyState[]> => {
       const answer = (await call("GET", "/proxies", undefined, options)) as Record<string, unknown>;
       return Object.values(answer).map((one) => stateOf(one, `${apiUrl}/proxies`));
     },
-    createProxy: async ({ name, listen, upstream, enabled = true }, options) => {
-      pathOf(name);
-      await clientWith(options).createProxy({ name, listen, upstream, enabled });
-      const state = await read(name, options);
-      if (state.upstream === upstream && state.enabled === enabled) return state;
-      const asked = `asked for upstream ${upstream}, enabled ${enabled}`;
-      throw new ToxiproxyError(`proxy "${name}" read back as ${JSON.stringify(state)}, ${asked}`, 200);
+    /** `listen` with port 0 lets the OS choose; the answer has the real one. */
+    createProxy: async ({ enabled = true, ...asked }: NewProxy, options?: CallOptions): Promise<ProxyState> => {
+      pathOf(asked.name);
+      await clientWith(options).createProxy({ ...asked, enabled });
+      const state = await read(asked.name, options);
+      if (state.upstream === asked.upstream && state.enabled === enabled) return state;
+      const wanted = `asked for upstream ${asked.upstream}, enabled ${enabled}`;
+      throw new ToxiproxyError(`proxy "${asked.name}" read back as ${JSON.stringify(state)}, ${wanted}`, 200);
     },
-    removeProxy: (name, options) => change("DELETE", pathOf(name), undefined, options),
-    reset: async (options) => void (await call("POST", "/reset", undefined, options)),
+    removeProxy: async (name: string, options?: CallOptions): Promise<void> =>
+      void (await call("DELETE", pathOf(name), undefined, options).catch(ignoring404)),
+    /** Enables every proxy and drops all toxics of the whole server. */
+    reset: async (options?: CallOptions): Promise<void> => void (await call("POST", "/reset", undefined, options)),
   };
 };
 

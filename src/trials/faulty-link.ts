@@ -2,7 +2,7 @@
  * A TCP link in this process that is broken in the words of the experiments, and healed: enough to try the platform and its
  * judges on. Experiments on a whole deployment use toxiproxy.
  */
-import { type LinkToxic, StandInLink, TOXICS } from "../tools/stand-in-link.ts";
+import { type LinkToxic, StandInLink, TOXICS } from "../tools/stand-in-proxy.ts";
 
 /** A well-formed answer that means nothing. */
 const NONSENSE = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}');
