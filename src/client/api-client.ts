@@ -78,17 +78,13 @@ const ADDRESSES_MOST = 1_000;
 const addressBook = (target: Target): ((step: Step) => Address) => {
   const routes = new Map<Step["route"], Map<string, Address>>();
   return (step) => {
-    let known = routes.get(step.route);
-    if (known === undefined) {
-      known = new Map();
-      routes.set(step.route, known);
-    }
-    const found = known.get(step.path);
+    const known = routes.get(step.route);
+    const found = known?.get(step.path);
     if (found !== undefined) return found;
     const { origin, pathname, search } = new URL(urlOf(target, step));
     const address = { origin, path: pathname + search };
-    if (known.size >= ADDRESSES_MOST) known.clear();
-    known.set(step.path, address);
+    const kept = known === undefined || known.size >= ADDRESSES_MOST ? new Map<string, Address>() : known;
+    routes.set(step.route, kept.set(step.path, address));
     return address;
   };
 };
@@ -104,16 +100,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     const isListed = step.origin === "listed" && "of" in step.credential;
     const listedOrigin = isListed ? book.originOf(step.credential.of) : undefined;
     const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
-    if (headers !== null) {
-      const list: string[] = [];
-      for (const name of Object.keys(headers)) list.push(name, headers[name] as string);
-      return list;
-    }
-    throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
+    if (headers === null)
+      throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
+    return Object.entries(headers).flat();
   };
-
-  // A valid credential that got 401 may have been replaced or have expired.
-  const mayBeStale = (step: Step, outcome: string): boolean => outcome === "401" && step.facts.state === "valid";
 
   const credentialOf = (step: Step): string | null | Promise<string | null> => {
     const nobodys = nobodysCredential(step);
@@ -121,10 +111,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
-  const chargingOf = ({ meter }: Step, stream: boolean): Charging => {
-    if (meter === undefined) return { stream };
-    return { stream, charge: meter === "design_analyses" ? "analyses" : meter };
-  };
+  const chargingOf = ({ meter }: Step, stream: boolean): Charging => ({
+    stream,
+    charge: meter === "design_analyses" ? "analyses" : meter,
+  });
 
   /** Waits for budget in flight to settle and for the call's turn. Throws if the call must not leave. */
   const leave = async (
@@ -153,52 +143,11 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
   };
 
   const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
-    const { origin, path } = addressOf(step);
     const { method, body, abort, slowReadMs } = step;
     const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
     const stream = kind === undefined ? undefined : lastEventOf(kind, target.stream_end);
-    return {
-      origin,
-      path,
-      method,
-      headers: headersFor(step, id, credential),
-      body,
-      abort,
-      slowReadMs,
-      keepEvents,
-      stream,
-    };
-  };
-
-  type Leaving = { request: OutgoingRequest; taken: Taken | null; heldUs: number };
-
-  const exchange = (
-    step: Step,
-    context: CallContext,
-    { request, taken, heldUs }: Leaving,
-    sent: (sent: Sent) => void,
-    failed: (error: unknown) => void,
-  ): void => {
-    // A call held back by the budget was not due earlier.
-    const due = heldUs === 0 ? context : { ...context, intendedUs: context.intendedUs + heldUs };
-    const over = (answer: Received): void => {
-      try {
-        const line = lineOf(step, answer, due, clock.errorUs);
-        taken?.settle(clock.nowUs(), {
-          outcome: line.outcome,
-          sent: answer.sent,
-          sentUs: answer.sentUs,
-          doneUs: answer.doneUs,
-          ending: line,
-        });
-        if (mayBeStale(step, line.outcome)) book.refused(step.credential);
-        sent({ line, answer });
-      } catch (error) {
-        failed(error);
-      }
-    };
-    // Asynchronously, because the connection is not free yet when it reports the end.
-    startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
+    const headers = headersFor(step, id, credential);
+    return { ...addressOf(step), method, headers, body, abort, slowReadMs, keepEvents, stream };
   };
 
   const start = (
@@ -208,22 +157,35 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     sent: (sent: Sent) => void,
     failed: (error: unknown) => void,
   ): void => {
+    const exchange = (request: OutgoingRequest, taken: Taken | null, heldUs: number): void => {
+      // A call held back by the budget was not due earlier.
+      const due = heldUs === 0 ? context : { ...context, intendedUs: context.intendedUs + heldUs };
+      const over = (answer: Received): void => {
+        try {
+          const line = lineOf(step, answer, due, clock.errorUs);
+          const { sent: wasSent, sentUs, doneUs } = answer;
+          taken?.settle(clock.nowUs(), { outcome: line.outcome, sent: wasSent, sentUs, doneUs, ending: line });
+          // A valid credential that got 401 may have been replaced or have expired.
+          if (line.outcome === "401" && step.facts.state === "valid") book.refused(step.credential);
+          sent({ line, answer });
+        } catch (error) {
+          failed(error);
+        }
+      };
+      // Asynchronously, because the connection is not free yet when it reports the end.
+      startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
+    };
     const withCredential = (credential: string | null): void => {
       const request = requestOf(step, context.id, credential, keepEvents);
-      if (budget === undefined) {
-        exchange(step, context, { request, taken: null, heldUs: 0 }, sent, failed);
-        return;
-      }
       const charging = chargingOf(step, request.stream !== undefined);
       const askedUs = clock.nowUs();
-      const asked = budget.take(askedUs, charging);
-      if (asked !== null && asked.waitUs === 0 && asked.mayLeave()) {
-        exchange(step, context, { request, taken: asked, heldUs: 0 }, sent, failed);
-        return;
-      }
-      leave(budget, charging, askedUs, asked)
-        .then((left) => exchange(step, context, { request, ...left }, sent, failed))
-        .catch(failed);
+      const asked = budget?.take(askedUs, charging) ?? null;
+      const isFree = budget === undefined || (asked !== null && asked.waitUs === 0 && asked.mayLeave());
+      if (isFree) exchange(request, asked, 0);
+      else
+        leave(budget, charging, askedUs, asked)
+          .then(({ taken, heldUs }) => exchange(request, taken, heldUs))
+          .catch(failed);
     };
     try {
       const credential = credentialOf(step);
@@ -234,25 +196,23 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     }
   };
 
-  const begin: ApiClient["begin"] = (step, context, sent, failed) => start(step, context, false, sent, failed);
-
   const send: ApiClient["send"] = (step, context, { keepEvents = false } = {}) =>
     new Promise((resolve, reject) => start(step, context, keepEvents, resolve, reject));
 
   const book = createCredentialBook(target, secrets, async (wanted) => {
     const step = exchangeStep(view, minted, wanted.of, wanted.product);
-    const id = `${options.idPrefix}-s${minted++}`;
-    const context = {
-      id,
-      stage: options.stage,
-      driver: options.driver,
-      intendedUs: clock.nowUs(),
-      unscheduled: "mint" as const,
-    };
-    const sent = await send(step, context);
+    const { stage, driver, idPrefix } = options;
+    const id = `${idPrefix}-s${minted++}`;
+    const sent = await send(step, { id, stage, driver, intendedUs: clock.nowUs(), unscheduled: "mint" });
     options.onLine(sent.line);
     return mintedFrom(wanted, sent);
   });
 
-  return { send, begin, book, connections: transport.connections, close: transport.close };
+  return {
+    send,
+    begin: (step, context, sent, failed) => start(step, context, false, sent, failed),
+    book,
+    connections: transport.connections,
+    close: transport.close,
+  };
 };

@@ -63,47 +63,42 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   return fields;
 };
 
-type StreamFields = Pick<
-  CallLine,
-  "ended" | "events" | "late" | "event_names" | "first_event_us" | "last_event_us" | "gaps_us"
->;
-
-const streamFields = (step: Step, seen: Received): StreamFields => {
+const streamFields = (step: Step, seen: Received): Partial<CallLine> => {
   if (!isOfStream(step)) return {};
   if (seen.seen === null) return { ended: seen.ended };
   const { events, late, names, gapsUs, firstUs, lastUs } = seen.seen;
-  const fields: StreamFields = { ended: seen.ended, events };
-  if (late > 0) fields.late = late;
-  if (events > 0) fields.event_names = [...names];
-  if (firstUs !== null) fields.first_event_us = firstUs;
-  if (lastUs !== null) fields.last_event_us = lastUs;
-  if (gapsUs.length > 0) fields.gaps_us = gapsUs;
-  return fields;
+  return {
+    ended: seen.ended,
+    events,
+    late: late > 0 ? late : undefined,
+    event_names: events > 0 ? [...names] : undefined,
+    first_event_us: firstUs ?? undefined,
+    last_event_us: lastUs ?? undefined,
+    gaps_us: gapsUs.length > 0 ? gapsUs : undefined,
+  };
 };
 
-export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => {
-  const line: Partial<CallLine> = {
-    type: "call",
-    id: context.id,
-    stage: context.stage,
-    driver: context.driver,
-    org: step.org,
-  };
-  if (step.bucket !== undefined) line.bucket = step.bucket;
-  line.route = step.route;
-  line.intended_us = Math.min(context.intendedUs, seen.startedUs);
-  line.started_us = seen.startedUs;
-  line.connect_us = seen.connectUs;
-  line.sent_us = seen.sentUs;
-  line.first_us = seen.firstUs;
-  line.done_us = Math.max(seen.doneUs, seen.sentUs);
-  line.attempt = context.attempt ?? 0;
-  if (context.unscheduled !== undefined) line.unscheduled = context.unscheduled;
-  line.clock_error_us = clockErrorUs;
-  Object.assign(line, answerFields(step, seen), streamFields(step, seen));
-  if (step.meter !== undefined) line.meter = step.meter;
-  if (step.slowReadMs !== undefined) line.slow_reader = true;
-  if (seen.aborted) line.aborted = true;
-  line.facts = step.facts;
-  return line as CallLine;
-};
+export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => ({
+  type: "call",
+  id: context.id,
+  stage: context.stage,
+  driver: context.driver,
+  org: step.org,
+  bucket: step.bucket,
+  route: step.route,
+  intended_us: Math.min(context.intendedUs, seen.startedUs),
+  started_us: seen.startedUs,
+  connect_us: seen.connectUs,
+  sent_us: seen.sentUs,
+  first_us: seen.firstUs,
+  done_us: Math.max(seen.doneUs, seen.sentUs),
+  attempt: context.attempt ?? 0,
+  unscheduled: context.unscheduled,
+  clock_error_us: clockErrorUs,
+  ...answerFields(step, seen),
+  ...streamFields(step, seen),
+  meter: step.meter,
+  slow_reader: step.slowReadMs === undefined ? undefined : true,
+  aborted: seen.aborted ? true : undefined,
+  facts: step.facts,
+});

@@ -2,8 +2,7 @@
  * Resolves the credentials of steps: keys and tokens of roles and tenants, origins, and sessions, which are minted on first use
  * and renewed. Known values are returned synchronously.
  */
-import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
-import type { Secrets } from "../target/secrets.ts";
+import { inItsPlace, type KeyWanted, type Secrets, wantedUnder } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
 import type { CallerName } from "../workload/callers/target-view.ts";
 import type { HeldSession } from "../workload/handover.ts";
@@ -71,46 +70,43 @@ export const createCredentialBook = (
   const minting = new Map<string, Promise<string>>();
   const forgottenAtMs = new Map<string, number>();
   const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
-    const under = minting.get(name);
-    if (under !== undefined) return under;
-    const started = mint(wanted)
-      .then(({ token, expiresInS }) => {
-        const nowMs = Date.now();
-        const endsAtMs = nowMs + expiresInS * 1000;
-        sessions.set(name, { token, renewAtMs: renewAtMs(nowMs, expiresInS * 1000), endsAtMs });
-        return token;
-      })
-      .finally(() => minting.delete(name));
+    const started =
+      minting.get(name) ??
+      mint(wanted)
+        .then(({ token, expiresInS }) => {
+          const nowMs = Date.now();
+          const endsAtMs = nowMs + expiresInS * 1000;
+          sessions.set(name, { token, renewAtMs: renewAtMs(nowMs, expiresInS * 1000), endsAtMs });
+          return token;
+        })
+        .finally(() => minting.delete(name));
     minting.set(name, started);
     return started;
   };
 
-  /** Cached, because steps share few refs. */
+  /** Cached, because steps share few refs; but each step has a new one for its session. */
   const names = new WeakMap<CredentialRef, string>();
   const nameOf = (ref: CredentialRef): string => {
-    const known = names.get(ref);
-    if (known !== undefined) return known;
-    const name = credentialName(ref);
-    names.set(ref, name);
+    const name = names.get(ref) ?? credentialName(ref);
+    if (ref.as !== "session") names.set(ref, name);
     return name;
   };
 
   const peek: CredentialBook["peek"] = (ref) => {
-    // Each step has a new ref for its session.
-    const name = ref.as === "session" ? credentialName(ref) : nameOf(ref);
+    const name = nameOf(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
     const nowMs = Date.now();
     if (session === undefined || session.endsAtMs <= nowMs) return undefined;
     // Renewed in the background; a failure is retried with the next call.
-    if (session.renewAtMs <= nowMs) mintSession({ of: ref.of, product: ref.product }, name).catch(() => undefined);
+    if (session.renewAtMs <= nowMs) mintSession(ref, name).catch(() => undefined);
     return session.token;
   };
 
   const fetch: CredentialBook["fetch"] = async (ref) => {
     const known = peek(ref);
     if (known !== undefined) return known;
-    if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, credentialName(ref));
+    if (ref.as === "session") return mintSession(ref, credentialName(ref));
     if (!("of" in ref)) return null;
     const value = await readCredential(target, secrets, ref.of, ref.as);
     // Not cached here, because an administrator's token expires; `secrets` caches it for its life.

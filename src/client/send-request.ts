@@ -4,9 +4,8 @@ import { codingOf } from "../contract/envelopes.ts";
 import { endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
-import { isFirstOnConnection } from "./fresh-connection.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
-import { codeOf, endOf, isOurs } from "./transport.ts";
+import { codeOf, endOf, isFirstOnConnection, isOurs } from "./transport.ts";
 
 /** How long a stream is read after its terminal event, to catch late ones; k6 reads for 250 ms. */
 const GRACE_MS = 1_000;
@@ -62,24 +61,17 @@ export type Received = {
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
-/** Optimized for high rates: one object and usually one timer for each call. */
+/** Optimized for high rates: one object, its answer, and usually one timer for each call. */
 class Exchange {
   readonly #request: OutgoingRequest;
   readonly #clock: RunClock;
   readonly #timeouts: Timeouts;
   readonly #settled: (received: Received) => void;
-  readonly #startedUs: number;
-  #sentUs: number;
-  #connectUs = 0;
-  #sent = false;
+  readonly #received: Received;
   #headUs: number | null = null;
-  #firstUs: number | null = null;
-  #status: number | null = null;
-  #headers: Received["headers"] = {};
   #reader: StreamReader | null = null;
   #controller: Dispatcher.DispatchController | null = null;
   #isSettled = false;
-  #aborted = false;
   #bytes = 0;
   readonly #chunks: Uint8Array[] = [];
   /** When the call, the first answer or event, and a silence time out. */
@@ -97,8 +89,20 @@ class Exchange {
     this.#timeouts = timeouts;
     this.#settled = settled;
     const nowUs = clock.nowUs();
-    this.#startedUs = nowUs;
-    this.#sentUs = nowUs;
+    this.#received = {
+      sent: false,
+      startedUs: nowUs,
+      connectUs: 0,
+      sentUs: nowUs,
+      firstUs: null,
+      doneUs: nowUs,
+      status: null,
+      headers: {},
+      text: "",
+      ended: "eof",
+      seen: null,
+      aborted: false,
+    };
     this.#callDueUs = nowUs + timeouts.callMs * 1000;
     this.#patienceDueUs = nowUs + timeouts.firstEventMs * 1000;
     this.#watchUntilDue(nowUs);
@@ -112,9 +116,9 @@ class Exchange {
     }
     // Taken before writing, because a local server may have the bytes before `write` returns.
     const nowUs = this.#clock.nowUs();
-    this.#sentUs = nowUs;
-    if (isFirstOnConnection()) this.#connectUs = nowUs;
-    this.#sent = true;
+    this.#received.sentUs = nowUs;
+    if (isFirstOnConnection()) this.#received.connectUs = nowUs;
+    this.#received.sent = true;
     // Waiting for one of our connections is not the target's delay.
     this.#patienceDueUs = nowUs + this.#timeouts.firstEventMs * 1000;
   }
@@ -128,9 +132,7 @@ class Exchange {
     const { stream, abort, decoded } = this.#request;
     // The first byte was read in the same turn.
     const nowUs = this.#headUs ?? this.#clock.nowUs();
-    this.#status = code;
-    this.#headers = answered;
-    this.#firstUs = nowUs;
+    Object.assign(this.#received, { status: code, headers: answered, firstUs: nowUs });
     const isStream = stream !== undefined && code === 200 && isEventStream(answered["content-type"]);
     if (isStream && (decoded === true || codingOf(String(answered["content-encoding"] ?? "")) === null)) {
       this.#reader = createStreamReader(stream, this.#request.keepEvents === true);
@@ -162,13 +164,14 @@ class Exchange {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const code = codeOf(error);
-    const isWhole = this.#reader === null && Number(this.#headers["content-length"]) === this.#bytes;
+    const { status, headers } = this.#received;
+    const isWhole = this.#reader === null && Number(headers["content-length"]) === this.#bytes;
     if (code === LENGTH_MISMATCH && isWhole) {
       this.#settle(this.#request.stream === undefined ? "eof" : "refused");
       return;
     }
-    if (isOurs(code)) this.#aborted = true;
-    this.#settle(this.#aborted ? "closed_by_client" : endOf(code, this.#status !== null), code);
+    if (isOurs(code)) this.#received.aborted = true;
+    this.#settle(this.#received.aborted ? "closed_by_client" : endOf(code, status !== null), code);
   }
 
   #read(chunk: Uint8Array): void {
@@ -208,7 +211,7 @@ class Exchange {
   }
 
   #leave(why?: string): void {
-    this.#aborted = true;
+    this.#received.aborted = true;
     this.#giveUp("closed_by_client", why);
   }
 
@@ -248,22 +251,12 @@ class Exchange {
     this.#isSettled = true;
     clearTimeout(this.#watch);
     for (const timer of this.#timers ?? []) clearTimeout(timer);
-    const seen = this.#reader?.seen ?? null;
-    const terminal = seen?.terminal ?? null;
-    const received: Received = {
-      sent: this.#sent,
-      startedUs: this.#startedUs,
-      connectUs: this.#connectUs,
-      sentUs: this.#sentUs,
-      firstUs: this.#firstUs,
-      doneUs: terminal?.atUs ?? this.#clock.nowUs(),
-      status: this.#status,
-      headers: this.#headers,
-      text: this.#text(),
-      ended: terminal?.ended ?? ended,
-      seen,
-      aborted: this.#aborted,
-    };
+    const received = this.#received;
+    received.seen = this.#reader?.seen ?? null;
+    const terminal = received.seen?.terminal ?? null;
+    received.doneUs = terminal?.atUs ?? this.#clock.nowUs();
+    received.text = this.#text();
+    received.ended = terminal?.ended ?? ended;
     if (error !== undefined) received.error = terminal === null ? error : `after the terminal event: ${error}`;
     this.#settled(received);
   }

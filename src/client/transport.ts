@@ -1,7 +1,12 @@
-/** Connections to a deployment by its target file (certificates, proxy, HTTP version, number), and the meaning of their errors. */
+/**
+ * Connections to a deployment by its target file (certificates, proxy, HTTP version, number): which are new, what was agreed upon,
+ * and the meaning of their errors.
+ */
+import { subscribe } from "node:diagnostics_channel";
 import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
 import type { StreamEnd } from "../contract/streams.ts";
+import type { Protocol } from "../history/run-document.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
@@ -63,13 +68,7 @@ export const openTransport = async (transport: Transport, secrets: Secrets, conn
   const connections = transport.connections ?? CONNECTIONS_DEFAULT;
   const h2 = transport.protocol === "h2";
   // `send-request.ts` has its own timeouts, which say what did not come.
-  const options = {
-    connections,
-    allowH2: h2,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    ...(h2 ? {} : { pipelining: 1 }),
-  };
+  const options = { connections, allowH2: h2, headersTimeout: 0, bodyTimeout: 0, ...(h2 ? {} : { pipelining: 1 }) };
   const tls = await tlsFiles(transport, secrets);
   const { proxy } = transport;
   const dispatcher: Dispatcher =
@@ -77,6 +76,42 @@ export const openTransport = async (transport: Transport, secrets: Secrets, conn
       ? new ProxyAgent({ ...options, uri: await secrets.read(proxy, "transport.proxy"), requestTls: tls })
       : new Agent({ ...options, connect: connect ?? { ...tls, timeout: CONNECT_TIMEOUT_MS } });
   return { dispatcher, headers, connections, close: () => dispatcher.destroy() };
+};
+
+/**
+ * undici reports a connection on a diagnostics channel and writes the request that caused it in the same turn of the event loop;
+ * requests written at other times use an older connection. Also holds through a proxy.
+ */
+let isFresh = false;
+
+const agreed = new Map<string, Set<Protocol>>();
+
+subscribe("undici:client:connected", (message) => {
+  const { socket, connectParams } = message as {
+    socket?: { alpnProtocol?: string | false | null };
+    connectParams: { host: string };
+  };
+  const { host } = connectParams;
+  agreed.set(host, (agreed.get(host) ?? new Set<Protocol>()).add(socket?.alpnProtocol === "h2" ? "h2" : "h1"));
+  isFresh = true;
+  queueMicrotask(() => {
+    isFresh = false;
+  });
+});
+
+/** Called when a request is about to be written. True once per connection. */
+export const isFirstOnConnection = (): boolean => {
+  const was = isFresh;
+  isFresh = false;
+  return was;
+};
+
+/** HTTP versions that connections to the address negotiated since the last call. */
+export const takeProtocols = (baseUrl: string): Protocol[] => {
+  const { host } = new URL(baseUrl);
+  const taken = [...(agreed.get(host) ?? [])].sort();
+  agreed.delete(host);
+  return taken;
 };
 
 const CUT_SHORT = new Set([
@@ -87,8 +122,6 @@ const CUT_SHORT = new Set([
   "HTTPParserError",
 ]);
 
-const OURS = new Set(["UND_ERR_DESTROYED", "UND_ERR_CLOSED"]);
-
 /** FIN within the body: `truncated`. Before the head, or RST: `reset`. */
 export const endOf = (code: string, hadHead: boolean): StreamEnd =>
   hadHead && CUT_SHORT.has(code) ? "truncated" : "reset";
@@ -97,4 +130,4 @@ export const codeOf = (error: Error): string =>
   (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;
 
 /** We closed the connections, at the end of a stage. */
-export const isOurs = (code: string): boolean => OURS.has(code);
+export const isOurs = (code: string): boolean => code === "UND_ERR_DESTROYED" || code === "UND_ERR_CLOSED";

@@ -1,7 +1,7 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
 
 import { createRunClock } from "../client/clock.ts";
-import { takeProtocols } from "../client/fresh-connection.ts";
+import { takeProtocols } from "../client/transport.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext, RunFolder } from "../deployments/run-context.ts";
 import { doubt } from "../history/claim.ts";

@@ -1,13 +1,15 @@
 /**
  * Reads values that are references in a target file: `env:NAME`, `file:PATH`, `exec:COMMAND`. Values are cached until they expire
- * or were refused. Error messages name the field and reference, never the value.
+ * or were refused. Error messages name the field and reference, never the value. Also which kind of key belongs under a role.
  */
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
+import { parseJson } from "../contract/envelopes.ts";
 import { boundChild } from "../supervision/bounded-child.ts";
 import { unmarked } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { readUserFile, UserFileError } from "../supervision/user-file.ts";
+import { ADMIN_ROLES } from "./target.ts";
 
 export class SecretError extends Error {
   constructor(what: string, expected: string, came: string) {
@@ -31,32 +33,21 @@ export const isReference = (ref: string): boolean => /^(env|file|exec):/.test(re
 
 /** The end of a JWT in ms since 1970; `Infinity` for other values. */
 const endsAtMs = (value: string): number => {
-  const payload = /^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+$/.exec(value)?.[1];
-  if (payload === undefined) return Number.POSITIVE_INFINITY;
-  try {
-    const { exp } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as { exp?: unknown };
-    return typeof exp === "number" ? exp * 1000 : Number.POSITIVE_INFINITY;
-  } catch {
-    return Number.POSITIVE_INFINITY;
-  }
+  const payload = /^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+$/.exec(value)?.[1] ?? "";
+  const { exp } = (parseJson(Buffer.from(payload, "base64url").toString("utf8")) ?? {}) as { exp?: unknown };
+  return typeof exp === "number" ? exp * 1000 : Number.POSITIVE_INFINITY;
 };
 
 const fromEnvironment = (name: string, what: string): string => {
   const value = process.env[name];
-  if (value === undefined || value === "") {
-    throw new SecretError(
-      what,
-      `the environment variable ${name}`,
-      "it is not set; set it, or write another reference",
-    );
-  }
-  return value;
+  if (value) return value;
+  throw new SecretError(what, `the environment variable ${name}`, "it is not set; set it, or write another reference");
 };
 
 /** Limit for files and commands; the certificate authorities of a whole system take a quarter of it. */
 const SECRET_BYTES_MAX = 1 << 20;
 
-const fromFile = (path: string, folder: string, what: string): string => {
+const fromFile = (path: string, what: string, folder: string): string => {
   const file = isAbsolute(path) ? path : join(folder, path);
   try {
     return readUserFile(file, SECRET_BYTES_MAX);
@@ -67,7 +58,7 @@ const fromFile = (path: string, folder: string, what: string): string => {
 };
 
 // The user's own command. It keeps the terminal, to ask for a password; only its standard output is read.
-const fromCommand = async (command: string, folder: string, what: string): Promise<string> => {
+const fromCommand = async (command: string, what: string, folder: string): Promise<string> => {
   const child = spawn("/bin/sh", ["-c", command], {
     cwd: folder,
     stdio: ["ignore", "pipe", "ignore"],
@@ -96,34 +87,22 @@ const fromCommand = async (command: string, folder: string, what: string): Promi
 };
 
 /** Certificates and addresses are public and appear in reports. A proxy's URL may hold a password, a tile's a key. */
-const isPublic = (what: string): boolean =>
-  /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/.test(
-    what,
-  );
-
-const registerForMasking = (value: string, what: string): void => {
-  if (!isPublic(what)) redactor.register(value, what);
-};
+const PUBLIC =
+  /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/;
 
 /** `folder`: of the target file, for relative paths and commands. Every value is registered for masking. */
 export const createSecrets = (folder: string): Secrets => {
   const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
   const look = async (ref: string, what: string): Promise<string> => {
     const [kind, rest] = [ref.slice(0, ref.indexOf(":")), ref.slice(ref.indexOf(":") + 1)];
-    if (!isReference(ref)) {
-      registerForMasking(ref, what);
-      return ref;
+    let value = ref;
+    if (isReference(ref)) {
+      const from = { env: fromEnvironment, file: fromFile, exec: fromCommand }[kind as "env" | "file" | "exec"];
+      // Only surrounding white space, because a PEM file is a value too.
+      value = (await from(rest, what, folder)).trim();
+      if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
     }
-    const text =
-      kind === "env"
-        ? fromEnvironment(rest, what)
-        : kind === "file"
-          ? fromFile(rest, folder, what)
-          : await fromCommand(rest, folder, what);
-    // Only surrounding white space, because a PEM file is a value too.
-    const value = text.trim();
-    if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
-    registerForMasking(value, what);
+    if (!PUBLIC.test(what)) redactor.register(value, what);
     return value;
   };
   return {
@@ -141,8 +120,46 @@ export const createSecrets = (folder: string): Secrets => {
         throw error;
       }
     },
-    forget: (ref) => {
-      kept.delete(ref);
-    },
+    forget: (ref) => void kept.delete(ref),
   };
+};
+
+/** `key`: of either kind. `token`: an administrator's, which is not a platform key. */
+export type KeyWanted = "publishable" | "server" | "key" | "token";
+
+const KINDS = [
+  { prefix: "svc_pk_", is: "publishable", words: "a publishable key" },
+  { prefix: "svc_sk_", is: "server", words: "a server key" },
+  { prefix: "svc_sess_", is: "session", words: "a session token" },
+] as const;
+
+const EXPECTED: Readonly<Record<KeyWanted, string>> = {
+  publishable: "a publishable key (svc_pk_...)",
+  server: "a server key (svc_sk_...)",
+  key: "a publishable or a server key",
+  token: "an administrator's token of the identity provider",
+};
+
+export const wantedUnder = (role: string): KeyWanted => {
+  if ((ADMIN_ROLES as readonly string[]).includes(role)) return "token";
+  if (role.startsWith("publishable")) return "publishable";
+  return role.startsWith("server") ? "server" : "key";
+};
+
+/**
+ * Checks that a credential's prefix fits its role (items 40, 41, 125): swapped keys would look like a deployment that breaks a
+ * dozen rules. Unknown prefixes are accepted, because a rule of `verify` judges them.
+ */
+export const misplaced = (value: string, wanted: KeyWanted): { expected: string; came: string } | null => {
+  const kind = KINDS.find(({ prefix }) => value.startsWith(prefix));
+  if (kind === undefined || kind.is === wanted) return null;
+  if (wanted === "key" && kind.is !== "session") return null;
+  return { expected: EXPECTED[wanted], came: `${kind.words} (${kind.prefix}...)` };
+};
+
+/** Returns the value. Throws `SecretError` if it is of another kind. */
+export const inItsPlace = (value: string, wanted: KeyWanted, what: string): string => {
+  const wrong = misplaced(value, wanted);
+  if (wrong === null) return value;
+  throw new SecretError(what, wrong.expected, `it is ${wrong.came}: are the credentials of two roles exchanged?`);
 };

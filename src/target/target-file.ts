@@ -7,10 +7,8 @@ import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
 import { nearest } from "../contract/nearest.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
-import { createSecrets, isReference } from "./secrets.ts";
-import type { Target } from "./target.ts";
-import { TARGET_SCHEMA } from "./target.ts";
+import { createSecrets, isReference, type KeyWanted, misplaced, wantedUnder } from "./secrets.ts";
+import { TARGET_SCHEMA, type Target } from "./target.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
 const SHOWN_MAX = 20;
@@ -119,16 +117,7 @@ const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => 
   ];
 };
 
-/** Removes comments: members whose names begin with `//`. */
-const withoutComments = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(withoutComments);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([name]) => !name.startsWith("//"))
-      .map(([name, inner]) => [name, withoutComments(inner)]),
-  );
-};
+const isComment = (name: string): boolean => name.startsWith("//");
 
 /** The placeholder that `init` writes. */
 export const ORIGIN_TO_REPLACE = "https://your-app.example";
@@ -143,7 +132,7 @@ const unreplaced = ({ credentials = {} }: Target): string[] =>
 
 /** `file` names it in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
-  const value = withoutComments(parsed);
+  const value = JSON.parse(JSON.stringify(parsed, (name, inner) => (isComment(name) ? undefined : inner)));
   const problems = misfits(value);
   const warnings = unknownFields(TARGET_SCHEMA as SchemaNode, value, "");
   // A missing field may be a misspelt one.
@@ -170,11 +159,9 @@ export const readTargetFile = async (path: string): Promise<TargetRead> => {
     value = readUserJson(file);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    const advice = /^https?:/.test(path)
-      ? `. An address is no target file: npx floodgate init --target ${path} writes one`
-      : error.code === "ENOENT"
-        ? ". npx floodgate init --target URL writes one"
-        : "";
+    const absent = error.code === "ENOENT" ? ". npx floodgate init --target URL writes one" : "";
+    const isUrl = /^https?:/.test(path);
+    const advice = isUrl ? `. An address is no target file: npx floodgate init --target ${path} writes one` : absent;
     throw new TargetFileError(path, [`expected a readable file with JSON; ${error.message}${advice}`]);
   }
   const folder = dirname(file);

@@ -10,16 +10,8 @@ import { isReference, type Secrets } from "./secrets.ts";
 import type { Target } from "./target.ts";
 
 const URL_FIELDS = [
-  ...[
-    "base_url",
-    "key_management_url",
-    "tile_url",
-    "transport.proxy",
-    "control.keys",
-    "control.limiter",
-    "control.api",
-  ],
-  ...["toxiproxy.api_url", "watchdog.url", "observers.prometheus.url"],
+  ...["base_url", "key_management_url", "tile_url", "transport.proxy", "control.keys", "control.limiter"],
+  ...["control.api", "toxiproxy.api_url", "watchdog.url", "observers.prometheus.url"],
 ];
 
 type Fields = Record<string, unknown>;
@@ -37,21 +29,18 @@ export const mapTargetUrls = (target: Target, change: (field: string, url: strin
   }
   return copy;
 };
-/** The one URL that is sent as written. */
-const MAY_HAVE_QUERY = new Set(["tile_url"]);
-/** Credentials in a URL would reach logs and reports. A proxy has no other place for them. */
-const MAY_HAVE_USER = new Set(["transport.proxy"]);
-
 /** The canonical address of a field. Throws `AddressError`. */
 export const addressOfField = (field: string, url: string): HttpAddress => {
   const address = parseHttpUrl(url);
-  if (address.user !== "" && !MAY_HAVE_USER.has(field)) {
+  // Credentials in a URL would reach logs and reports. A proxy has no other place for them.
+  if (address.user !== "" && field !== "transport.proxy") {
     throw new AddressError("expected a URL without user and password; write keys under credentials");
   }
   if (field === "tile_url" && !["{z}", "{x}", "{y}"].every((part) => (address.path + address.query).includes(part))) {
     throw new AddressError("expected {z}, {x} and {y} behind the host");
   }
-  if (address.query !== "" && !MAY_HAVE_QUERY.has(field)) throw new AddressError("expected a URL without a query (?)");
+  // The one URL that is sent as written.
+  if (address.query !== "" && field !== "tile_url") throw new AddressError("expected a URL without a query (?)");
   return address;
 };
 

@@ -5,7 +5,7 @@
 
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
-import { takeProtocols } from "../../client/fresh-connection.ts";
+import { takeProtocols } from "../../client/transport.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
