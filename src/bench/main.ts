@@ -89,11 +89,9 @@ const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> 
   // For the watchdog; it is removed below otherwise.
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
-  const unlisten = supervisor.onSignal(() => undefined);
   try {
-    return await supervisor.within(() => body({ supervisor, folder }));
+    return await supervisor.within(() => body({ supervisor, folder }), stop.signal);
   } finally {
-    unlisten();
     journal.close();
     rmSync(folder, { recursive: true, force: true });
   }

@@ -290,7 +290,6 @@ export const recordRun = async (
     try {
       const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
       supervisor = open;
-      const unlisten = open.onSignal(() => undefined);
       if (!stop.signal.aborted) {
         await open.within(async (signal) => {
           const context = makeContext(request, { folder, supervisor: open, journal, recorder, signal }, progress);
@@ -301,9 +300,8 @@ export const recordRun = async (
             context.opened(await fromTarget(context, target));
           }
           await Promise.race([body(context), uncaught.thrown, memory.exhausted]);
-        });
+        }, stop.signal);
       }
-      unlisten();
     } catch (error) {
       progress.exitCode = exitCodeOf(error);
       if (stop.stoppedBy() === null) note("run/completed", wordsOf(error));

@@ -9,6 +9,7 @@ import { startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { Journal, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
 import { Redactor } from "./redaction.ts";
+import { listenForStop } from "./stop-signals.ts";
 import { Supervisor } from "./supervisor.ts";
 import { pause, waitUntil } from "./waiting.ts";
 
@@ -220,29 +221,30 @@ describe("the end of a run", () => {
   test("a body that does not hear the stop does not hold the healing up", async () => {
     const order: string[] = [];
     supervisor.registerUndo("heal", async () => void order.push("heal"));
-    const stop = supervisor.onSignal(() => {});
-    const body = supervisor.within(() => new Promise(() => {}));
+    const stop = listenForStop(() => {});
+    const body = supervisor.within(() => new Promise(() => {}), stop.signal);
     process.emit("SIGTERM", "SIGTERM");
     await expect(body).rejects.toThrow("stopped before the end");
     expect(order).toEqual(["heal"]);
-    stop();
+    stop.release();
   });
 
   test("a second signal is heard with what is still to do, and does not end the healing", async () => {
     const heard: string[] = [];
     let healed = false;
-    const stop = supervisor.onSignal((signal, times, pending) => heard.push(`${signal} ${times} ${pending.join()}`));
+    const stop = listenForStop((signal, times) => heard.push(`${signal} ${times} ${supervisor.pending().join()}`));
     supervisor.registerUndo("slow heal", async () => {
       await pause(50);
       healed = true;
     });
     const body = supervisor.within(
       (signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
+      stop.signal,
     );
     process.emit("SIGINT", "SIGINT");
     process.emit("SIGINT", "SIGINT");
     await body;
-    stop();
+    stop.release();
     expect(heard).toEqual(["SIGINT 1 slow heal", "SIGINT 2 slow heal"]);
     expect(healed).toBe(true);
   });
@@ -262,16 +264,18 @@ describe("the end of a run", () => {
 describe("a whole runner", () => {
   const SCRIPT = `
     import { Journal } from ${JSON.stringify(join(import.meta.dirname, "journal.ts"))};
+    import { listenForStop } from ${JSON.stringify(join(import.meta.dirname, "stop-signals.ts"))};
     import { Supervisor } from ${JSON.stringify(join(import.meta.dirname, "supervisor.ts"))};
     const journal = new Journal(process.argv[1]);
     const supervisor = await Supervisor.open({ journal, watchdog: ${JSON.stringify(WATCHDOG_PROCESS)} });
-    supervisor.onSignal((signal, times) => console.log(signal, times));
+    const stop = listenForStop((signal, times) => console.log(signal, times));
     supervisor.registerUndo("heal", async () => console.log("healed"));
     await supervisor.within(async (signal) => {
       const child = await supervisor.start({ name: "sleeper", command: "sleep", args: ["600"], ends: "by-signal" });
       console.log("child", child.pid);
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    });
+    }, stop.signal);
+    stop.release();
     journal.close();
     console.log("over");
   `;

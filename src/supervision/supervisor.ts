@@ -4,6 +4,7 @@
  * and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,7 +21,6 @@ import {
   signalProcess,
 } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
-import { listenForStop } from "./stop-signals.ts";
 import type { Undo } from "./undo.ts";
 import { inTime, pause } from "./waiting.ts";
 import { startWatchdog, type Watchdog } from "./watchdog.ts";
@@ -99,13 +99,13 @@ export class Supervisor {
     return new Supervisor(options, watchdog, mark);
   }
 
-  /** Fires on the first SIGINT or SIGTERM, and when `close` begins. */
+  /** Fires when the body is to stop, and when `close` begins. */
   get signal(): AbortSignal {
     return this.#stopping.signal;
   }
 
   pending(): string[] {
-    return [...[...this.#undos].reverse(), ...this.#children.keys()].map(({ name }) => name);
+    return [...[...this.#undos].toReversed(), ...this.#children.keys()].map(({ name }) => name);
   }
 
   async start(spec: ChildSpec): Promise<Child> {
@@ -120,17 +120,12 @@ export class Supervisor {
     const entry = this.#journal.about({ kind: "child", name, undo: { how: "nothing" }, detail: spec.command });
     const spawned = (group: GroupId): void =>
       this.#journal.done(entry, { undo: { how: "end-process", ...group, end_last: endLast } });
-    let started: Started;
-    try {
-      started = await startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, spawned);
-    } catch (error) {
-      this.#journal.undone(entry, "not started");
-      throw error;
-    }
-    const { group, ...rest } = started;
+    const starting = startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, spawned);
+    starting.catch(() => this.#journal.undone(entry, "not started"));
+    const { group, ...started } = await starting;
     const held: Held = { endLast, entry, stopped: null };
     const child: Child = {
-      ...rest,
+      ...started,
       name,
       pid: group.pid,
       signal: (signal) => this.#signal(name, group, held, signal),
@@ -241,24 +236,15 @@ export class Supervisor {
   }
 
   /**
-   * Aborts `signal` on the first SIGINT, SIGTERM or SIGHUP. The listener hears every one, with how many came and what
-   * is pending: a second Ctrl-C does not end the healing. Returns the function that stops listening.
+   * Runs the body and takes everything back after it, however it ends; one that does not end when `stop` fires (a signal, see
+   * `listenForStop`) is left.
    */
-  onSignal(listener: (signal: NodeJS.Signals, times: number, pending: string[]) => void): () => void {
-    const { release } = listenForStop((signal, times) => {
-      this.#stopping.abort();
-      listener(signal, times, this.pending());
-    });
-    return release;
-  }
-
-  /** Runs the body and takes everything back after it, however it ends; one that does not stop when asked is left. */
-  async within<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async within<T>(body: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
+    stop?.addEventListener("abort", () => this.#stopping.abort());
     const over = new AbortController();
-    const stuck = new Promise<never>((_, reject) => {
-      this.signal.addEventListener("abort", () => {
-        void pause(this.#stopMs, over.signal).then(() => reject(new Error("stopped before the end")));
-      });
+    const stuck = once(this.signal, "abort", { signal: over.signal }).then(async (): Promise<never> => {
+      await pause(this.#stopMs, over.signal);
+      throw new Error("stopped before the end");
     });
     stuck.catch(() => {});
     try {
