@@ -1,7 +1,4 @@
-/**
- * Sends the calls of stories and writes their lines: resolves host, credential, origin and call id, and names the outcome. Every
- * driver in TypeScript sends through it.
- */
+/** Sends the calls of stories and writes their lines: host, credential, origin, call id, outcome. */
 import { isObject, parseJson } from "../contract/envelopes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";

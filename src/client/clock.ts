@@ -1,7 +1,6 @@
 /**
- * The clock of a run: microseconds since it began, monotonic. Processes of one host count from `performance.timeOrigin`, which
- * each takes from the wall clock at its start. A step of the wall clock would separate them, so a driver process measures its
- * offset to the runner (open-loop-process.ts).
+ * Microseconds since a run began, monotonic. Each process takes `performance.timeOrigin` from the wall clock at its start;
+ * that may step, so a driver process measures its offset to the runner (open-loop-process.ts).
  */
 
 export type RunClock = {

@@ -1,6 +1,6 @@
 /**
- * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. Each call has a deadline for the whole
- * answer and a limit on its length, because anything may answer there. Follows no redirects.
+ * Calls an API beside the deployment: control plane, toxiproxy, watchdog, Prometheus. With a deadline and a limit on the
+ * answer's length, because anything may answer there. Follows no redirects.
  */
 import { type Dispatcher, request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
@@ -54,10 +54,7 @@ export const callControl = async (url: string, call: ControlCall = {}): Promise<
   }
 };
 
-/**
- * The header with the stated token, else the one that a service on this machine left for its user, else `otherwise`. Registers
- * the token for masking; `field` names its place.
- */
+/** The stated token, else the one that a service on this machine left for its user; masked. `field` names its place. */
 export const bearer = async (
   url: string,
   stated: string | null | undefined,

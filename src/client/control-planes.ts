@@ -1,7 +1,4 @@
-/**
- * Reads a deployment's control planes: counts, gauges and the ledger, which are independent of the callers' observations. What
- * cannot be read is left out.
- */
+/** Counts, gauges and ledger, independent of the callers' observations. What cannot be read is left out. */
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed } from "../contract/refusals.ts";

@@ -1,7 +1,4 @@
-/**
- * Resolves the credentials of steps: keys and tokens of roles and tenants, origins, and sessions, which are minted on first use
- * and renewed. Known values are returned synchronously.
- */
+/** Keys and tokens of roles and tenants, origins, and sessions, which are minted on first use and renewed. */
 import { inItsPlace, type KeyWanted, type Secrets, wantedUnder } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
 import type { CallerName } from "../workload/callers/target-view.ts";

@@ -1,7 +1,4 @@
-/**
- * Reads one event stream: number, names and times of events, and events after the terminal one (specification section 6; items
- * 166-177). Comments are not events.
- */
+/** One event stream: number, names and times of events (specification section 6; items 166-177). Comments are not events. */
 import { createParser } from "eventsource-parser";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
 import { ERROR_EVENT, type LastEvent } from "../contract/streams.ts";

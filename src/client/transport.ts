@@ -1,7 +1,4 @@
-/**
- * Connections to a deployment by its target file (certificates, proxy, HTTP version, number): which are new, what was agreed upon,
- * and the meaning of their errors.
- */
+/** Connections to a deployment by its target file: which are new, what was agreed upon, what their errors mean. */
 import { subscribe } from "node:diagnostics_channel";
 import { createSecureContext } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
@@ -79,8 +76,8 @@ export const openTransport = async (transport: Transport, secrets: Secrets, conn
 };
 
 /**
- * undici reports a connection on a diagnostics channel and writes the request that caused it in the same turn of the event loop;
- * requests written at other times use an older connection. Also holds through a proxy.
+ * undici reports a connection and writes the request that caused it in the same turn of the event loop; requests written at
+ * other times use an older connection. Also holds through a proxy.
  */
 let isFresh = false;
 

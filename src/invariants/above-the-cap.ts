@@ -29,7 +29,7 @@ class AdmittedAbove {
   readonly #quick = new Distribution();
   #admitted = 0;
 
-  /** Takes every call; those that are not streams show how connections' delays differ. */
+  /** Calls that are not streams show how connections' delays differ. */
   see(call: CallLine): void {
     if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
   }
@@ -46,19 +46,19 @@ class AdmittedAbove {
     return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
   }
 
-  /** Whether so many calls are above the cap that it cannot be chance. */
+  /** So many that it cannot be chance. */
   isTheRule(): boolean {
     const { count } = this.#slacks;
     return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
   }
 
-  /** Whether the few calls above the cap are explained by the order of reading. */
+  /** So few that the order of reading explains them. */
   isExplained(): boolean {
     const { count } = this.#slacks;
     return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
   }
 
-  /** Number of calls above the cap by more than the delays of two connections differ; 0 if quick answers are too few to tell. */
+  /** By more than the delays of two connections differ; 0 if quick answers are too few to tell. */
   #standingOut(): number {
     if (this.#quick.count < ENOUGH_QUICK) return 0;
     const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);
@@ -68,27 +68,22 @@ class AdmittedAbove {
 
 /** Whether a full platform goes on working: how long callers saw it full, what was served, what got no answer. */
 class OverloadProgress {
-  /** The caps of all replicas. */
   readonly #full: number;
   /** Answered calls until their answer, and all calls until their end. */
   readonly #served = new Heap<CallLine>();
   readonly #waiting = new Heap<null>();
   #nowUs = Number.NEGATIVE_INFINITY;
   #fullAtUs = Number.NEGATIVE_INFINITY;
-  /** For how long the caps were full of calls that were answered later, in microseconds. */
+  /** Microseconds that the caps were full of calls which were answered later. */
   fullUs = 0;
-  /**
-   * Answers, other than sheds, of calls during which it was full. Not only those that came while it was full: equally long calls
-   * all end at once.
-   */
+  /** Answers, other than sheds, of calls during which it was full, also later: equally long calls all end at once. */
   came = 0;
-  /** Calls sent while it was full, and those that got no answer. */
   sent = 0;
   readonly lost = new Evidence();
   #sentBelow = 0;
   #lostBelow = 0;
   readonly sheds = new Distribution();
-  /** Callers read slowly, so the goodput is not the platform's alone. */
+  /** Callers read slowly. */
   disturbed = false;
 
   constructor(full: number) {
@@ -158,17 +153,15 @@ const ENOUGH_SHEDS = 20;
 const weighingBy = (times: TimesAtServer) => ({ streams: new HeldStreams(times), above: new AdmittedAbove() });
 
 /**
- * A cap that does not shed protects nothing: the platform takes in more than it can serve (items 210, 220). Judged by
- * three signs in callers' lines:
+ * A cap that does not shed protects nothing (items 210, 220). Three signs in callers' lines:
  *
  * - a call was admitted while as many streams as all replicas' caps were certainly in flight;
  * - streams piled up to twice the caps and waited for seconds, and no call of the stage was shed;
  * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
  *
- * The first is a lower bound, which other callers only raise, so it is judged on any deployment; something may stand
- * in front of a foreign one, so there it fails only by what no edge can cause (`SureSpans`). The others may be a queue
- * or a buffering edge in front of a foreign platform, so there they are doubts. The third is judged only where nobody
- * else calls.
+ * The first is a lower bound, which other callers only raise; on a foreign deployment it fails only by what no edge can cause
+ * (`SureSpans`). The others are doubts there, because a queue or a buffering edge may stand in front; the third is judged only
+ * where nobody else calls.
  */
 export const shedsAboveTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, faults, exclusive } = facts;
@@ -179,7 +172,6 @@ export const shedsAboveTheCap: Judge = (facts) => {
   const missing = "limits.global_in_flight and limits.replicas";
   if (globalCap === undefined || replicas === undefined) return skipped(missing);
   const cap = globalCap * replicas;
-  /** What stands in front of a foreign deployment is unknown. */
   const isDirect = isReference(facts);
   const spans = new SureSpans(serviceMs);
   const byEnd = weighingBy(DIRECT_LINE);

@@ -29,10 +29,7 @@ const CLOCK_DOUBT_US = 5_000_000;
 /** Longer than any run. */
 const MONTHS_AHEAD = 3;
 
-/**
- * The months in which a call may be charged, counted from the stage's start. Edges are the calendar's (UTC, item 229) and those
- * of `new-month` marks, which report a moved clock.
- */
+/** Months since the stage's start in which a call may be charged: by the calendar (UTC, item 229) and `new-month` marks (a moved clock). */
 class Months {
   readonly #edges: { fromUs: number; toUs: number }[] = [];
 
@@ -91,7 +88,6 @@ const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: nu
 /** `certain`: admitted; `mints`: those of them that are tile sessions. */
 type Month = { certain: number; mints: number; possible: number; refused: number };
 
-/** One organization's use by month. */
 class Use {
   readonly months = new Map<number, Month>();
   /** Calls that may be charged in any month. */
@@ -106,8 +102,8 @@ class Use {
 }
 
 /**
- * Bounds on each organization's use in a month: at least its admitted calls, at most also those of unknown outcome. Reports each
- * quota refusal with the most that can have been charged by then.
+ * Use by organization and month: at least the admitted calls, at most also those of unknown outcome. Reports each quota refusal
+ * with the most that can have been charged by then.
  */
 class Allowances {
   readonly uses = new Map<string, Use>();
@@ -169,9 +165,9 @@ class Allowances {
 }
 
 /**
- * No load above the allowance is admitted or charged (items 79, 204-206, 225, 227, 234; A8). Calls of unknown outcome are not
- * counted. Other callers only use the allowance up, so the bound holds beside them; their loads may have been refunded, so on a
- * shared deployment, or if the earlier use is unknown, the whole allowance is the bound.
+ * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. Other callers only use the allowance up;
+ * their loads may have been refunded, so on a shared deployment, or if the earlier use is unknown, the whole allowance is the
+ * bound.
  */
 export const admitsAtMostTheAllowance: Judge = (facts) => {
   const evidence = new Evidence();
@@ -201,7 +197,6 @@ export const admitsAtMostTheAllowance: Judge = (facts) => {
   });
   const last = new Map<string, string>();
   const charges = new Charges(facts, true);
-  /** The finding when no organization is known to have reached its allowance. */
   const unreached = (): Found => {
     const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
     if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
@@ -278,9 +273,9 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
 };
 
 /**
- * An allowance must not end early: after a month's turn, or below five times it for a paid organization (items 204-206, 229; A8).
- * A quota refusal is legal only if the possible charges reach the cap. On a shared deployment others may have used the rest, so
- * there only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be 0.
+ * An allowance must not end early (items 204-206, 229; A8): a quota refusal is legal only if the possible charges reach the
+ * cap. On a shared deployment only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be
+ * 0.
  */
 export const admitsWhatIsAllowed: Judge = (facts) => {
   const evidence = new Evidence();

@@ -13,7 +13,6 @@ import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen
 const UNANSWERED_SHARE = 0.01;
 /** With at least this many calls, a single unanswered one is a stray. */
 const STRAY_OF = 20;
-/** Statuses and errors named in the reason. */
 const NAMED_MAX = 6;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
@@ -31,9 +30,8 @@ const whatCame = ({ outcome, error }: CallLine): string => {
 };
 
 /**
- * Counts calls without an answer of the API: a gateway's answer (`edge NNN`) or none. All other judges ignore them, so without
- * this one a stage that ended at a gateway would pass. Leaves out calls that our own faults explain, that we gave up, or that
- * could not be sent. Fails only if the exact interval of the share is above the limit.
+ * Calls that a gateway answered (`edge NNN`) or nobody. All other judges ignore them, so without this one a stage that ended
+ * at a gateway would pass. Fails only if the exact interval of the share is above the limit.
  */
 export const answered: Judge = (facts, later) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;

@@ -15,10 +15,9 @@ const WITHOUT_LIMITER = /^(401|403|422|503|429 (b2b_overloaded|org_overloaded|ti
 const KEYED = new Set(["publishable", "server", "session"]);
 
 /**
- * Without the limiter the answer is `limiter_unavailable`; without the key service 503, and not 401, for which a customer would
- * replace a good key (items 153, 213, 216; B4). Judges calls sent and decided while a fault took effect; cached records may serve
- * for the revocation budget. A foreign deployment's broken link may serve only some replicas: there, calls that got through
- * beside refused ones are a doubt.
+ * For a 401 in place of a 503 a customer would replace a good key (items 153, 213, 216; B4). Judges calls sent and decided
+ * while a fault took effect; cached records may serve for the revocation budget. A foreign deployment's fault may break some
+ * replicas only: there, calls that got through beside refused ones are a doubt.
  */
 export const failsClosed: Judge = (facts, later) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
@@ -113,16 +112,14 @@ const isBroken = ({ outcome }: CallLine): boolean => outcome === REFUSAL_OF.limi
 const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome);
 
 /**
- * A fault must end with its heal: dead pooled connections or a rush on the key service turn a minute's fault into an outage
- * (items 213, 216). Judged from the recovery deadline on. Strays are forgiven. A foreign service may always refuse a few per
- * cent, so there the interval of the share must lie above that and above the share before the fault. A stampede of look-ups is
- * judged only where nobody else calls. On a stalled machine a sound limiter answers too late, so refusals beside a run of
- * admitted calls are a doubt.
+ * Dead pooled connections or a rush on the key service turn a minute's fault into an outage (items 213, 216). Strays are
+ * forgiven; of a foreign service the interval of the share must lie above its usual one. A stampede of look-ups is judged only
+ * where nobody else calls. On a stalled machine a sound limiter answers too late, so refusals beside a run of admitted calls
+ * are a doubt.
  */
 export const recovers: Judge = (facts, later) => {
   if (!facts.faults) return skipped("a fault that was healed in this stage");
   const deadlineUs = recoveryUs(facts);
-  /** Spans from a recovery deadline to the next fault. */
   const well: { fromUs: number; toUs: number }[] = [];
   const broken = new Evidence();
   const keys = new Set<string>();
@@ -149,7 +146,6 @@ export const recovers: Judge = (facts, later) => {
       if (latestUs(call) >= span.from_us && earliestUs(call) <= span.to_us) span.failing += 1;
     }
   };
-  /** Whether the refusals are more than this deployment's usual strays. */
   const isOutage = (): boolean => {
     const judged = through + broken.count + hung.count;
     const isEnough = broken.count >= STRAYS;
@@ -158,7 +154,7 @@ export const recovers: Judge = (facts, later) => {
     const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
     return isEnough && least > Math.max(USUAL_SHARE, usual);
   };
-  /** Why the machine may have caused the refusals; empty if the calls show no recovery. */
+  /** Empty if the calls show no recovery. */
   const ofTheMachine = (): string =>
     facts.host === undefined || inARow < ENOUGH_IN_A_ROW
       ? ""

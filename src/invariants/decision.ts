@@ -18,10 +18,7 @@ type Span = { fromUs: number; untilUs: number };
 const mayChangeKeys = (call: CallLine): boolean =>
   (call.route === "keys.update" || call.route === "keys.delete") && (isAdmitted(call) || !isDefinite(call));
 
-/**
- * Records may be as old as the revocation budget (item 142), and a change takes effect between request and confirmation.
- * Meanwhile a call may be answered by either state.
- */
+/** Until a record is as old as the revocation budget, a call may be answered by either state (item 142). */
 class RecordChanges {
   readonly #spans = new Map<string, Span[]>();
   readonly #budgetUs: number;
@@ -34,7 +31,6 @@ class RecordChanges {
     this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
   }
 
-  /** Takes every line; counts an organization's marks and key changes. */
   see(line: Line): void {
     if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
     if (line.type === "mark" && line.org !== undefined) {
@@ -69,8 +65,8 @@ class RecordChanges {
 }
 
 /**
- * A wrong subcode misleads clients. The order of checks is specified for the exchange and chosen for the rest; this judge walks
- * it independently of the platform, by each caller's own facts. Answers due to overload and faults are judged elsewhere.
+ * The order of checks is specified for the exchange and chosen for the rest. Answers due to overload and faults are judged
+ * elsewhere.
  */
 export const firstFailingCheckDecides: Judge = (facts, later) => {
   const ours = isReference(facts);
@@ -130,9 +126,8 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
 };
 
 /**
- * A call needs a capability that its key stores and that its organization's current tier admits (specification 2.3; items 46, 74,
- * 75, 156). If either sufficed, features would be given away; a stale tier would keep granting them after a downgrade. Judges
- * only calls whose facts decide.
+ * If key or tier sufficed, features would be given away; a stale tier would keep granting them after a downgrade
+ * (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
  */
 export const admissionIsStoredAndTier: Judge = (facts, later) => {
   const ours = isReference(facts);
@@ -163,10 +158,7 @@ export const admissionIsStoredAndTier: Judge = (facts, later) => {
   };
 };
 
-/**
- * A revoked key must not be admitted (items 61, 142, 153, 164; A14). Records may be one revocation budget old, whether or not the
- * key service can be reached. Open streams go on.
- */
+/** Records may be one revocation budget old, whether or not the key service can be reached (items 61, 142, 153, 164; A14). */
 export const revokedStaysOut: Judge = (facts, later) => {
   const ours = isReference(facts);
   const changes = new RecordChanges(facts);
@@ -206,7 +198,7 @@ const lifetimeFault = ({ expires_in: seconds, facts, ...line }: CallLine): strin
   return `asked for ${facts.product}, minted for ${JSON.stringify(line.product)}`;
 };
 
-/** A session token cannot be revoked, so its life of at most 30 minutes bounds the harm (specification 2.1, 8; items 24, 32, 33, 224). */
+/** A session token cannot be revoked, so its life bounds the harm (specification 2.1, 8; items 24, 32, 33, 224). */
 export const sessionLifetimeIsBounded: Judge = () => {
   const evidence = new Evidence();
   let judged = 0;
@@ -227,7 +219,6 @@ export const sessionLifetimeIsBounded: Judge = () => {
   };
 };
 
-/** Searches everything written during the run for unmasked keys, session tokens and JWTs. */
 export const secretsStaySecret: Judge = ({ texts }) => {
   if (texts === undefined) return skipped("the texts written by the target's processes");
   const evidence = new Evidence();

@@ -12,10 +12,7 @@ import {
   skippedWhenShared,
 } from "./invariant.ts";
 
-/**
- * A slot that is not given back is lost capacity: after thousands of clients that left, an idle replica sheds everybody (item
- * 180). Read from gauges after all calls have ended, where nobody else calls.
- */
+/** After thousands of clients that left, an idle replica that keeps slots sheds everybody (item 180). Read after all calls have ended. */
 export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
   if (!gauges?.length) return skipped("gauges of the API replicas (control.api in the target file)");
   if (!exclusive) return skippedWhenShared("others may hold the slots that are held");
@@ -55,7 +52,6 @@ const WATCHED = {
 
 type Held = { replica: number; what: string; was: number; is: number };
 
-/** Gauges shown by both readings. */
 const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
   now.flatMap((gauges, at) =>
     (Object.keys(WATCHED) as (keyof typeof WATCHED)[]).flatMap((name) => {
@@ -70,9 +66,8 @@ export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): bo
   shownBy(before, now).some(({ was, is }) => is > was + SPARE);
 
 /**
- * A deployment must close what it opened for a fault: pools, connections, timers (item 180). Compares the replicas' gauges before
- * the stage and after its drain. A small increase is a pool's. A foreign pool may keep one connection for each call that may be
- * in flight.
+ * A deployment must close what it opened for a fault (item 180). A small increase is a pool's; a foreign pool may keep one
+ * connection for each call that may be in flight.
  */
 export const nothingIsLeftOpen: Judge = (facts) => {
   const { faults, gauges, gauges_before: before, drained, exclusive } = facts;

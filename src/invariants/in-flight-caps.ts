@@ -89,7 +89,6 @@ class MostInFlight {
     this.#ours = ours;
   }
 
-  /** Takes every line. */
   see(line: Line, watched = false): void {
     if (changesCaps(line)) this.#capsUntilUs = Math.min(this.#capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
     this.#runUntil(lineTimeUs(line) - LAG_US);
@@ -143,7 +142,6 @@ class MostInFlight {
 
   #count(watch: Watch): void {
     watch.most = Math.max(watch.most, this.#total);
-    // May be any organization's.
     const { org } = watch.call;
     const ofOrg = isUnnamed(org) ? this.#holding : (this.#byOrg.get(org) ?? 0) + this.#unnamed;
     watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);
@@ -153,11 +151,7 @@ class MostInFlight {
 /** Answers that make a pass without a shed. */
 const ENOUGH = 20;
 
-/**
- * A shed below the cap refuses a customer for nothing, and its subcode says whether to wait or to send less (items 210, 211, 220,
- * 221). Legal only if the calls in flight can have reached one replica's cap. This upper bound needs all calls, so it is judged
- * only where nobody else calls.
- */
+/** Legal only if the calls in flight can have reached one replica's cap (items 210, 211, 220, 221). This bound needs all calls. */
 export const shedsOnlyOverTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, exclusive } = facts;
   if (shedding !== "fixed") {
@@ -170,10 +164,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   const evidence = new Evidence();
   let sheds = 0;
   let others = 0;
-  /**
-   * For each outcome: sheds that the admitted calls explain (`plain`), sheds at less than half of the cap (`far`), and the most
-   * calls in flight at any.
-   */
+  /** `plain`: sheds that the admitted calls explain; `far`: at less than half of the cap; `most`: calls in flight at any. */
   const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
   const flightFor = (judge: (call: CallLine, seen: number, cap: number) => void, ours: boolean) =>
     new MostInFlight((call, most, mostOfOrg) => {
@@ -225,10 +216,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   };
 };
 
-/**
- * An organization below its cap is never shed for another's load, and each call is charged to its own organization (items 10,
- * 211, 227). The cap is judged only where nobody else calls; the charges anywhere.
- */
+/** The cap is judged only where nobody else calls; the charges anywhere (items 10, 211, 227). */
 export const organizationsDoNotShare: Judge = (facts) => {
   const { shedding, limits, tenants, ledger, exclusive } = facts;
   const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;

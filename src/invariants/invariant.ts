@@ -1,7 +1,4 @@
-/**
- * An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state, so that a soak can be judged
- * as it runs.
- */
+/** An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state. */
 
 import type { CallLine, Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
@@ -12,7 +9,6 @@ import { Settling } from "./evidence/moments.ts";
 
 export type Found = {
   verdict: ClaimVerdict;
-  /** One sentence. */
   reason: string;
   got: string;
   /** At most ten ids of calls or charges. */
@@ -28,10 +24,7 @@ export type Found = {
 export type Finding = Found & { expected: string };
 
 type Fold = {
-  /**
-   * Takes lines in the order of `lineTimeUs`. `alike`: the line stands for so many folded calls, which differ in ids and times
-   * only (history/tally.ts).
-   */
+  /** In the order of `lineTimeUs`. `alike`: it stands for so many folded calls, which differ in ids and times only (history/tally.ts). */
   see?(line: Line, alike?: number): void;
   /** Takes the calls given to `later`. */
   settled?(call: CallLine): void;
@@ -39,8 +32,8 @@ type Fold = {
 };
 
 /**
- * Returns a fold, or a finding if the facts alone decide. `later` holds a call back until every mark (fault, capacity change) that
- * can overlap it has been seen; then `settled` takes it, in the order of completion.
+ * Returns a fold, or a finding if the facts alone decide. `later` holds a call back until every mark (fault, capacity change)
+ * that can overlap it has been seen; then `settled` takes it, in the order of completion.
  */
 export type Judge = (facts: StageFacts, later: (call: CallLine) => void) => Fold | Found;
 
@@ -60,7 +53,7 @@ export type Invariant = {
 
 const EVIDENCE_MAX = 10;
 
-/** Counts breaches; keeps the first ids and the first description. */
+/** Keeps the first ids and the first description. */
 export class Evidence {
   ids: string[] = [];
   count = 0;

@@ -8,10 +8,7 @@ import { Evidence, failed, inconclusive, isReference, type Judge, passed, skippe
 /** What a foreign ledger may lack. */
 const OUR_IDS = "a ledger that names the ids of our calls";
 
-/**
- * Refused calls and products without a meter are not charged (items 11, 80, 222; A9); an admitted metered call is charged once.
- * Joins calls with the ledger by id, so other callers do not matter; a store with its own ids cannot be joined.
- */
+/** Joins calls with the ledger by id (items 11, 80, 222; A9); a store with its own ids cannot be joined. */
 export const refusedIsNotCharged: Judge = (facts) => {
   const { ledger, drained } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
@@ -82,9 +79,8 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
 };
 
 /**
- * After a lost reply of the limiter, the platform asks again and refunds by id; done wrongly, a load is charged or refunded twice
- * (items 222, 234). In the ledger each charge and refund must occur once, a refund must match its charge, and a call must be
- * charged at most once. On a shared deployment only our own calls' entries are judged.
+ * After a lost reply of the limiter the platform asks again and refunds by id; done wrongly, a load is charged or refunded
+ * twice (items 222, 234). On a shared deployment only our own calls' entries are judged.
  */
 export const chargedOnce: Judge = (facts) => {
   const { ledger, exclusive, drained } = facts;
@@ -142,10 +138,10 @@ const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
 
 /**
- * Compares sums of one stage: what callers saw, what the platform counted, what the store charged. They agree exactly (per
- * organization once authenticated, in total before), except that each indeterminate call allows one more in the platform's sums.
- * On a shared deployment counts may be higher, and only entries with our ids are summed. On a foreign one, totals are compared
- * and a difference is a doubt, because a gateway may retry or cache.
+ * What callers saw, the platform counted and the store charged agrees exactly (per organization once authenticated, in total
+ * before), but that each indeterminate call allows one more in the platform's sums. On a shared deployment counts may be
+ * higher, and only entries with our ids are summed. On a foreign one a difference is a doubt, because a gateway may retry or
+ * cache.
  */
 export const countsAgree: Judge = (facts) => {
   const { counts, ledger, drained, exclusive } = facts;

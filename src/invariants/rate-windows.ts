@@ -43,7 +43,7 @@ class RateBound {
     this.#resetUs = us;
   }
 
-  /** Advances the time. Returns calls over the limit, and by how much. */
+  /** Calls over the limit by then, and by how much. */
   reach(us: number): { id: string; over: number }[] {
     const found: { id: string; over: number }[] = [];
     while (this.#undecided.size > 0 && this.#undecided.least <= us) {
@@ -94,8 +94,8 @@ class RateBound {
 const RATE_LIMITED = outcomeOf("rate_limited");
 
 /**
- * The rate in every window and over all replicas: a limit per clock second admits twice as much around its edge, one per replica
- * admits it once per replica (items 214, 230). Other callers only take from a key's rate.
+ * A limit per clock second admits twice as much around its edge, one per replica admits it once per replica (items 214, 230).
+ * Other callers only take from a key's rate.
  */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;

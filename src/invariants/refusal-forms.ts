@@ -43,10 +43,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   return `${outcome} came in the envelope "${envelope}", not "${refusal.envelope}"`;
 };
 
-/**
- * Clients find the subcode by the envelope: flat for four of the 429s, `detail` for the rest, none for 401 and 503 (specification
- * 7.1). Otherwise they are left with a bare status, by which they must not decide (item 188).
- */
+/** Clients find the subcode by the envelope, and must not decide by a bare status (specification 7.1; item 188). */
 export const envelopeFitsSubcode: Judge = (facts) => {
   const ours = isReference(facts);
   const evidence = new Evidence();
@@ -81,7 +78,6 @@ const secondsOf = (header: string | undefined): number | null => {
 };
 
 const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
-  // The reference time does not matter.
   if (header !== undefined && readRetryAfter(header, 0) === null) {
     return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
   }
@@ -102,8 +98,8 @@ const mayTakeToken = (call: CallLine): boolean =>
 
 /**
  * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). Too short: a client
- * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate is
- * unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
+ * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate
+ * is unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
  */
 export const tellsWhenToRetry: Judge = (facts, later) => {
   const strict = isReference(facts);
@@ -172,9 +168,8 @@ const FLOOR_US = CHEAP_MS * 1000;
 const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
 
 /**
- * A refusal must cost far less than serving (item 220). Compares sheds with the service time, less the round trip (the quickest
- * tenth of other answers). Varying delay on the way is not slow refusal: the quicker quarter must be slow too, and the rest not
- * much slower. A should, because machines differ.
+ * Sheds against the service time, less the round trip (the quickest tenth of other answers; item 220). Varying delay is not
+ * slow refusal: the quicker quarter must be slow too, and the rest not much slower. A should, because machines differ.
  */
 export const refusalsAreCheap: Judge = ({ limits }) => {
   const sheds = new Distribution();

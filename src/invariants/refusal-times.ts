@@ -20,8 +20,8 @@ const STRAY_SHARE = 0.2;
 const STALL_US = 250_000;
 
 /**
- * Times in which the load generator stood still, so that all due calls left afterwards. A machine that starves the generator
- * starves the deployment too, so these times are subtracted.
+ * Times in which the load generator stood still, so that all due calls left afterwards; a machine that starves it starves the
+ * deployment too.
  */
 class GeneratorStalls {
   /** Without overlaps. */
@@ -39,7 +39,6 @@ class GeneratorStalls {
     this.#spans.push(one);
   }
 
-  /** Microseconds of stall within a span. */
   within(fromUs: number, toUs: number): number {
     return sumOf(this.#spans.map((span) => Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs))));
   }
@@ -48,8 +47,8 @@ class GeneratorStalls {
 type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
 
 /**
- * Calls must not wait for a silent dependency: waiting calls hold slots (items 213, 216). While a fault of limiter or key service
- * takes effect, each call is decided within that dependency's budget and some slack. A few late calls are strays.
+ * Waiting calls hold slots (items 213, 216). While a fault of limiter or key service takes effect, each call is decided within
+ * that dependency's budget and some slack. A few late calls are strays.
  */
 export const refusesInTime: Judge = (facts, later) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service");
@@ -148,9 +147,8 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
 export type PooledRefusals = ReturnType<typeof createPooledRefusals>;
 
 /**
- * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments, because one
- * has too few calls. A should, because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the
- * must.
+ * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments. A should,
+ * because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the must.
  */
 export const createPooledRefusals = () => {
   /** Of each experiment and dependency: the refusals that its fault caused, in milliseconds. */

@@ -17,10 +17,7 @@ const foreignTo = (stream: Stream): ReadonlySet<string> => {
   return new Set(all.filter((name) => !own.has(name)));
 };
 
-/**
- * The three chat streams have separate event names (items 95, 104, 105; A10). Only `error` and `quota` are specified, so only the
- * reference platform is judged.
- */
+/** Only `error` and `quota` are specified, so only the reference platform is judged (items 95, 104, 105; A10). */
 export const streamVocabulariesDiffer: Judge = (facts) => {
   const missing = "the event names of this deployment, which the specification leaves open";
   if (!isReference(facts)) return skipped(missing);
@@ -53,10 +50,7 @@ const SHARE = 0.02;
 /** A foreign platform may compute long and send fast; a buffered piece is read within this time. */
 const ONE_PIECE_US = 10_000;
 
-/**
- * A buffering intermediary shows the reader nothing until the stream's end (items 8, 178). Judged by the time between first and
- * last event over many streams. A should, because the specification promises no pace.
- */
+/** A buffering intermediary shows the reader nothing until the end (items 8, 178). A should: the specification promises no pace. */
 export const eventsAreNotBuffered: Judge = (facts) => {
   const { limits } = facts;
   // Prefers the service time, because waiting for a slot is not streaming.

@@ -54,9 +54,8 @@ const EMPTY_SHARE = 0.01;
 const CUTS = ["truncated", "reset", "eof", "timeout"];
 
 /**
- * A stream has at least one event, ends in exactly one way, and has nothing after it (section 6; items 168, 173). On the
- * reference platform each stream is judged, outside faults. Elsewhere `streams-cut` judges cuts, and the share of empty streams
- * is judged here. Last events other than `error` are known only if the target file states them.
+ * Section 6; items 168, 173. On the reference platform each stream is judged, outside faults. Elsewhere `streams-cut` judges
+ * cuts, and here the share of empty streams. Last events other than `error` are known only if the target file states them.
  */
 export const streamsEndOnce: Judge = (facts) => {
   const ours = isReference(facts);
@@ -147,10 +146,10 @@ const whereWords = (kinds: readonly Kind[]): string => {
 };
 
 /**
- * A cut stream leaves half an answer. Balancers cut some, so the share is judged (`judgeStrays`). Cut: the message broke off, or
- * ended without the stated last event. Doubtful: it outlasted our timeout, or ended without the event that ends others of its
- * kind. Skipped if no last event is known (item 173). Leaves out streams that our faults overlap, that the reader left or read
- * slowly, and those without an event (`streams-end-once`).
+ * Balancers cut some, so the share is judged. Cut: the message broke off, or ended without the stated last event. Doubtful: it
+ * outlasted our timeout, or ended without the event that ends others of its kind. Skipped if no last event is known (item
+ * 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those without an event
+ * (`streams-end-once`).
  */
 export const streamsCut: Judge = (facts, later) => {
   const tolerated = facts.limits.streams_cut_share;

@@ -1,7 +1,4 @@
-/**
- * A child with a deadline: when it is late, it is killed with its group, where it leads one. Nothing waits for its
- * orphans.
- */
+/** A child with a deadline: when it is late, it is killed with its group, where it leads one. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { unmarked } from "./processes.ts";
 
@@ -95,10 +92,7 @@ export class CommandFailedError extends Error {
 
 const KEPT_CHARS = 300;
 
-/**
- * Resolves when it exits with 0; else throws a sentence with its last output. It leads a group, so a cut-off shell
- * leaves nothing running. `exec:` before the command is left out.
- */
+/** Throws a sentence with its last output unless it exits with 0. `exec:` before the command is left out. */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
   const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;
   const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {

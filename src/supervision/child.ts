@@ -1,7 +1,4 @@
-/**
- * One child process in a process group of its own, known by number and start time; its output is captured as masked
- * lines.
- */
+/** One child process in a group of its own, known by number and start time; its output is captured as masked lines. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
 import { delimiter, join, resolve } from "node:path";

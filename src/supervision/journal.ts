@@ -1,7 +1,6 @@
 /**
- * The journal of side effects: NDJSON, flushed to disk before the side effect is done. It names what was done, so that
- * `chaos --heal` can undo it, and holds nothing that could be executed (undo.ts): that goes to the keeper, the live
- * watchdog.
+ * The journal of side effects: NDJSON, flushed to disk before the side effect is done. It names what was done, for `chaos
+ * --heal`, and holds nothing that could be executed (undo.ts): that goes to the keeper, the live watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
@@ -118,7 +117,6 @@ export class Journal {
   }
 }
 
-/** The journal as an experiment sees it. */
 export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
 
 const MARK = /^[0-9a-f]{16}$/;
@@ -147,10 +145,7 @@ const entryOf = (line: string): JournalEntry | null => {
   };
 };
 
-/**
- * `torn`: unreadable lines, such as one cut off by a kill. Throws where somebody else could have written file or
- * folder.
- */
+/** `torn`: unreadable lines, such as one cut off by a kill. Throws where somebody else could have written it. */
 export const readJournal = (path: string): { entries: JournalEntry[]; torn: number } => {
   const descriptor = openOwnFile(path, "read");
   try {

@@ -1,7 +1,4 @@
-/**
- * Cuts a process's output into lines at LF alone: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON texts
- * may hold.
- */
+/** Lines end at LF alone: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON texts may hold. */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 

@@ -1,6 +1,6 @@
 /**
- * Files and folders that this user alone may read or write: those with a secret, tokens of our doors on loopback, the
- * journal that healing reads. Links, and files that somebody else made or could have written, are refused, for root too.
+ * Files and folders that this user alone may read or write: secrets, tokens of our doors on loopback, the journal that healing
+ * reads. Links, and files that somebody else made or could have written, are refused, for root too.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs";
@@ -64,10 +64,7 @@ const TOKEN_CHARS_MOST = 1_024;
 const doors = (): string => join(tmpdir(), `floodgate-doors-${process.getuid?.() ?? "user"}`);
 const tokenFile = (port: string): string => join(doors(), `${port}.token`);
 
-/**
- * Writes a door's token into a file named after its port, before its address is published: only this user's programs
- * can read it.
- */
+/** Writes a door's token into a file named after its port, before its address is published. */
 export const handOverToken = async (
   url: string,
   token: string,
@@ -108,10 +105,7 @@ const wrongWithFile = (about: Stats): string | null => {
   return about.size > BYTES_MOST ? `is larger than ${BYTES_MOST} bytes` : whyNotOwn(about);
 };
 
-/**
- * Opens a file to read it, or also to add to it. File and folder must belong to this user, be writable for nobody else,
- * and be no links.
- */
+/** File and folder must belong to this user, be writable for nobody else, and be no links. */
 export const openOwnFile = (path: string, what: "read" | "append"): number => {
   const folder = dirname(path);
   const refuse = (sentence: string): never => {

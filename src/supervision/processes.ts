@@ -1,7 +1,6 @@
 /**
  * Processes by number and start time, never by name, because numbers are used again; what /proc says of them and of the machine
- * (Linux; elsewhere nothing is known). Ends whole groups, because a killed child leaves its own children behind. Outside Linux
- * `ps` gives the start time, and a group is alive if it takes signals.
+ * (Linux; elsewhere nothing is known, `ps` gives the start time, and a group is alive if it takes signals).
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -146,10 +145,7 @@ const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
 export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean =>
   isAlive(target) && kill(target.pid, signal);
 
-/**
- * Reports whether a process of the group runs. When a later process has the leader's number, the group is gone: the
- * kernel does not reuse a number that a group carries.
- */
+/** Once a later process has the leader's number, the group is gone: the kernel does not reuse a number that a group carries. */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   const leader = birthOf(pid);
   if (leader !== GONE && leader !== start) return false;

@@ -1,8 +1,7 @@
 /**
- * Redaction: whatever is captured from a child, written to a run folder or printed goes through here once. Credentials
- * are known by their shape (contract/credentials.ts), other secrets because they were registered when they were read: the parts
- * that are secret by themselves (`Bearer x`: also `x`), each in every form in which it may stand in a text (quoted, in a URL,
- * encoded).
+ * Whatever is captured from a child, written to a run folder or printed goes through here once. Credentials are known by their
+ * shape (contract/credentials.ts), other secrets because they were registered when they were read: each part that is secret by
+ * itself (`Bearer x`: also `x`), in every form in which it may stand in a text.
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
@@ -165,8 +164,8 @@ const blockAt = (text: string, at: number): number =>
   (text.charCodeAt(at + 2) & LOW_BITS);
 
 /**
- * Finds many texts in another at once, whatever their case, at a cost that does not grow with their number: every line
- * of a history is searched for all secrets (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
+ * At a cost that does not grow with the number of forms: every line of a history is searched for all secrets (Wu and Manber,
+ * "A fast algorithm for multi-pattern searching", 1994).
  */
 class FormSearch {
   readonly #forms = new Map<string, string[]>();
@@ -221,10 +220,7 @@ export class Redactor {
   readonly #unmaskable = new Set<string>();
   #onUnmaskable: (what: string) => void = () => undefined;
 
-  /**
-   * Masks this value and its parts from now on, in every form of `secret-forms.ts`. False when one is too short to be
-   * masked; the listener then gets `what`, the field that it stands in.
-   */
+  /** False when a part is too short to be masked; the listener then gets `what`, the field that it stands in. */
   register(secret: string, what?: string): boolean {
     return this.#takeAll(partsOf(secret), what);
   }
@@ -276,10 +272,7 @@ export class Redactor {
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [this.redact(name), this.redactValue(one)]));
   }
 
-  /**
-   * Turns chunks of a stream into masked, clean lines. A line over the limit is cut at a blank, so that no part of a
-   * secret passes.
-   */
+  /** Masked, clean lines of a stream. One over the limit is cut at a blank, so that no part of a secret passes. */
   lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter {
     const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));
     const shorten = (line: string): string => {

@@ -1,7 +1,4 @@
-/**
- * SIGINT, SIGTERM and SIGHUP as data, from the start of a run: a signal ends it in order, also during a build or a
- * report.
- */
+/** A signal ends a run in order, also during a build or a report. */
 export type StopSignals = {
   readonly signal: AbortSignal;
   stoppedBy(): NodeJS.Signals | null;
@@ -30,9 +27,7 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
   };
 };
 
-/**
- * For a command without a supervisor: cleans up before a signal ends the process. Returns the function that cancels it.
- */
+/** For a command without a supervisor. Returns the function that cancels it. */
 export const beforeSignalEnds = (cleanUp: () => void): (() => void) => {
   const { release } = listenForStop((signal) => {
     release();

@@ -1,7 +1,6 @@
 /**
- * Owns every side effect of a run: children, undo actions, and the watchdog for when the runner itself is killed. Order
- * at the end: undos (newest first), children, children that others need, watchdog. What could not be undone is reported
- * and left to the watchdog.
+ * Owns every side effect of a run. Order at the end: undos (newest first), children, children that others need, watchdog, to
+ * which what could not be undone is left.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -188,8 +187,8 @@ export class Supervisor {
   }
 
   /**
-   * Adopts a process that somebody else started, as leader of its own group: killed with the run, also by the watchdog.
-   * To be called in the turn in which it was started. The returned function forgets it.
+   * Kills a process that somebody else started, as leader of its own group, with the run, also by the watchdog. To be called
+   * in the turn in which it was started. The returned function forgets it.
    */
   adopt(name: string, pid: number): () => void {
     const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
@@ -204,10 +203,7 @@ export class Supervisor {
     }
   }
 
-  /**
-   * Owns an empty folder that will hold secrets: removed with the run, also by the watchdog. Healing removes only
-   * marked ones. The returned function forgets it.
-   */
+  /** For an empty folder that will hold secrets: removed with the run, also by the watchdog. The returned function forgets it. */
   ownFolder(name: string, path: string): () => void {
     writeFileSync(join(path, FOLDER_MARK), this.#mark, { mode: 0o600, flag: "wx" });
     const id = this.#journal.about({ kind: "folder", name, undo: { how: "remove-folder", path } });
@@ -235,10 +231,7 @@ export class Supervisor {
     return troubles;
   }
 
-  /**
-   * Runs the body and takes everything back after it, however it ends; one that does not end when `stop` fires (a signal, see
-   * `listenForStop`) is left.
-   */
+  /** Takes everything back after the body, however it ends; one that does not end when `stop` fires is left. */
   async within<T>(body: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
     stop?.addEventListener("abort", () => this.#stopping.abort());
     const over = new AbortController();

@@ -1,10 +1,10 @@
 /**
- * How a side effect is undone, in two forms. `NamedUndo` stands in the journal on disk: which fault, component and
- * target. `Undo` adds what is executed; it stays in memory and goes to the live watchdog. Healing from a journal takes
- * commands and addresses from the target file given, and touches only processes and folders with the run's mark.
+ * How a side effect is undone, in two forms. `NamedUndo` stands in the journal on disk: which fault, component and target.
+ * `Undo` adds what is executed; it stays in memory and goes to the live watchdog. Healing from a journal takes commands and
+ * addresses from the target file given, and touches only processes and folders with the run's mark.
  *
- * `undoAll` undoes without the process that did it: the watchdog got what to do through its pipe; `chaos --heal` works it out from
- * names in the journal and the target file (faults/undo-by-name.ts).
+ * `undoAll` undoes without the process that did it: the watchdog got what to do through its pipe; `chaos --heal` works it out
+ * from names in the journal and the target file (faults/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -63,7 +63,6 @@ export type Undo =
 /** A side effect with what takes it back, for memory alone. */
 export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
 
-/** Notes about effects in a journal. */
 export type Notes = {
   write(effect: Effect, phase: "undone" | "about", detail: string): void;
   close(): void;
@@ -105,10 +104,7 @@ const planesOf = (value: unknown): PlaneState[] =>
     return [{ plane, at, was: stateOfPlane(was) }];
   });
 
-/**
- * Reads what may stand in a journal: known fields with values of the right kind, built anew. Anything else is
- * `nothing`.
- */
+/** Of what stands in a journal: known fields with values of the right kind, built anew. Anything else is `nothing`. */
 export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);
   const { how, proxy, fault, pid, pgid, start, path, undos } = said;

@@ -138,10 +138,7 @@ const whereOf = (message: string, text: string): string => {
 export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown =>
   parseUserJson(readUserFile(path, bounds.maxBytes), bounds);
 
-/**
- * Makes the folder and missing ones above it; throws the system's error. Not `mkdir` with `recursive`, which never
- * returns below /proc.
- */
+/** Also missing ones above it; throws the system's error. `mkdir` with `recursive` never returns below /proc. */
 export const makeFolders = (path: string, mode?: number): void => {
   const missing: string[] = [];
   for (let at = resolve(path); statSync(at, { throwIfNoEntry: false }) === undefined; at = dirname(at)) {

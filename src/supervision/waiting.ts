@@ -21,10 +21,7 @@ export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "l
   return Promise.race([promise, late]).finally(() => over.abort());
 };
 
-/**
- * Polls until the condition is met. Never rejects: a condition that throws is not met, and its message is kept. One
- * that is late is abandoned, its signal aborted.
- */
+/** Never rejects: a condition that throws is not met, and its message is kept. A late one is abandoned, its signal aborted. */
 export const waitUntil = async (
   condition: (signal: AbortSignal) => Promise<boolean>,
   { forMs, pollMs, signal: outer }: { forMs: number; pollMs: number; signal?: AbortSignal },

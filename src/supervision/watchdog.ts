@@ -1,10 +1,8 @@
 /**
- * A process that outlives the runner by a few seconds. The run hands it, through a pipe, what undoes each side effect
- * before it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal), the watchdog undoes what
- * is open: faults and load first, then what carries the links, then whatever has the run's mark. It executes nothing
- * from a disk.
- *
- * `startWatchdog` is the runner's end; `guardRunner` is the body of the process (faults/watchdog-process.ts).
+ * A process that outlives the runner by a few seconds. The run hands it, through a pipe, what undoes each side effect before
+ * it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal), it undoes what is open and ends
+ * whatever has the run's mark. `startWatchdog` is the runner's end; `guardRunner` is the body of the process
+ * (faults/watchdog-process.ts).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
@@ -26,8 +24,8 @@ const BYE_MS = 2_000;
 const TAKE_OVER_MS = 10_000;
 
 /**
- * What the watchdog itself needs. The rest of a CI job's environment stays behind: a CI runner's clean-up ends every
- * process that carries the job's number, and the watchdog has to outlive the job while it heals.
+ * The rest of a CI job's environment stays behind: a CI runner's clean-up ends every process that carries the job's number,
+ * and the watchdog has to outlive the job while it heals.
  */
 const NEEDS = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"],

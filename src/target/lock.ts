@@ -1,8 +1,7 @@
 /**
- * Allows one run per target at a time, because two would disturb each other's measurement and heal each other's faults. Each run
- * has its own file in the OS's temporary folder, named by a hash of the target's URL, its process and a nonce, and empty until it
- * holds the target. A file is removed only by its run, that run's watchdog, or whoever finds the process gone, so nobody removes
- * another run's. Only files of the same user count.
+ * One run per target at a time, because two would heal each other's faults. Each run has its own file in the OS's temporary
+ * folder, named by a hash of the target's URL, its process and a nonce, and empty until it holds the target. A file is removed
+ * only by its run, that run's watchdog, or whoever finds the process gone. Only files of the same user count.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Reads values that are references in a target file: `env:NAME`, `file:PATH`, `exec:COMMAND`. Values are cached until they expire
- * or were refused. Error messages name the field and reference, never the value. Also which kind of key belongs under a role.
+ * Values behind `env:NAME`, `file:PATH`, `exec:COMMAND`, cached until they expire or were refused; and which kind of key
+ * belongs under a role. Error messages name the field and reference, never the value.
  */
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
@@ -147,8 +147,8 @@ export const wantedUnder = (role: string): KeyWanted => {
 };
 
 /**
- * Checks that a credential's prefix fits its role (items 40, 41, 125): swapped keys would look like a deployment that breaks a
- * dozen rules. Unknown prefixes are accepted, because a rule of `verify` judges them.
+ * Swapped keys would look like a deployment that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are accepted,
+ * because a rule of `verify` judges them.
  */
 export const misplaced = (value: string, wanted: KeyWanted): { expected: string; came: string } | null => {
   const kind = KINDS.find(({ prefix }) => value.startsWith(prefix));

@@ -1,7 +1,4 @@
-/**
- * Reads and checks a target file. Each problem names the field's path, what was expected and what came. Unknown fields are
- * warnings, so that misspelt ones are noticed.
- */
+/** Each problem names the field's path, what was expected and what came. Unknown fields are warnings: they may be misspelt. */
 import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";

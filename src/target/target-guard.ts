@@ -1,7 +1,4 @@
-/**
- * The safety guard: nothing is sent to a host other than loopback unless `--i-own` names it and the target file permits and
- * budgets it. Checks every URL of the file.
- */
+/** Nothing is sent to a host other than loopback unless `--i-own` names it and the target file permits and budgets it. */
 import { lookup } from "node:dns/promises";
 import { AddressError } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";

@@ -1,7 +1,4 @@
-/**
- * Parses every URL of a target file once (`contract/address.ts`): resolves references, then replaces URLs by their canonical
- * form, which all other code uses.
- */
+/** Replaces every URL of a target file, references resolved, by its canonical form (`contract/address.ts`). */
 import { resolve } from "node:path";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
 import { redactor } from "../supervision/redaction.ts";

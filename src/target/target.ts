@@ -1,7 +1,4 @@
-/**
- * The target file: what a user states about a deployment. Only `schema`, `base_url` and one credential are required; what needs
- * an absent field is skipped by name. A field's `description` completes the message "expected …".
- */
+/** What a user states about a deployment. A field's `description` completes the message "expected …". */
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { STREAMS } from "../contract/streams.ts";
 

@@ -1,7 +1,6 @@
 /**
- * Finds k6 and toxiproxy: a binary the user names, which is asked for its version first, because a wrong one would show as
- * a run full of unreachable targets; or one built into `.tools/` from the Go module in src/native, once: a stamp beside
- * each binary says what it was made of. A binary appears whole or not at all: it is built, tried, and renamed.
+ * Finds k6 and toxiproxy: a binary the user names, which is asked for its version first, or one built into `.tools/` from the
+ * Go module in src/native, once: a stamp beside each says what it was made of. A binary appears whole or not at all.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -23,10 +22,7 @@ type Stamp = { sources: string; go: string; machine: string; version: string; by
 
 const machine = `${process.platform}/${process.arch}`;
 
-/**
- * A binary whose stamp is still right: built here, or packed by a release (`.github/workflows/release.yml`), whose compiler may be
- * another. Without Go there is nothing to compare the compiler with.
- */
+/** Built here, or packed by a release (`.github/workflows/release.yml`), whose compiler may be another; right by its stamp. */
 const findBuilt = async ({ name }: ToolRecipe, root: string, sources: string, go: string | null) => {
   const packed = join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`);
   for (const [folder, compiler] of [[join(root, ".tools"), go] as const, [packed, null] as const]) {

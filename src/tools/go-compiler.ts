@@ -52,10 +52,7 @@ export const isAlive = (pid: number): boolean => {
   }
 };
 
-/**
- * A lock file between processes that would build the same tool; returns what gives it back. It only saves work, because a binary
- * appears by one rename; so a lock that looks dead is taken over: its process is, or nobody has touched it for a minute.
- */
+/** Returns what gives the lock back. It only saves work (a binary appears by one rename), so one that looks dead is taken over. */
 const takeLock = async (
   path: string,
   what: string,
@@ -86,10 +83,7 @@ const takeLock = async (
   }
 };
 
-/**
- * Does long work while no other process does, and says every half a minute that it goes on. `what` says in a word what it is, for
- * those that wait; `work` gets the time that has passed, in words.
- */
+/** Says every half a minute that the work goes on. `what` says in a word what it is; `work` gets the time that has passed. */
 export const underLock = async <T>(
   path: string,
   what: string,

@@ -1,7 +1,4 @@
-/**
- * Starts a toxiproxy server of our own on a free port, again when another process was quicker. A proxy of a random name
- * in its configuration proves that the server which answers is the one just started.
- */
+/** A toxiproxy server of our own on a free port. A proxy of a random name in its configuration proves that it answers. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

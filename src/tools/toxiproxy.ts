@@ -1,7 +1,6 @@
 /**
- * Control of a toxiproxy server, which can wedge: every call has a deadline. A 200 alone proves nothing, so every
- * change is read back and compared. The npm client creates, over our transport: its own has no deadline and loses
- * causes.
+ * Control of a toxiproxy server, which can wedge: every call has a deadline, every change is read back. The npm client
+ * creates, over our transport: its own has no deadline and loses causes.
  */
 import { once } from "node:events";
 import { Toxiproxy as NodeClient, Proxy as NodeProxy } from "toxiproxy-node-client";
@@ -214,10 +213,9 @@ export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean 
   type === "slicer" || type === "bandwidth";
 
 /**
- * Removes a toxic without wedging the server. While toxiproxy removes one that holds data back (latency, slicer,
- * bandwidth) it holds a lock until the client has read that data; a client that gave up never will, and the whole
- * server hangs (its issues 558 and 412). So the data goes first, then the toxic. `isEnabled`: a disabled proxy stays
- * disabled.
+ * While toxiproxy removes a toxic that holds data back (latency, slicer, bandwidth) it holds a lock until the client has read
+ * that data; a client that gave up never will, and the whole server hangs (its issues 558 and 412). So the data goes first,
+ * then the toxic.
  */
 export const takeToxicAway = async (
   proxy: ProxyControl,

@@ -56,10 +56,7 @@ const exchangeLacks = (facts: CallFacts): Lacks => {
   };
 };
 
-/**
- * The reference's sessions carry only their product's scope (A16); foreign ones may carry all scopes of the key. Products do not
- * restrict a server key.
- */
+/** The reference's sessions carry only their product's scope (A16). Products do not restrict a server key. */
 const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lacks => {
   if (facts.credential !== "session") {
     return { scope: scopeMissing(facts, scope), product: false, tier: tierRefuses(facts, { scope }) };

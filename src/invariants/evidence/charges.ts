@@ -1,7 +1,6 @@
 /**
- * Joins the ledger with calls by request id (two calls with one `X-Request-Id` are two charges). Ids that no call carried belong
- * to other callers, or on an exclusive deployment to nobody. On a foreign deployment entries are counted, not amounts, because
- * the price of a call is unknown (A9).
+ * Joins the ledger with calls by request id. Ids that no call carried belong to other callers, or on an exclusive deployment
+ * to nobody. On a foreign deployment entries are counted, not amounts, because the price of a call is unknown (A9).
  */
 import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
@@ -42,16 +41,12 @@ export class Sums {
   }
 }
 
-/** What an entry adds. A foreign store's amounts say nothing, so its entries are counted. */
 export const signedSize = ({ kind, amount }: LedgerLine, ours: boolean): number =>
   (kind === "charge" ? 1 : -1) * (ours ? amount : 1);
 
 type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
-/**
- * Whether a call must, may or must not be charged, by the reference's reading. `settled`: refunds had time to arrive. A
- * balancer's answer hides the platform's.
- */
+/** By the reference's reading. `settled`: refunds had time to arrive. A balancer's answer hides the platform's. */
 const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
   if (!isDefinite(call)) return "open";
   if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";

@@ -1,7 +1,4 @@
-/**
- * When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call
- * (`OwnFaults`).
- */
+/** When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call (`OwnFaults`). */
 import type { CallLine, FaultLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
@@ -63,10 +60,7 @@ export class FaultWindows {
 
 type Span = { fromUs: number; toUs: number };
 
-/**
- * Spans in which anything of ours may have been broken or changed, with a margin. Wider than `FaultWindows`, because an excuse
- * has to cover everything possible.
- */
+/** Wider than `FaultWindows`: an excuse has to cover all that may have been broken or changed. */
 export class OwnFaults {
   readonly #beforeUs: number;
   readonly #afterUs: number;

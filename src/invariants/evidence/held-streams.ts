@@ -75,7 +75,6 @@ export class HeldStreams {
     this.#times = times;
   }
 
-  /** Takes every call in order of sending. */
   see(call: CallLine): void {
     if (!isHeld(call)) return;
     this.#held.push({
@@ -88,10 +87,7 @@ export class HeldStreams {
     this.#pruneAt = Math.max(64, 2 * this.#held.length);
   }
 
-  /**
-   * How long (us, in steps of 5 ms up to 1 s) at least `cap` streams, and `ownCap` of the organization, outlasted this call's
-   * admission; -1 if fewer were certainly held.
-   */
+  /** Microseconds (steps of 5 ms, up to 1 s) for which `cap` streams, and `ownCap` of the organization, outlasted it; -1: too few. */
   outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
     const fromUs = earliestUs(call);
     const decidedUs = this.#times.admittedByUs(call);
@@ -151,7 +147,6 @@ export class SureSpans implements TimesAtServer {
     this.#serviceUs = serviceMs === undefined ? null : serviceMs * 1000;
   }
 
-  /** Takes every call before it is asked about. */
   see(call: CallLine): void {
     if (!isDefinite(call) || call.first_us === null) return;
     if (isStream(call) && isAdmitted(call)) {

@@ -1,6 +1,6 @@
 /**
- * When the server can have handled a call: between its sending and end by the caller's clock, each widened by the clock's error.
- * A judge accuses only by what holds for every moment in between.
+ * When the server can have handled a call: between its sending and end by the caller's clock, each widened by the clock's
+ * error. A judge accuses only by what holds for every moment in between.
  */
 import { SHED_OUTCOMES } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
@@ -52,7 +52,6 @@ export class Settling {
     this.#waiting.push(latestUs(call), call);
   }
 
-  /** Takes every line, before the judge does. */
   reach(line: Line): void {
     this.#settleBefore(lineTimeUs(line) - MARK_MARGIN_US);
   }
