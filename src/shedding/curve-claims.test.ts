@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { upAndDown } from "../workload/load-profiles.ts";
+import { uniform } from "../workload/random.ts";
 import { type Curve, levelsOf } from "./curve.ts";
 import { judgeCurve } from "./curve-claims.ts";
 import { openCurve } from "./curve-fold.ts";
@@ -74,6 +75,21 @@ test("a server that sheds at half of its stated slots sheds below half of the kn
   for (const line of playRamp(server, profile, 1, { stage: STAGE, organizations: ORGANIZATIONS })) fold.see(line);
   const claims = claimsOf(fold.end(START_US) as Curve, { shedding: "fixed" });
   expect(failedOf(claims)).toEqual(expect.arrayContaining([expect.stringContaining("curve/false_sheds")]));
+});
+
+test("where the knee is lower than was thought, nothing shed at the lowest level is nothing below half of it", () => {
+  const profile = upAndDown(1.25 * KNEE_PER_S, LONG_S);
+  const verdictOf = (sheds: number): string | undefined => {
+    const server = queueing({ slots: 64, inFlight: 64, serviceMs: 800 });
+    const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
+    const [lowest = { toUs: 0 }] = levelsOf(profile);
+    for (const line of playRamp(server, profile, 1, { stage: STAGE, organizations: ORGANIZATIONS })) {
+      const isSpoilt = line.intended_us < START_US + lowest.toUs && uniform(3, line.intended_us, 1) < sheds;
+      fold.see(isSpoilt ? { ...line, outcome: "429 b2b_overloaded" } : line);
+    }
+    return claimsOf(fold.end(START_US) as Curve).find(({ id }) => id === "curve/false_sheds")?.verdict;
+  };
+  expect([verdictOf(0), verdictOf(0.2)]).toEqual(["pass", "inconclusive"]);
 });
 
 test("a server of fixed slots passes, and its knee is its slots over their time", () => {

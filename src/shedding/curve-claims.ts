@@ -196,13 +196,17 @@ const asStated = (curve: Curve): Curve => {
 /** Each way has to show it: capacity that moved meanwhile makes the levels of one way too high. */
 const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const curve = shedding === "fixed" ? asStated(seen) : seen;
-  const levels = levelsBelow(curve, 0.5);
+  const half = levelsBelow(curve, 0.5);
+  const levels = half.length > 0 ? half : levelsBelow(curve, 0.7);
   const shed = shedOver(levels);
-  if (shed === null) return open("no level lies below half of the knee");
+  if (shed === null) return open(NO_LEVEL);
   const chance = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS)));
   const most = allowedIn(limits) + CHANCE_TIMES * chance;
   const { value, low, high, n } = shed;
-  const got = `${percent(value)} of ${n} calls shed below half of the knee, between ${percent(low)} and ${percent(high)} (95 %)`;
+  const where = half.length > 0 ? "below half of the knee" : "at half to 0.7 times the knee";
+  const got = `${percent(value)} of ${n} calls shed ${where}, between ${percent(low)} and ${percent(high)} (95 %)`;
+  // Where the knee is lower than was thought, nothing shed above half of it is nothing below.
+  if (half.length === 0) return value <= allowedIn(limits) ? found("pass", got) : open(NO_LEVEL);
   if (value <= most || (low <= most && (high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
     return low <= allowedIn(limits) + CHANCE_TIMES * few
@@ -217,6 +221,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   if (!isCertain(["up"]) || !isCertain(["down"])) return open(`only on one way, as where capacity moved: ${got}`);
   return found("fail", `more than ${percent(most)} of the calls are shed below half of the knee`, got);
 };
+const NO_LEVEL = "no level lies below half of the knee";
 /** Where the target file states nothing else. */
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
 /** Knee and slots are known to about a tenth, and what chance refuses rises steeply with either. */
