@@ -11,15 +11,8 @@ import { quantile } from "./statistics/statistics.ts";
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";
 
-export type Stamp = {
-  /** `X-Request-Id` as it came. */
-  id: string;
-  kind: StampKind;
-  received_us: number;
-  /** The answer was written, or the first event; and the last event. */
-  answered_us: number;
-  last_us: number;
-};
+/** `id`: `X-Request-Id` as it came; `answered_us`: the answer was written, or the first event; `last_us`: the last event. */
+export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
 export type CalibrationPlay = {
   driver: string;

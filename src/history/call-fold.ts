@@ -4,7 +4,7 @@
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
-import { type CallKind, type CallLine, FOLDED_DURATIONS, type FoldLine, OWN_OF_CALL } from "./line.ts";
+import { type CallKind, type CallLine, type FoldLine, OWN_OF_CALL } from "./line.ts";
 import { known } from "./statistics/counts.ts";
 import { Histogram } from "./statistics/histogram.ts";
 import { type DurationName, durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
@@ -68,43 +68,14 @@ const withoutTimes = (call: CallLine): CallKind =>
 
 const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 
-/** What one organization got in one second with one outcome. */
-class Second {
-  readonly #of: Pick<FoldLine, "stage" | "driver" | "org" | "outcome" | "at_us">;
-  readonly #kinds = new Map<KnownKind, { call: CallKind; n: number }>();
-  readonly #durations = new Map<DurationName, Histogram>();
-  readonly #moments = noMoments();
-  #offered = 0;
-  started = 0;
-  ended = 0;
+/** The line of what one organization got in one second with one outcome, as it grows. */
+type Second = { line: FoldLine; kinds: Map<KnownKind, { n: number }>; durations: Map<DurationName, Histogram> };
 
-  constructor({ stage, driver, org, outcome }: CallLine, atUs: number) {
-    this.#of = { stage, driver, org, outcome, at_us: atUs };
-  }
-
-  offer(call: CallLine, kind: KnownKind): void {
-    this.#offered += 1;
-    known(this.#kinds, kind, () => ({ call: withoutTimes(call), n: 0 })).n += 1;
-    widen(this.#moments, momentsOf(call));
-  }
-
-  record(name: DurationName, us: number): void {
-    known(this.#durations, name, () => new Histogram()).record(us);
-  }
-
-  line(): FoldLine {
-    const durations = FOLDED_DURATIONS.flatMap((name) => {
-      const histogram = this.#durations.get(name);
-      return histogram === undefined ? [] : [[name, histogram.toJSON()] as const];
-    });
-    return {
-      ...{ type: "fold", ...this.#of, offered: this.#offered, started: this.started, ended: this.ended },
-      moments: this.#offered === 0 ? null : this.#moments,
-      kinds: [...this.#kinds.values()],
-      durations: Object.fromEntries(durations),
-    };
-  }
-}
+const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number): Second => {
+  const counts = { offered: 0, started: 0, ended: 0, moments: null, kinds: [], durations: {} };
+  const line: FoldLine = { type: "fold", stage, driver, org, outcome, at_us: second * FOLD_SPAN_US, ...counts };
+  return { line, kinds: new Map(), durations: new Map() };
+};
 
 type CallFoldOptions = {
   /** Calls that stay whole, and folds, each once its second is over. */
@@ -181,26 +152,36 @@ export class CallFold {
   #fold({ call, kind }: Held): void {
     const dueS = secondOf(call.intended_us);
     const due = this.#at(call, kind, dueS);
-    due.offer(call, kind);
     // Nearly every call begins and ends in the second in which it was due.
-    const startedS = secondOf(call.started_us);
-    const doneS = secondOf(call.done_us);
-    (startedS === dueS ? due : this.#at(call, kind, startedS)).started += 1;
-    (doneS === dueS ? due : this.#at(call, kind, doneS)).ended += 1;
+    const at = (us: number): Second => (secondOf(us) === dueS ? due : this.#at(call, kind, secondOf(us)));
+    const { line } = due;
+    line.offered += 1;
+    line.moments ??= noMoments();
+    widen(line.moments, momentsOf(call));
+    known(due.kinds, kind, () => {
+      const own = { call: withoutTimes(call), n: 0 };
+      line.kinds.push(own);
+      return own;
+    }).n += 1;
+    at(call.started_us).line.started += 1;
+    at(call.done_us).line.ended += 1;
     durationsOfCall(call, (name, us, atUs) => {
-      (name === "gaps" ? this.#at(call, kind, secondOf(atUs)) : due).record(name, us);
+      known((name === "gaps" ? at(atUs) : due).durations, name, () => new Histogram()).record(us);
     });
   }
 
   #at(call: CallLine, { whose }: KnownKind, second: number): Second {
     const all = known(this.#seconds, second, () => new Map());
-    return known(all, whose, () => new Second(call, second * FOLD_SPAN_US));
+    return known(all, whose, () => newSecond(call, second));
   }
 
   #writeBefore(limitS: number): void {
     for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) {
       if (second >= limitS) return;
-      for (const own of this.#seconds.get(second)?.values() ?? []) this.#options.emit(own.line());
+      for (const { line, durations } of this.#seconds.get(second)?.values() ?? []) {
+        const json = Object.fromEntries([...durations].map(([name, all]) => [name, all.toJSON()]));
+        this.#options.emit({ ...line, durations: json });
+      }
       this.#seconds.delete(second);
     }
   }

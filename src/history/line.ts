@@ -73,12 +73,8 @@ export type CallLine = {
 };
 
 /** A fault's life. `took_effect` stands on `injected`; what was asked and what was confirmed are two lines. */
-export type FaultLine = {
+export type FaultLine = Record<"stage" | "experiment" | "link" | "fault", string> & {
   type: "fault";
-  stage: string;
-  experiment: string;
-  link: string;
-  fault: string;
   stream: "upstream" | "downstream" | "both";
   phase: "injecting" | "injected" | "healing" | "healed";
   at_us: number;
@@ -120,25 +116,16 @@ export const FOLDED_DURATIONS = [
 ];
 export type FoldedDuration = (typeof FOLDED_DURATIONS)[number];
 
+type Moment = "first_intended_us" | "first_started_us" | "last_started_us" | "first_sent_us" | "last_done_us";
 /** The moments of the calls that were due in the second, in microseconds of the run. */
-export type FoldedMoments = {
-  first_intended_us: number;
-  first_started_us: number;
-  last_started_us: number;
-  first_sent_us: number;
-  last_done_us: number;
-};
+export type FoldedMoments = Record<Moment, number>;
 
 /**
  * Many admitted calls in one line: what one organization got in one second, with one outcome. A long run, or one at a high rate,
  * has too many calls to keep; call-fold.ts counts the plain ones and keeps the others as lines.
  */
-export type FoldLine = {
+export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & {
   type: "fold";
-  stage: string;
-  driver: string;
-  org: string;
-  outcome: string;
   /** The second, by its first microsecond; calls are in that in which they should have left. */
   at_us: number;
   /** Calls that were due in this second, and those that were handed to the transport, and ended, in it. */
@@ -161,17 +148,11 @@ export const lineTimeUs = (line: Line): number => {
   return line.type === "call" ? line.sent_us : line.at_us;
 };
 
-/** One charge or refund as the store reports it (`GET /ledger`). */
-export type LedgerLine = {
-  charge_id: string;
-  request_id: string;
-  org: string;
-  key: string;
+/** One charge or refund as the store reports it (`GET /ledger`); `window`: `YYYY-MM`, UTC. */
+export type LedgerLine = Record<"charge_id" | "request_id" | "org" | "key" | "window", string> & {
   meter: "map_loads" | "design_analyses";
   kind: "charge" | "refund";
   amount: number;
-  /** `YYYY-MM`, UTC. */
-  window: string;
   /** Milliseconds since 1970, by the store's clock. */
   at: number;
 };

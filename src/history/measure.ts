@@ -9,7 +9,7 @@ import { sumOf } from "./series.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import { add, known } from "./statistics/counts.ts";
 import type { Histogram } from "./statistics/histogram.ts";
-import { fairnessIndex } from "./statistics/statistics.ts";
+import { fairnessIndex, type Interval } from "./statistics/statistics.ts";
 import {
   byDuration,
   countedIn,
@@ -21,14 +21,11 @@ import {
   widen,
 } from "./tally.ts";
 
-type StageMeasureOptions = {
-  /** Calls per second that the schedule offered, on average; without it there is no `rate_error`. */
-  offeredRatePerS?: number;
-  /** How long the schedule sends, in milliseconds; without it the rate is read from the gaps between the calls. */
-  scheduledMs?: number;
-  /** How long the stage took; without it, from the first intended moment to the last end. */
-  durationMs?: number;
-};
+/**
+ * Calls per second that the schedule offered, on average; without it there is no `rate_error`. How long the schedule sends, without
+ * which the rate is read from the gaps between the calls. How long the stage took, else from the first intended moment to the last end.
+ */
+type StageMeasureOptions = Partial<Record<"offeredRatePerS" | "scheduledMs" | "durationMs", number>>;
 
 /** The measurements of times, in their order, by their quantiles. */
 const TIMES: readonly (readonly [name: string, of: DurationName, quantiles: readonly number[]])[] = [
@@ -41,6 +38,8 @@ const TIMES: readonly (readonly [name: string, of: DurationName, quantiles: read
   ["refusal_from_sent_ms", "refusal_from_sent", [0.5, 0.99]],
   ["ttfe_from_sent_ms", "first_event_from_sent", [0.5, 0.99]],
 ];
+
+type Figure = readonly [name: string, value: number, unit: string, n: number, interval?: Interval | undefined];
 
 /** `p50`, `p999`, `max`. */
 const suffixOf = (p: number): string => (p === 1 ? "max" : `p${String(p).slice(2).padEnd(2, "0")}`);
@@ -124,19 +123,19 @@ export class StageMeasure {
   }
 
   end(options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } {
-    const measurements = [...this.#rates(options), ...this.#times(), ...this.#streams(), ...this.#fairness()];
-    return { summary: this.#summary(options), measurements };
-  }
-
-  #summary({ durationMs }: StageMeasureOptions): StageSummary {
     const { first_intended_us: firstUs, last_done_us: lastUs } = this.#moments;
-    return {
+    const summary = {
       name: this.#stage,
       driver: [...this.#drivers].sort().join("+") || "-",
-      duration_ms: durationMs ?? (this.#calls.sent === 0 ? 0 : (lastUs - firstUs) / 1000),
+      duration_ms: options.durationMs ?? (this.#calls.sent === 0 ? 0 : (lastUs - firstUs) / 1000),
       calls: { ...this.#calls },
       by_outcome: Object.fromEntries([...this.#outcomes].sort(([a], [b]) => (a < b ? -1 : 1))),
     };
+    const figures = [...this.#rates(options), ...this.#times(), ...this.#streams(), ...this.#fairness()];
+    const measurements = figures.map(([name, value, unit, n, interval]) => ({
+      ...{ name, stage: this.#stage, value, unit, low: null, high: null, n, ...interval },
+    }));
+    return { summary, measurements };
   }
 
   /**
@@ -153,55 +152,49 @@ export class StageMeasure {
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
-  #rates(options: StageMeasureOptions): Measurement[] {
+  #rates(options: StageMeasureOptions): Figure[] {
     const achieved = this.#achievedPerS(options);
     if (achieved === null) return [];
     const offered = options.offeredRatePerS ?? 0;
     const { first, retries, mints } = this.#made;
     const { sent } = this.#calls;
-    const ofSchedule = [
-      this.#plain("offered_rate", offered, "1/s", first),
-      this.#plain("rate_error", achieved / offered - 1, "ratio", first),
+    const ofSchedule: Figure[] = [
+      ["offered_rate", offered, "1/s", first],
+      ["rate_error", achieved / offered - 1, "ratio", first],
     ];
     return [
-      this.#plain("achieved_rate", achieved, "1/s", first),
+      ["achieved_rate", achieved, "1/s", first],
       ...(offered > 0 ? ofSchedule : []),
-      this.#plain("first_attempts", first, "1", sent),
-      this.#plain("retries", retries, "1", sent),
-      this.#plain("amplification", (first + retries) / first, "ratio", first),
-      this.#plain("session_mints", mints, "1", sent),
+      ["first_attempts", first, "1", sent],
+      ["retries", retries, "1", sent],
+      ["amplification", (first + retries) / first, "ratio", first],
+      ["session_mints", mints, "1", sent],
     ];
   }
 
-  #times(): Measurement[] {
+  #times(): Figure[] {
     return TIMES.flatMap(([name, of, quantiles]) =>
-      quantiles.flatMap((p) => {
+      quantiles.flatMap((p): Figure[] => {
         const times = this.#durations[of];
-        const value = times.whole.quantile(p);
-        if (value === null) return [];
-        const { low, high } = (p === 1 ? null : times.interval(p)) ?? { low: null, high: null };
-        const measurement = this.#plain(`${name}_${suffixOf(p)}`, value / 1000, "ms", times.whole.n);
-        return { ...measurement, low: low && low / 1000, high: high && high / 1000 };
+        const us = times.whole.quantile(p);
+        if (us === null) return [];
+        const found = p === 1 ? null : times.interval(p);
+        const interval = found === null ? undefined : { low: found.low / 1000, high: found.high / 1000 };
+        return [[`${name}_${suffixOf(p)}`, us / 1000, "ms", times.whole.n, interval]];
       }),
     );
   }
 
   /** How streams ended, each end that was seen; those that were refused are ends as well. */
-  #streams(): Measurement[] {
+  #streams(): Figure[] {
     const all = sumOf([...this.#ends.values()]);
-    return STREAM_ENDS.flatMap((end) => {
-      const n = this.#ends.get(end) ?? 0;
-      return n === 0 ? [] : this.#plain(`streams_${end}`, n, "1", all);
-    });
+    const seen = STREAM_ENDS.filter((end) => this.#ends.has(end));
+    return seen.map((end) => [`streams_${end}`, this.#ends.get(end) ?? 0, "1", all]);
   }
 
-  #fairness(): Measurement[] {
+  #fairness(): Figure[] {
     const each = [...this.#byOrg.values()];
     const index = each.length < 2 ? null : fairnessIndex(each);
-    return index === null ? [] : [this.#plain("jain_index", index, "ratio", each.length)];
-  }
-
-  #plain(name: string, value: number, unit: string, n: number): Measurement {
-    return { name, stage: this.#stage, value, unit, low: null, high: null, n };
+    return index === null ? [] : [["jain_index", index, "ratio", each.length]];
   }
 }

@@ -5,21 +5,17 @@ export type Verdict = "pass" | "fail" | "inconclusive";
 export type ClaimVerdict = Verdict | "skipped";
 export type Level = "must" | "should" | "info";
 
-export type Claim = {
-  /** `<invariant>/<stage>`, `verify/<rule>`, `gate/<measurement>`, `capacity/<slo>`; stable between runs. */
-  id: string;
-  stage: string;
+/**
+ * `id`: `<invariant>/<stage>`, `verify/<rule>`, `gate/<measurement>`, `capacity/<slo>`, stable between runs; `replay`: the command
+ * that shows it again.
+ */
+export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "replay", string> & {
   level: Level;
   verdict: ClaimVerdict;
-  reason: string;
-  expected: string;
-  got: string;
   /** Numbers of requirements in src/contract/requirements.md. */
   spec: number[];
   /** Ids of calls and the like that a reader can look up in `history.ndjson`. */
   evidence: string[];
-  /** The command that shows it again. */
-  replay: string;
   /** The id of the claim whose verdict this is, where the stage was played again (played-again.ts). */
   judged_in?: string;
 };
@@ -61,42 +57,26 @@ export type StageSummary = {
   replayed?: ReplayedLog;
 };
 
-export type Measurement = {
-  name: string;
-  stage: string;
-  value: number;
-  unit: string;
-  /** 95 % interval, or null. */
-  low: number | null;
-  high: number | null;
-  n: number;
-};
+type Named = Record<"name" | "stage" | "unit", string>;
 
-export type FaultRecord = {
-  experiment: string;
-  link: string;
-  fault: string;
-  stream: string;
-  started_ms: number;
-  ended_ms: number;
-  took_effect: boolean;
-};
+/** `low` and `high`: the 95 % interval. */
+export type Measurement = Named & { value: number; n: number; low: number | null; high: number | null };
 
-export type Calibration = {
-  name: string;
-  driver: string;
+type OfFault = Record<"experiment" | "link" | "fault" | "stream", string>;
+export type FaultRecord = OfFault & { started_ms: number; ended_ms: number; took_effect: boolean };
+
+export type Calibration = Record<"name" | "driver" | "unit", string> & {
   /** `rate`: whether the driver holds three times the run's. `ceiling`: the most it is built for. `arrivals`: their shape. */
   about?: "rate" | "ceiling" | "arrivals";
   truth: number;
   measured: number;
-  unit: string;
   verdict: Verdict;
 };
 
 /** `tool` is not on this machine and could not be built; `by` did its work. */
 export type StandIn = { tool: "k6" | "toxiproxy"; by: string };
 
-type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
+type Spending = Record<"requests" | "map_loads" | "analyses" | "stream_seconds", number>;
 
 export type RunDocument = {
   schema: "floodgate/run@1";
@@ -113,13 +93,10 @@ export type RunDocument = {
   /** Names of claims or groups that had to be judged; absent in older files. */
   required?: string[];
   target: { name: string; base_url: string; embedded: boolean };
-  environment: {
-    node: string;
+  environment: Record<"node" | "os" | "cpu", string> & {
     k6: string | null;
     toxiproxy: string | null;
-    os: string;
     cores: number;
-    cpu: string;
     host_notes: string[];
   };
   /** What played the part of a tool that is not there; absent where every tool was. */

@@ -5,60 +5,49 @@
 import type { SampleName } from "./sample.ts";
 import { mergeSparse, type SparseBuckets } from "./statistics/log-buckets.ts";
 
-/** A fault or a named moment, on the run's clock. */
+/** A fault (`injecting`, `injected`, `healing`, `healed`) or the name of a mark, on the run's clock. */
 export type SeriesEvent = {
   at_ms: number;
-  /** `injecting`, `injected`, `healing`, `healed` of a fault; the name of a mark. */
   name: string;
-  /** Of a fault alone. */
   fault?: { experiment: string; link: string; fault: string; took_effect?: boolean };
 };
 
-type OrganizationSeries = { offered: number[]; answered: number[]; shed: number[] };
+/** Calls by the moment at which they should have left (all of the stage), were handed to the transport, and ended. */
+type Counts = Record<"offered" | "started" | "ended", number[]>;
+/**
+ * From the intended moment: whole answers, refusals of the platform itself, streams to their first event; between two events of a
+ * stream, by the moment of the second; and how late the generator itself was.
+ */
+type Durations = Record<"latency" | "refusals" | "first_event" | "gaps" | "lag", SparseBuckets[]>;
+/** The largest sample in each bin, where there is one. */
+type Samples = Partial<Record<SampleName, Gauge[]>>;
+type Gauge = number | null;
 
-export type StageSeries = {
-  stage: string;
-  /** When the first bin begins, in milliseconds on the run's clock. */
-  from_ms: number;
-  /** A second, or less in a short stage and more in a long one. Every list below has one value for each bin. */
-  bin_ms: number;
-  /** Calls by the moment at which they should have left; their sum over all bins is every call of the stage. */
-  offered: number[];
-  /** Calls by the moment at which they were handed to the transport, and by the moment at which they ended. */
-  started: number[];
-  ended: number[];
-  /** By intended moment, as in `by_outcome` of the stage. */
-  by_outcome: Record<string, number[]>;
-  /** By intended moment; from the 65th organization on they are `(others)`. */
-  by_organization: Record<string, OrganizationSeries>;
-  /** Whole answers, from the intended moment. */
-  latency: SparseBuckets[];
-  /** Refusals of the platform itself, from the intended moment. */
-  refusals: SparseBuckets[];
-  /** Streams, from the intended moment to the first event. */
-  first_event: SparseBuckets[];
-  /** Between two events of a stream, by the moment of the second. */
-  gaps: SparseBuckets[];
-  /** How late the generator itself was. */
-  lag: SparseBuckets[];
-  /** Whole answers of all bins, from the moment of sending: what a generator that waits for answers would report. */
-  latency_from_sent: SparseBuckets;
-  /** The largest sample in each bin, where there is one. */
-  gauges: Partial<Record<SampleName, (number | null)[]>>;
-  generator: Partial<Record<SampleName, (number | null)[]>>;
-  events: SeriesEvent[];
-  /** Events beyond the first 500, which are not listed. */
-  events_left_out: number;
-  /** Calls that all replicas hold before they shed, where the target file states it. */
-  in_flight_cap: number | null;
-};
+export type StageSeries = Counts &
+  Durations & {
+    stage: string;
+    /** When the first bin begins, in milliseconds on the run's clock. */
+    from_ms: number;
+    /** A second, or less in a short stage and more in a long one. Every list below has one value for each bin. */
+    bin_ms: number;
+    /** By intended moment, as in `by_outcome` of the stage; from the 65th organization on they are `(others)`. */
+    by_outcome: Record<string, number[]>;
+    by_organization: Record<string, Record<"offered" | "answered" | "shed", number[]>>;
+    /** Whole answers of all bins, from the moment of sending: what a generator that waits for answers would report. */
+    latency_from_sent: SparseBuckets;
+    gauges: Samples;
+    generator: Samples;
+    events: SeriesEvent[];
+    /** Events beyond the first 500, which are not listed. */
+    events_left_out: number;
+    /** Calls that all replicas hold before they shed, where the target file states it. */
+    in_flight_cap: number | null;
+  };
 
 export type Series = { schema: "floodgate/series@1"; stages: StageSeries[] };
 
 /** A sum over the bins of a stage. */
 export const sumOf = (bins: readonly number[]): number => bins.reduce((sum, n) => sum + n, 0);
-
-type Gauge = number | null;
 
 /** How each kind of list becomes another; all of one stage alike. */
 type Change = {

@@ -6,25 +6,12 @@ import type { StatedStreamEnds } from "../contract/streams.ts";
 import type { LedgerLine } from "./line.ts";
 import type { StageHost } from "./stage-host.ts";
 
+type Caps = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
+type Budgets = "limiter_budget_ms" | "key_service_budget_ms" | "revocation_budget_ms";
+/** Of calls without an answer of the API, and of streams cut, outside our own faults; of calls shed below half of the knee. */
+type Shares = "unanswered_share" | "streams_cut_share" | "false_sheds_allowed";
 /** `limits` of the target file. */
-export type Limits = {
-  replicas?: number;
-  slots?: number;
-  service_ms?: number;
-  global_in_flight?: number;
-  org_in_flight?: number;
-  rate_per_s?: number;
-  burst?: number;
-  limiter_budget_ms?: number;
-  key_service_budget_ms?: number;
-  revocation_budget_ms?: number;
-  /** Share of calls that may end without an answer of the API, outside our own faults. */
-  unanswered_share?: number;
-  /** Share of streams that may be cut outside our own faults. */
-  streams_cut_share?: number;
-  /** Share of calls that may be shed below half of the knee. */
-  false_sheds_allowed?: number;
-};
+export type Limits = Partial<Record<Caps | Budgets | Shares, number>>;
 
 /** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */
 export const dependencyBudgetMs = (link: string, limits: Limits): number | undefined =>
@@ -32,13 +19,12 @@ export const dependencyBudgetMs = (link: string, limits: Limits): number | undef
 
 export type TenantFacts = {
   tier: "Free" | "Pro" | null;
-  /** Monthly allowance of map loads. */
+  /** Map loads a month, and used before the stage, read from the target; absent when unreadable (never assumed zero). */
   allowance?: number;
-  /** Map loads used before the stage, read from the target; absent when it could not be read (never assumed zero). */
   used_at_start?: number;
-  /** A tenant whose own calls reach its cap on purpose in this stage. */
+  /** Its own calls reach its cap on purpose in this stage. */
   noisy?: boolean;
-  /** An own in-flight cap, where it differs from `limits.org_in_flight`. */
+  /** Where it differs from `limits.org_in_flight`. */
   in_flight_cap?: number;
 };
 
@@ -64,18 +50,13 @@ export type StepFacts = { of: "load" | "capacity"; objectives?: string };
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
 export type Counts = Record<string, Record<string, number>>;
 
-export type Gauges = {
+/** `link_sockets` lead to the key service and the limiter; `heap_bytes` are JavaScript's. */
+type Sockets = "sockets" | "open_streams" | "link_sockets";
+export type Gauges = Partial<
+  Record<Sockets | "event_loop_lag_ms_p99" | "rss_bytes" | "heap_bytes" | "timers", number>
+> & {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
-  sockets?: number;
-  open_streams?: number;
-  /** Connections to the key service and the limiter. */
-  link_sockets?: number;
-  event_loop_lag_ms_p99?: number;
-  rss_bytes?: number;
-  /** Of the JavaScript heap. */
-  heap_bytes?: number;
-  timers?: number;
   open_files?: number | null;
 };
 
@@ -110,9 +91,8 @@ export type StageFacts = {
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */
   drained: boolean;
   counts?: Counts;
-  /** Gauges of each API replica, read after the drain. */
+  /** Gauges of each API replica, read after the drain, and before the stage's first call. */
   gauges?: Gauges[];
-  /** The same before the stage's first call. */
   gauges_before?: Gauges[];
   /** Charges of this stage's calls; on a deployment that is not exclusive there may be other callers' among them. */
   ledger?: LedgerLine[];
@@ -128,11 +108,5 @@ export type StageFacts = {
 
 /** Of a stage of which nothing is known. */
 export const bareFacts = (stage: string): StageFacts => ({
-  stage,
-  limits: {},
-  shedding: "unknown",
-  exclusive: false,
-  tenants: {},
-  faults: false,
-  drained: false,
+  ...{ stage, limits: {}, tenants: {}, shedding: "unknown", exclusive: false, faults: false, drained: false },
 });

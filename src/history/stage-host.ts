@@ -1,27 +1,23 @@
 /** What generator and host did while a stage ran, kept with its facts so that a run can be judged again; `null`: not known. */
 import type { Calibration } from "./run-document.ts";
 
-/** Read by the process that generates the load, or beside it, from the stage's beginning to its end. */
-export type HostFacts = {
-  /** Of the generator's own event loop; `null` where it has none (k6). */
-  event_loop_lag_ms_p99: number | null;
-  event_loop_lag_ms_max: number | null;
-  /** Cores that the generator used, without waiting, and how many it can use at most: one for a loop of Node. */
-  cpu_share: number | null;
-  cpu_share_max: number;
-  /** Shares of all cores' time: given to others by the hypervisor, and not idle. */
-  steal_share: number | null;
-  busy_share: number | null;
-  /** Share of the time for which our control group was held back, because it had used up what it may of the cores. */
-  throttled_share: number | null;
-  /** Connections that a full accept queue turned away, on this host meanwhile. */
-  listen_overflows: number | null;
-  listen_drops: number | null;
-  syn_retransmits: number | null;
-  /** Highest shares seen of the ephemeral ports, and of the files that the generator may have open. */
-  ports_share: number | null;
-  descriptors_share: number | null;
-};
+/** Of the generator's own event loop (k6 has none), and cores that it used, without waiting. */
+type OfGenerator = "event_loop_lag_ms_p99" | "event_loop_lag_ms_max" | "cpu_share";
+/** Of all cores' time: given to others by the hypervisor, and not idle; of the time: our control group had used up its cores. */
+type SharesOfTime = "steal_share" | "busy_share" | "throttled_share";
+/** On this host: connections that a full accept queue turned away, and SYNs sent again. */
+type OfKernel = "listen_overflows" | "listen_drops" | "syn_retransmits";
+/** The highest seen of the ephemeral ports, and of the files that the generator may have open. */
+type SharesUsed = "ports_share" | "descriptors_share";
+
+/**
+ * Read by the process that generates the load, or beside it, from the stage's beginning to its end. `cpu_share_max`: the cores
+ * that the generator can use at most, one for a loop of Node.
+ */
+export type HostFacts = { cpu_share_max: number } & Record<
+  OfGenerator | SharesOfTime | OfKernel | SharesUsed,
+  number | null
+>;
 
 export type StageHost = {
   host: HostFacts | null;

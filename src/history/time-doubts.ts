@@ -6,20 +6,11 @@
 import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-host.ts";
 
-/** What a claim about time hangs on. */
-export type AboutTime = {
-  /** The share of the slowest calls that decides it: 0.01 for a p99. */
-  tail: number;
-  /** The time that it compares with, in milliseconds. */
-  limitMs: number;
-};
+/** `tail`: the share of the slowest calls that decides a claim, 0.01 for a p99; `limitMs`: the time that it compares with. */
+export type AboutTime = { tail: number; limitMs: number };
 
-type TimeDoubts = {
-  /** The claim may neither pass nor fail. */
-  always: string[];
-  /** The claim may not fail. */
-  ifFailed: string[];
-};
+/** `always`: the claim may neither pass nor fail; `ifFailed`: it may not fail. */
+type TimeDoubts = { always: string[]; ifFailed: string[] };
 
 /** A generator's schedule lag and event loop have to be within 5 ms (p99), its rate within 1 %. */
 const LAG_MS = 5;

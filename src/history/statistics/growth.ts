@@ -8,6 +8,7 @@
  * the distribution of Kendall's statistic is exact, above that it is the normal approximation. Ties count as no ties, which
  * makes the interval too wide and never too narrow.
  */
+import { Z_95 } from "./distributions.ts";
 import { type Interval, quantile } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
@@ -15,11 +16,7 @@ export type Slope = { slope: number; low: number; high: number; n: number };
 
 const EXACT_MOST = 30;
 /** Two-sided points of the standard normal distribution. */
-const Z: Readonly<Record<number, number>> = {
-  0.9: 1.6448536269514722,
-  0.95: 1.959963984540054,
-  0.99: 2.5758293035489004,
-};
+const Z: Readonly<Record<number, number>> = { 0.9: 1.6448536269514722, 0.95: Z_95, 0.99: 2.5758293035489004 };
 
 /** P(K >= k) for n points without ties, for k = n(n-1)/2, n(n-1)/2 - 2, …: how many orders have so few inversions. */
 const upperTails = (n: number): number[] => {
@@ -75,12 +72,8 @@ export const theilSen = (points: readonly Point[], confidence = 0.95): Slope | n
 
 export type Reading = { atMs: number; value: number };
 
-type GrowthVerdict = {
-  verdict: "pass" | "fail" | "inconclusive";
-  reason: string;
-  /** By the hour; `null` of too little. */
-  slope: Slope | null;
-};
+/** `slope`: by the hour; `null` of too little. */
+type GrowthVerdict = { verdict: "pass" | "fail" | "inconclusive"; reason: string; slope: Slope | null };
 
 /** Readings after the warm-up, and the time that they cover, without which a slope is a guess. */
 const ENOUGH_READINGS = 20;
@@ -103,9 +96,6 @@ export const judgeGrowth = (readings: readonly Reading[], perHour: number, unit:
   const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}, ${slope.n} readings over ${Math.round(spanMs / 1000)} s)`;
   if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${figures}`, slope };
   if (slope.low > perHour) return { verdict: "fail", reason: `it grows by ${figures}`, slope };
-  return {
-    verdict: "inconclusive",
-    reason: `whether it grows by more than is allowed is not certain: ${figures}`,
-    slope,
-  };
+  const reason = `whether it grows by more than is allowed is not certain: ${figures}`;
+  return { verdict: "inconclusive", reason, slope };
 };
