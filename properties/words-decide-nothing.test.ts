@@ -8,19 +8,21 @@ import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { mergeClaims } from "../src/report/verdict.ts";
 import { judgeAgain } from "../src/run/judge-again.ts";
 import { RULES } from "../src/verify/catalogue.ts";
-import { CannotJudge } from "../src/verify/verdict.ts";
+import { CannotJudge } from "../src/verify/checks.ts";
 import { verifySecondApi } from "../src/verify/verify-second-api.fixture.ts";
 
 const words = vi.hoisted(() => ({ areReplaced: false }));
 
 /** What a budget lacks is put into words outside the rules. */
 vi.mock(import("../src/verify/planning/needs.ts"), async (original) => {
-  const { shortageOf, ...rest } = await original();
-  const open: typeof shortageOf = (...about) => {
-    const found = shortageOf(...about);
-    return found !== null && words.areReplaced ? reworded(found) : found;
+  const { shortageOf, lackOf, ...rest } = await original();
+  const asWords = <T extends object>(found: T | null): T | null =>
+    found !== null && words.areReplaced ? reworded(found) : found;
+  return {
+    ...rest,
+    shortageOf: (...about) => asWords(shortageOf(...about)),
+    lackOf: (...about) => asWords(lackOf(...about)),
   };
-  return { ...rest, shortageOf: open };
 });
 
 afterEach(() => {

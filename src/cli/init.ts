@@ -10,7 +10,7 @@ import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
 import { checkTarget, ORIGIN_TO_REPLACE } from "../target/target-file.ts";
-import { type Probed, probeAddress } from "../verify/doctor/probe-address.ts";
+import { type Probed, probeAddress } from "../verify/doctor/find-base-url.ts";
 import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";

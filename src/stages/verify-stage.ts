@@ -12,8 +12,7 @@ import type { StageOutcome } from "../history/stage-outcome.ts";
 import { stageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
-import { VERIFY_COMMAND } from "../verify/judged-rule.ts";
-import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
+import { runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 import type { VerifyStage } from "./stage-plan.ts";
 

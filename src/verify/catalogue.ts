@@ -42,16 +42,11 @@ export const RULES: readonly Rule[] = PHASES.flatMap((phase) => ALL.filter((rule
 export const ruleOf = (id: string): Rule | undefined => RULES.find((rule) => rule.id === id);
 
 /** Selects rules by `--only` and `--skip`, which name rules or phases. Returns names that are neither as `unknown`. */
-export const selectRules = (
-  only: readonly string[] = [],
-  skip: readonly string[] = [],
-): { rules: Rule[]; unknown: string[] } => {
+export const selectRules = (only: readonly string[] = [], skip: readonly string[] = []) => {
   const bare = (name: string): string => name.replace(/^verify\//, "");
   const means = (names: readonly string[], { id, phase }: Rule): boolean =>
     names.some((name) => bare(name) === id || bare(name) === phase);
-  const unknown = [...only, ...skip].filter(
-    (name) => ruleOf(bare(name)) === undefined && !(PHASES as readonly string[]).includes(bare(name)),
-  );
+  const unknown = [...only, ...skip].filter((name) => !RULES.some((rule) => means([name], rule)));
   const rules = RULES.filter((rule) => (only.length === 0 || means(only, rule)) && !means(skip, rule));
   return { rules, unknown };
 };
@@ -60,7 +55,6 @@ export class UnknownRuleError extends Error {
   override name = "UnknownRuleError";
 }
 
-/** As `selectRules`; throws `UnknownRuleError` for a name that is no rule and no phase. */
 export const chosenRules = (only: readonly string[] | undefined, skip: readonly string[] | undefined): Rule[] => {
   const { rules, unknown } = selectRules(only, skip);
   if (unknown[0] === undefined) return rules;

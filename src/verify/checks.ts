@@ -1,9 +1,54 @@
 /** Counts what a rule found and makes one verdict of it: one breach fails; without a breach, one unclear answer is inconclusive. */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
+import type { ClaimVerdict } from "../history/run-document.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
-import type { Failure, Open, Verdict } from "./verdict.ts";
+
+export type Failure = {
+  expected: string;
+  got: string;
+  /** The calls that show it, the decisive one last. */
+  steps: readonly Answer[];
+  /** Outcomes that the last call may have; `null` if one call does not decide. */
+  accepts: readonly string[] | null;
+};
+
+export type Verdict = {
+  verdict: ClaimVerdict;
+  reason: string;
+  expected: string;
+  got: string;
+  evidence: string[];
+  failure?: Failure;
+  /** The spent budget, as a sentence, if that made the rule inconclusive. */
+  spent?: string;
+  /** Nothing happened that the rule is about, and no call can cause it. */
+  idle?: true;
+};
+
+export const OPEN = "recorded, not judged: the specification leaves it open";
+
+export const recorded = (got: string, answers: readonly Answer[], reason = OPEN): Verdict => ({
+  verdict: answers.some(({ transient }) => transient) ? "inconclusive" : "pass",
+  ...{ reason, expected: "anything", got: maskSecrets(got), evidence: answers.map(({ id }) => id) },
+});
+
+/** Why a rule was not judged. `inconclusive` leaves the run open; `skipped` does not. */
+export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
+
+/** Ends a rule without judging, whatever it found before. */
+export class CannotJudge extends Error {
+  override name = "CannotJudge";
+  readonly open: Open;
+  constructor(open: Open) {
+    super(open.reason);
+    this.open = open;
+  }
+}
+
+export const inconclusive = (reason: string): CannotJudge => new CannotJudge({ verdict: "inconclusive", reason });
+export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdict: "skipped", reason });
 
 /** As an accepted outcome: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
@@ -36,6 +81,12 @@ export const callInWords = (answer: Answer): string =>
 const ofAGateway = (answer: Answer): string =>
   `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API)`;
 
+/** `fault`: what is wrong with the thing; `null` for nothing, `undefined` if it cannot be told. */
+export type Judgement<T> = {
+  expected: string | ((one: T) => string);
+  fault(one: T, checks: Checks): string | null | undefined;
+};
+
 export class Checks {
   readonly #expected: string;
   #seen = 0;
@@ -49,7 +100,6 @@ export class Checks {
   readonly #notes = new Map<string, number>();
   readonly #evidence: string[] = [];
 
-  /** `expected`: what must hold, as a sentence. */
   constructor(expected: string) {
     this.#expected = expected;
   }
@@ -78,7 +128,7 @@ export class Checks {
       }
       const expected = accepts.join(" or ");
       const got = callInWords(answer);
-      this.breach({ expected, got, steps: [...steps, answer], accepts: [...accepts, ...tolerates] });
+      this.breach(expected, got, [...steps, answer], [...accepts, ...tolerates]);
     }
     return false;
   }
@@ -89,25 +139,24 @@ export class Checks {
 
   require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
     if (holds) this.#seen += 1;
-    else this.breach({ expected, got: `${callInWords(answer)}: ${got}`, steps: [answer], accepts: null });
+    else this.breach(expected, `${callInWords(answer)}: ${got}`, [answer]);
     return holds;
   }
 
-  /** As `require` with a fault for `holds`: a text is a breach, `null` fits, `undefined` is not counted. */
-  fault(fault: string | null | undefined, answer: Answer, expected: string): void {
-    if (fault !== undefined) this.require(fault === null, answer, expected, fault ?? "");
+  judge<T>(one: T, answer: Answer, { expected, fault }: Judgement<T>): void {
+    const wrong = fault(one, this);
+    const wanted = typeof expected === "string" ? expected : expected(one);
+    if (wrong !== undefined) this.require(wrong === null, answer, wanted, wrong ?? "");
   }
 
-  breach(failure: Failure): void {
-    const foreign = failure.steps.find((answer) => answer.foreign);
-    if (foreign !== undefined) {
-      this.unclear(ofAGateway(foreign));
-      return;
-    }
+  /** As the fields of a `Failure`. */
+  breach(expected: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null) {
+    const foreign = steps.find((answer) => answer.foreign);
+    if (foreign !== undefined) return this.unclear(ofAGateway(foreign));
     this.#broken += 1;
-    const last = failure.steps.at(-1);
+    const last = steps.at(-1);
     if (last !== undefined && this.#evidence.length < EVIDENCE_MAX) this.#evidence.push(last.id);
-    this.#failure ??= { ...failure, steps: failure.steps.slice(-STEPS_MAX) };
+    this.#failure ??= { expected, got, steps: steps.slice(-STEPS_MAX), accepts };
   }
 
   unclear(why: string): void {
@@ -115,7 +164,6 @@ export class Checks {
     if (this.#unclearWhy === "") this.#unclearWhy = why;
   }
 
-  /** Returns whether the answer is transient, and counts it as unclear if so. */
   isUnclear(answer: Answer): boolean {
     if (answer.transient) this.unclear(inWords(answer));
     return answer.transient;
@@ -130,7 +178,6 @@ export class Checks {
     }
   }
 
-  /** Adds text to the reason without changing the verdict. */
   note(text: string): void {
     this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1);
   }
@@ -148,11 +195,8 @@ export class Checks {
   result(nothing = "nothing could be tried"): Verdict {
     const notes = [...this.#notes].map(([text, n]) => (n > 1 ? `${text} (${n} times)` : text));
     const made = (verdict: Verdict["verdict"], reason: string, got: string): Verdict => ({
-      verdict,
-      reason: maskSecrets([reason, ...notes].join("; ")),
-      expected: this.#expected,
-      got: maskSecrets(got),
-      evidence: this.#evidence,
+      ...{ verdict, reason: maskSecrets([reason, ...notes].join("; ")) },
+      ...{ expected: this.#expected, got: maskSecrets(got), evidence: this.#evidence },
     });
     if (this.#failure !== null) {
       const calls = this.#broken === 1 ? "1 call" : `${this.#broken} calls`;
@@ -162,10 +206,8 @@ export class Checks {
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     if (this.#unclear > 0) {
       const reason = `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`;
-      return {
-        ...made("inconclusive", reason, "not enough to judge by"),
-        ...(this.#spent === "" ? {} : { spent: this.#spent }),
-      };
+      const open = made("inconclusive", reason, "not enough to judge by");
+      return this.#spent === "" ? open : { ...open, spent: this.#spent };
     }
     if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
     return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };

@@ -3,117 +3,127 @@ import { readCredential } from "../client/credential-book.ts";
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { Secrets } from "../target/secrets.ts";
-import { ADMIN_ROLES, type KeyCredential, type KeyRole, type Target } from "../target/target.ts";
-import type { TargetView } from "../workload/callers/target-view.ts";
+import { ADMIN_ROLES, type KeyRole } from "../target/target.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
+import { renewAtMs } from "../workload/timeouts.ts";
+import { CannotJudge, callInWords, inconclusive, isSessionsOff, type Open, skipped } from "./checks.ts";
 import type { Effects } from "./effects.ts";
-import { type Budget, type Permission, type Role, type Spending, shortageOf } from "./planning/needs.ts";
-import type { Answer } from "./sending/answer.ts";
-import type { Sender, SenderParts } from "./sending/sender.ts";
+import { type Denied, type Permission, type Role, type Spending, shortageOf } from "./planning/needs.ts";
+import { type Answer, isAdmitted } from "./sending/answer.ts";
+import { createSender, type SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
-import { createSessions } from "./sessions.ts";
-import type { Open } from "./verdict.ts";
+
+const LIFE_UNSTATED_MS = 900_000;
+
+/** `tileShortage`: why no tile session can be paid for. */
+const createSessions = (tileShortage: () => Open | null, send: (call: TestCall) => Promise<Answer>) => {
+  const sessions = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
+
+  const minted = (of: KeyRole, product: Product): Promise<Answer> => {
+    const name = `${of} ${product}`;
+    const found = sessions.get(name);
+    if (found !== undefined) return found.answer;
+    const short = product === "tile" ? tileShortage() : null;
+    if (short !== null) return Promise.reject(new CannotJudge(short));
+    const entry = { answer: send(mint(of, product)), renewAtMs: Number.POSITIVE_INFINITY };
+    sessions.set(name, entry);
+    entry.answer.then(
+      ({ transient, fields: { expires_in: lifeS } }) => {
+        const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
+        entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
+        // A transient refusal is not cached.
+        if (transient) sessions.delete(name);
+      },
+      () => sessions.delete(name),
+    );
+    return entry.answer;
+  };
+
+  const tokenOf = async (of: KeyRole, product: Product): Promise<string> => {
+    const known = sessions.get(`${of} ${product}`);
+    if (known !== undefined && Date.now() > known.renewAtMs) sessions.delete(`${of} ${product}`);
+    const answer = await minted(of, product);
+    const { session_token: token } = answer.fields;
+    if (isAdmitted(answer) && typeof token === "string") return token;
+    const why = `no session could be minted: ${callInWords(answer)}`;
+    throw isSessionsOff(answer) ? skipped(why) : inconclusive(why);
+  };
+
+  return { minted, tokenOf, forget: () => sessions.clear() };
+};
 
 /** Concurrent calls outside of bursts: too few to be load. */
 export const AT_A_TIME = 4;
 
-export type Context = {
-  readonly target: Target;
-  readonly budget: Budget;
-  readonly effects: Effects;
-  readonly signal: AbortSignal | undefined;
-  /** Wall time, ms since 1970, for the month of an allowance. */
-  wallMs(): number;
-  readonly seed: number;
-  /** How long past its end a session may still be admitted, because clocks differ (item 29). */
-  readonly leewayMs: number;
-  /** Total time spent waiting for overload to end. */
-  readonly patienceMs: number;
-  /** Every answer of the run so far. */
-  readonly answers: readonly Answer[];
-  has(name: Role): boolean;
-  keyRole(name: KeyRole): KeyCredential | undefined;
-  /** The key itself, for rules that change a character in it. */
-  secretOf(name: Role): Promise<string>;
-  kindOf(name: KeyRole): Promise<"publishable" | "server">;
-  permits(what: Permission): boolean;
-  /** Returns why a budget cannot cover the amount; `null` if it can. */
-  short(what: keyof Spending, amount: number): Open | null;
-  send(testCall: TestCall): Promise<Answer>;
-  /** Headers in which the exchange takes a publishable key: they are not specified (item 143), so they are tried once. */
-  exchangeForms(): Promise<readonly Form[]>;
-  /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
-  each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void>;
-  /** The exchange's answer for a role and product, cached for the session's life. */
-  mint(of: KeyRole, product: Product): Promise<Answer>;
-  /** Memoizes `work` by name, for answers that several rules judge. */
-  once<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** Drops all memoized results and sessions. */
-  forget(): void;
-};
-
-type ContextParts = Pick<
-  Context,
-  "target" | "budget" | "effects" | "signal" | "seed" | "leewayMs" | "patienceMs" | "wallMs"
-> & {
-  view: TargetView;
+type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbourOf"> & {
   secrets: Secrets;
-  allowed: ReadonlySet<Permission>;
-  makeSender(parts: Pick<SenderParts, "secretOf" | "originOf" | "neighbourOf">): Sender;
+  effects: Effects;
+  denied: Denied;
+  seed: number;
+  /** How long past its end a session may still be admitted, because clocks differ (item 29). */
+  leewayMs: number;
+  /** Wall time, ms since 1970. */
+  wallMs(): number;
 };
 
-const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^role:/, "") : "");
+const nameOf = (ref: CredentialRef): KeyRole => ("of" in ref ? ref.of.replace(/^role:/, "") : "") as KeyRole;
 
-export const createContext = ({ view, secrets, allowed, makeSender, ...given }: ContextParts): Context => {
-  const { target, budget } = given;
+export type Context = ReturnType<typeof createContext>;
+
+export const createContext = (parts: ContextParts) => {
+  const { target, secrets, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs } = parts;
   const credentials = target.credentials ?? {};
   const kept = new Map<string, Promise<unknown>>();
 
-  const has: Context["has"] = (name) => credentials[name] !== undefined;
-  const keyRole: Context["keyRole"] = (name) => credentials[name];
+  const has = (name: Role): boolean => credentials[name] !== undefined;
+  const keyRole = (name: KeyRole) => credentials[name];
 
-  const secretOf: Context["secretOf"] = (name) => {
+  const secretOf = (name: Role): Promise<string> => {
     const as = (ADMIN_ROLES as readonly string[]).includes(name) ? "admin" : "publishable";
     return readCredential(target, secrets, `role:${name}`, as);
   };
 
-  const short: Context["short"] = (what, amount) => shortageOf(target, budget.left, what, amount);
+  /** Why a budget cannot cover the amount; `null` if it can. */
+  const short = (what: keyof Spending, amount: number): Open | null => shortageOf(target, budget.left, what, amount);
   const sessions = createSessions(
     () => short("map_loads", 1),
     (call) => send(call),
   );
 
-  const sender = makeSender({
+  const sender = createSender({
+    ...parts,
     secretOf: async (call) => {
       if (call.secret !== undefined) return call.secret.value;
       const { credential } = call;
-      if (!("of" in credential)) return nobodysCredential(stepOfTestCall(view, 0, call)) ?? null;
+      if (!("of" in credential)) return nobodysCredential(stepOfTestCall(parts.view, 0, call)) ?? null;
       if (credential.as !== "session") return readCredential(target, secrets, credential.of, credential.as);
-      return sessions.tokenOf(nameOf(credential) as KeyRole, credential.product);
+      return sessions.tokenOf(nameOf(credential), credential.product);
     },
     originOf: ({ originValue, origin, credential }) => {
       if (originValue !== undefined) return originValue;
       if (origin !== "listed" || !("of" in credential)) return undefined;
       // A server key has no origin allowlist. Any real origin will do, so one that the deployment knows is preferred.
-      return keyRole(nameOf(credential) as KeyRole)?.origin ?? keyRole("publishable")?.origin;
+      return keyRole(nameOf(credential))?.origin ?? keyRole("publishable")?.origin;
     },
     neighbourOf: ({ route, credential }) => {
       const calls = [mint("publishable", "chat"), asServer("design.styles")];
       const same = (next: TestCall): boolean =>
         next.route === route && JSON.stringify(next.credential) === JSON.stringify(credential);
       const wanted = nameOf(credential) === "server" ? calls.reverse() : calls;
-      return wanted.find((next) => has(nameOf(next.credential) as Role) && !same(next)) ?? null;
+      return wanted.find((next) => has(nameOf(next.credential)) && !same(next)) ?? null;
     },
   });
 
-  const once: Context["once"] = <T>(name: string, work: () => Promise<T>): Promise<T> => {
+  /** Memoizes `work` by name, for answers that several rules judge. */
+  const once = <T>(name: string, work: () => Promise<T>): Promise<T> => {
     const found = (kept.get(name) as Promise<T> | undefined) ?? work();
     kept.set(name, found);
     return found;
   };
 
-  const exchangeForms: Context["exchangeForms"] = () =>
+  /** Headers in which the exchange takes a publishable key: they are not specified (item 143), so they are tried once. */
+  const exchangeForms = (): Promise<readonly Form[]> =>
     once("exchange forms", async () => {
       if (!has("publishable")) return FORMS;
       const taken: Form[] = [];
@@ -122,26 +132,30 @@ export const createContext = ({ view, secrets, allowed, makeSender, ...given }: 
       return taken.length === 0 ? FORMS : taken;
     });
 
-  const send: Context["send"] = async (call) => {
+  const send = async (call: TestCall): Promise<Answer> => {
     if (call.route !== "sdk.sessions" || call.form !== undefined) return sender.send(call);
     const [form = "bearer"] = await exchangeForms();
     return sender.send({ ...call, form });
   };
 
   return {
-    ...given,
+    ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs },
+    ...{ has, keyRole, secretOf, short, send, exchangeForms, once },
+    /** Every answer of the run so far. */
     answers: sender.answers,
-    ...{ has, keyRole, secretOf, short, send, exchangeForms, once, mint: sessions.mint },
-    kindOf: async (name) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
-    permits: (what) => allowed.has(what),
-    each: async (items, work) => {
+    /** The exchange's answer for a role and product, cached for the session's life. */
+    mint: sessions.minted,
+    kindOf: async (name: KeyRole) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
+    permits: (what: Permission): boolean => !denied.has(what),
+    /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
+    each: async <T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> => {
       const queue = [...items].reverse();
       const workers = Array.from({ length: Math.min(AT_A_TIME, items.length) }, async () => {
         for (let item = queue.pop(); item !== undefined; item = queue.pop()) await work(item);
       });
       await Promise.all(workers);
     },
-    forget: () => {
+    forget: (): void => {
       kept.clear();
       sessions.forget();
     },

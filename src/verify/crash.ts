@@ -1,10 +1,10 @@
 /** A failing case as a file that can be replayed. Secrets are replaced by variables; each call is also given as a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
+import type { Failure } from "./checks.ts";
 import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { SentRequest } from "./sending/test-call.ts";
-import type { Failure } from "./verdict.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
@@ -14,24 +14,7 @@ type CrashStep = SentRequest & {
   saves?: Record<string, string>;
 };
 
-export type Crash = {
-  schema: typeof CRASH_SCHEMA;
-  rule: string;
-  level: string;
-  title: string;
-  seed: number;
-  target: string;
-  /** What the user allowed; a replay needs the same. */
-  allowed: Permission[];
-  steps: CrashStep[];
-  expected: string;
-  got: string;
-  /** Outcomes that the last call may have; `null` if one call does not decide and the whole rule has to be replayed. */
-  accepts: string[] | null;
-  /** The meaning of each variable in the curl commands. */
-  variables: Record<string, string>;
-  curl: string;
-};
+export type Crash = ReturnType<typeof crashOf>;
 
 const KNOWN_VARIABLES: Readonly<Record<string, string>> = {
   $GARBAGE: "any text that is no key",
@@ -61,12 +44,10 @@ const meaningOf = (variable: string): string => {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Quotes for the shell: double quotes if it has to expand a variable. */
 const argument = (text: string): string =>
   /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
 
 const curlOf = ({ method, url, headers, body }: SentRequest): string => {
-  // These headers only identify the sender.
   const { "user-agent": _agent, "x-request-id": _id, ...told } = headers;
   const head = Object.entries(told).map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);
   const data = body === undefined ? [] : [`-d ${quoted(body)}`];
@@ -89,22 +70,20 @@ const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] 
 export const crashOf = (
   rule: Rule,
   failure: Failure,
-  run: { seed: number; target: string; allowed: readonly Permission[] },
-): Crash => {
+  /** `allowed`: what the user allowed; a replay needs the same. */
+  run: { seed: number; target: string; allowed: Permission[] },
+) => {
   const steps = withoutId(failure.steps.map(stepOf), failure.steps);
   const curl = steps.map(curlOf).join("\n");
   const used = [...new Set(curl.match(/\$[A-Z][A-Z0-9_]*/g) ?? [])];
   return {
-    schema: CRASH_SCHEMA,
-    rule: rule.id,
-    level: rule.level,
-    title: rule.title,
-    seed: run.seed,
-    target: run.target,
-    allowed: [...run.allowed],
+    schema: CRASH_SCHEMA as typeof CRASH_SCHEMA,
+    ...{ rule: rule.id, level: rule.level as string, title: rule.title },
+    ...run,
     steps,
     expected: failure.expected,
     got: maskSecrets(failure.got),
+    /** Outcomes that the last call may have; `null` if one call does not decide and the whole rule has to be replayed. */
     accepts: failure.accepts === null ? null : [...failure.accepts],
     variables: Object.fromEntries(used.map((variable) => [variable, meaningOf(variable)])),
     curl,

@@ -6,11 +6,10 @@
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
-import { type Accepts, type ANY_SUCCESS, Checks } from "./checks.ts";
+import { type Accepts, type ANY_SUCCESS, CannotJudge, Checks, type Verdict } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { BudgetSpentError, type Needs, type Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
-import { CannotJudge, type Verdict } from "./verdict.ts";
 
 /** In order: what changes nothing first, what spends and loads last. */
 export const PHASES = [
@@ -25,7 +24,6 @@ export type Cost = {
   readonly calls?: number;
   readonly map_loads?: number;
   readonly analyses?: number;
-  /** Created and deleted again. */
   readonly keys?: number;
   /** Rules with the same name share their calls. */
   readonly shared?: string;
@@ -34,7 +32,6 @@ export type Cost = {
 export type Rule = {
   readonly id: string;
   readonly level: Level;
-  /** Numbers in contract/requirements.md. */
   readonly spec: readonly number[];
   /** What must hold, as a sentence. */
   readonly title: string;
@@ -57,7 +54,6 @@ export type Row = readonly [
 type About = { title: string; needs?: Needs; cost?: Rule["cost"] };
 type Listed = About & {
   rows: readonly Row[] | ((context: Context) => readonly Row[] | Promise<readonly Row[]>);
-  /** Why there may be no rows, apart from `needs`. */
   nothing?: string;
 };
 type Stepwise = About & {
@@ -73,7 +69,6 @@ const outcomes = (fits: Fit | readonly Fit[] = []): string[] =>
 
 export const acceptsOf = ([, fits, or]: Row): Accepts => ({ accepts: outcomes(fits), tolerates: outcomes(or) });
 
-/** Rows for many calls with the same outcomes. */
 export const all = (calls: readonly TestCall[], ...fits: [Fit | readonly Fit[], (Fit | readonly Fit[])?]): Row[] =>
   calls.map((call): Row => [call, ...fits]);
 

@@ -3,22 +3,91 @@ import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { Secrets } from "../target/secrets.ts";
+import { SecretError, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { BudgetGuard } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
+import { CannotJudge, OPEN, type Open, type Verdict } from "./checks.ts";
 import { type Context, callersOf, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
-import { isStopped, type Judged, judgedRule, VERIFY_COMMAND } from "./judged-rule.ts";
-import { type Asked, lackOf, type Permits, permitsOf } from "./planning/lacks.ts";
-import { type Budget, createBudget, type Spending } from "./planning/needs.ts";
+import {
+  type Asked,
+  BudgetSpentError,
+  createBudget,
+  deniedBy,
+  lackOf,
+  OPTION_OF,
+  type Permission,
+  type Spending,
+  shortageOf,
+} from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import type { Answer } from "./sending/answer.ts";
-import { createSender } from "./sending/sender.ts";
 import { createThrottle, RATE_PER_S, wait } from "./sending/throttle.ts";
+
+const notJudged = ({ verdict, reason, ...spent }: Open, expected: string): Verdict => ({
+  verdict,
+  reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
+  ...{ expected, got: "not judged", evidence: [] },
+  ...spent,
+});
+
+/** Finds the budget that stopped a call. If the target file states none, uses the message of the default budget. */
+const shortageBehind = (error: BudgetSpentError, { target, budget }: Context): Open => {
+  const spendings = ["requests", "map_loads", "analyses"] as const;
+  const short = spendings.flatMap((what) => shortageOf(target, budget.left, what, 1) ?? []);
+  return short.find(({ verdict }) => verdict === "inconclusive") ?? { verdict: "skipped", reason: error.message };
+};
+
+const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
+const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };
+
+const openOf = (error: unknown, context: Context): Open => {
+  if (error instanceof BudgetSpentError) return shortageBehind(error, context);
+  if (error instanceof CannotJudge) return error.open;
+  if (error instanceof SecretError) throw error;
+  if (isStopped(context)) return STOPPED;
+  const message = error instanceof Error ? error.message : String(error);
+  return { verdict: "inconclusive", reason: `the rule itself failed: ${message}` };
+};
+
+const lacks = (rule: Rule, { target, denied, budget }: Context): Open | null =>
+  lackOf(rule, target, denied, budget.left);
+
+const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
+  const lack = lacks(rule, context) ?? (isStopped(context) ? STOPPED : null);
+  if (lack !== null) return notJudged(lack, rule.title);
+  return rule.run(context).catch((error: unknown) => notJudged(openOf(error, context), rule.title));
+};
+
+/** A gap in the specification never fails a deployment: the finding is recorded. */
+const recordedOnly = (rule: Rule, result: Verdict): Verdict => {
+  if (rule.level !== "info" || result.verdict !== "fail") return result;
+  const { failure: _, ...found } = result;
+  return { ...found, verdict: "pass", reason: OPEN };
+};
+
+/** Start of a rule's replay command; callers replace FILE by the target file's name. */
+export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
+
+type Judged = Awaited<ReturnType<typeof judgedRule>>;
+
+const judgedRule = async (rule: Rule, context: Context, stage: string) => {
+  const { failure, idle = false, spent, ...found } = recordedOnly(rule, await tryRule(rule, context));
+  const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
+  const claim: Claim = {
+    ...{ id: `verify/${rule.id}`, stage },
+    // An idle rule must not fail a target under `--require-all`.
+    level: idle ? "info" : rule.level,
+    ...found,
+    spec: [...rule.spec],
+    replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,
+  };
+  return { rule, claim, failure, idle, spent };
+};
 
 /** RFC 7519 suggests a few minutes at most. */
 const LEEWAY_MS = 120_000;
@@ -28,7 +97,6 @@ const PATIENCE_MS = 60_000;
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
   | { at: "claim"; rule: Rule; claim: Claim; spent: Spending }
-  /** A rule left open, judged once more. */
   | { at: "again"; rule: Rule; claim: Claim };
 
 export type VerifyOptions = Asked & {
@@ -48,7 +116,6 @@ export type VerifyOptions = Asked & {
   /** Prefix of call ids, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
-  /** Wall time, ms since 1970. */
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
@@ -61,10 +128,8 @@ export type VerifyOptions = Asked & {
 
 export type VerifyResult = {
   claims: Claim[];
-  /** One for each failed rule that a call shows. */
   crashes: Crash[];
   spent: Spending;
-  /** Names of keys that could not be deleted. */
   leftOver: string[];
   /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
   idle: string[];
@@ -72,23 +137,11 @@ export type VerifyResult = {
 };
 
 /** Reads all secrets before anything is sent, so that a broken target file is reported as one. */
-const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
-  const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
+const readRoles = async (rules: readonly Rule[], context: Context): Promise<void> => {
+  const tried = rules.filter((rule) => lacks(rule, context) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));
   for (const name of names) if (context.has(name)) await context.secretOf(name);
 };
-
-const spentSince = (before: Spending, now: Spending): Spending => ({
-  requests: now.requests - before.requests,
-  map_loads: now.map_loads - before.map_loads,
-  analyses: now.analyses - before.analyses,
-});
-
-/** Other stages of the run may spend from the same budget. */
-const withinRun = (budget: Budget, run: BudgetGuard | undefined): Budget => ({
-  ...budget,
-  left: (what) => Math.min(budget.left(what), run?.left()[what] ?? Number.POSITIVE_INFINITY),
-});
 
 /** A must, because a run cut short by its budget would otherwise pass if only shoulds were left open. */
 const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
@@ -107,7 +160,6 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
 const OPEN_MAX = 12;
 const SERVED_WITHIN_S = 20;
 
-/** Waits up to `SERVED_WITHIN_S` for a call to be served. */
 const isServedSoon = async (context: Context): Promise<boolean> => {
   const [caller] = callersOf(context, "design");
   if (caller === undefined) return true;
@@ -138,37 +190,40 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
   const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;
   const rules = chosenRules(options.only, options.skip);
-  const permits = permitsOf(target, options);
-  const budget = withinRun(createBudget(target, permits.allowed.has("quota-burn")), runBudget);
+  const denied = deniedBy(target, options);
+  const own = createBudget(target, !denied.has("quota-burn"));
+  // Other stages of the run may spend from the same budget.
+  const left = (what: keyof Spending): number =>
+    Math.min(own.left(what), runBudget?.left()[what] ?? Number.POSITIVE_INFINITY);
+  const budget = { ...own, left };
   const transport = await openTransport(target.transport ?? {}, secrets);
-  const view = viewOf(target);
   const effects = createEffects(options.journal);
   const context = createContext({
-    ...{ target, view, secrets, budget, effects, seed, leewayMs, patienceMs, wallMs, signal, allowed: permits.allowed },
-    makeSender: (parts) =>
-      createSender({
-        ...parts,
-        ...{ target, view, patienceMs, stage, budget, runBudget, signal, onLine, onAnswer },
-        dispatcher: transport.dispatcher,
-        sharedHeaders: transport.headers,
-        clock: options.clock ?? createRunClock(wallUs()),
-        idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
-        throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
-      }),
+    ...{ target, secrets, budget, runBudget, denied, effects, seed, leewayMs, patienceMs, wallMs, signal, stage },
+    ...{ onLine, onAnswer, view: viewOf(target), dispatcher: transport.dispatcher, sharedHeaders: transport.headers },
+    clock: options.clock ?? createRunClock(wallUs()),
+    idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
+    throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
   });
   const judged: Judged[] = [];
   const judge = async (rule: Rule): Promise<Judged> => {
-    const one = await judgedRule(rule, context, permits, stage);
+    const one = await judgedRule(rule, context, stage);
     await effects.takeBackAll();
     return one;
   };
   const tryAndReport = async (rule: Rule, reported: boolean): Promise<void> => {
     if (reported) onProgress?.({ at: "rule", rule, number: judged.length + 1, of: rules.length });
-    const before = { ...budget.spent };
+    const { requests, map_loads, analyses } = budget.spent;
     const one = await judge(rule);
     if (!reported) return;
     judged.push(one);
-    onProgress?.({ at: "claim", rule, claim: one.claim, spent: spentSince(before, budget.spent) });
+    const { spent: now } = budget;
+    const spent = {
+      requests: now.requests - requests,
+      map_loads: now.map_loads - map_loads,
+      analyses: now.analyses - analyses,
+    };
+    onProgress?.({ at: "claim", rule, claim: one.claim, spent });
   };
   const lookAgain = async (): Promise<void> => {
     for (const one of await leftOpen(judged, context)) {
@@ -183,7 +238,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     spent: budget.spent,
   };
   try {
-    await readRoles(rules, context, permits);
+    await readRoles(rules, context);
     // A stopped run does not show that the target is away.
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
@@ -195,7 +250,8 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     await lookAgain();
     for (const { rule, reported } of chosen.filter(isAbout)) await tryAndReport(rule, reported);
   } finally {
-    const run = { seed, target: target.base_url, allowed: [...permits.allowed] };
+    const allowed = (Object.keys(OPTION_OF) as Permission[]).filter(context.permits);
+    const run = { seed, target: target.base_url, allowed };
     for (const { rule, claim, failure, idle } of judged) {
       result.claims.push(claim);
       if (idle) result.idle.push(claim.id);

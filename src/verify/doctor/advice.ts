@@ -25,7 +25,6 @@ const ADVICE: Partial<Readonly<Record<RefusalName, string>>> = {
 };
 const ADVICE_OF = new Map(Object.entries(ADVICE).map(([name, text]) => [outcomeOf(name as RefusalName), text]));
 
-/** `where`: the credential's place in the file, such as `credentials.publishable`. `origin`: what the file has there. */
 export const refusalAdvice = (outcome: string, where: string, origin: string | undefined): string => {
   const named = origin === undefined ? "" : ` (the file says ${origin})`;
   const known = ADVICE_OF.get(outcome);
@@ -46,7 +45,6 @@ const PASSING = new Set(
 );
 export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
 
-/** A call that no answer came to. */
 export const unanswered = (name: string, { line, answer }: Answered, code = ""): Finding => {
   const { means, todo } = networkAdvice(line.error ?? answer.ended);
   return finding("silent", name, `no answer${code}: ${means}`, todo);

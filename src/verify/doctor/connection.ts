@@ -16,7 +16,6 @@ const SKEW_MS_MAX = 1_000;
 const DAYS_LEFT_MIN = 14;
 const DAY_MS = 24 * 3_600_000;
 
-/** What the handshake shows, where there is TLS. */
 export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: number): Promise<Finding[]> => {
   const isH2Wished = target.transport?.protocol === "h2";
   if (!target.base_url.startsWith("https:")) {

@@ -1,7 +1,4 @@
-/**
- * `doctor --target`: what a few single calls show of a target file and its deployment. The safety guard and the lock come
- * first, then the address, then one call a role; nothing is loaded, made or charged beyond what the file permits.
- */
+/** `doctor --target`: what a few single calls show of a target file and its deployment. Loads, makes and charges nothing unpermitted. */
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { lockTarget } from "../../target/lock.ts";
@@ -10,12 +7,11 @@ import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
 import { type Budget, createBudget, type Spending } from "../planning/needs.ts";
-import { tryAdmins } from "./admin-trials.ts";
 import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
 import { lookAtOthers } from "./control-answers.ts";
 import { addressFinding } from "./find-base-url.ts";
-import { type Finding, finding, type Section } from "./finding.ts";
-import { tryRoles, tryTenants } from "./role-trials.ts";
+import { type Finding, finding, okIf, type Section } from "./finding.ts";
+import { tryAdmins, tryRoles, tryTenants } from "./role-trials.ts";
 import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
@@ -30,7 +26,6 @@ export type TargetDiagnosis = {
 const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
   findings.length === 0 ? [] : [{ title, findings }];
 
-/** References that lead nowhere, each named by its role. */
 const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
   const references = [
     ...Object.entries(credentials).map(([role, credential]) => {
@@ -63,25 +58,19 @@ const onlyOneRole = (target: Target): Target => {
   return first === undefined ? target : { ...target, credentials: { [first[0]]: first[1] } };
 };
 
-/** Where the file states none, what was found is written into it. */
 const streamFindings = async (
   file: string,
-  target: Target,
-  calls: SingleCalls,
+  { target, calls }: Parts,
   roles: readonly Finding[],
 ): Promise<Finding[]> => {
   const works = new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
   const { findings, found } = await findStreamEnds(target, calls, works);
   if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;
   const field = `"stream_end": ${JSON.stringify(found)}`;
-  const written = (await writeStreamEnds(file, found))
-    ? finding(
-        "info",
-        "stream_end",
-        `written into ${file}: ${field}; a stream without that event is judged as cut from now on`,
-      )
-    : finding("warn", "stream_end", `${file} does not state it, and could not be written`, `add ${field}`);
-  return [...findings, written];
+  const meant = `written into ${file}: ${field}; a stream without that event is judged as cut from now on`;
+  const unwritten = `${file} does not state it, and could not be written`;
+  const isWritten = await writeStreamEnds(file, found);
+  return [...findings, okIf(isWritten, "stream_end", isWritten ? meant : unwritten, `add ${field}`, "info")];
 };
 
 const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => {
@@ -108,7 +97,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   ];
   const admins = await tryAdmins(target, calls);
   const others = await lookAtOthers(target, calls);
-  const streams = await streamFindings(file, target, calls, roles);
+  const streams = await streamFindings(file, parts, roles);
   // Tenants that are not tried for want of calls are read all the same.
   const broken = await unreadable({ ...target, credentials: {} }, secrets);
   const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
@@ -121,10 +110,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   ];
 };
 
-/**
- * Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. `judgesOf` returns what only
- * those who judge a run can find in a target file.
- */
+/** Throws `TargetFileError` and `TargetBusyError`; all else is a finding. `judgesOf`: what those who judge a run find in a target file. */
 export const diagnoseTarget = async (
   file: string,
   owned: readonly string[],

@@ -2,8 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
-import { candidatesOf, findBaseUrl } from "./find-base-url.ts";
-import { probeAddress } from "./probe-address.ts";
+import { candidatesOf, findBaseUrl, probeAddress } from "./find-base-url.ts";
 
 let server: Server | undefined;
 let asked: IncomingMessage[] = [];

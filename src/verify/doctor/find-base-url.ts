@@ -1,15 +1,16 @@
 /**
- * Whether the API is at an address, and where else below it: as the URL stands, with the version segment behind it, or a
- * step up. Users paste the address of a documentation page or of the host as often as the one with `/v1`. Sends nothing
- * secret: the style catalog without a credential, which the contract refuses with 401, beside a path that does not exist.
+ * Whether the API is at an address, and where else below it: users paste that of a documentation page or of the host as well.
+ * Sends no secret: asks for the style catalog without a credential, which is refused with 401, and for a path that does not exist.
  */
-import { notAnswering } from "../../client/network-errors.ts";
+import { networkAdvice, notAnswering } from "../../client/network-errors.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { codingOf } from "../../contract/envelopes.ts";
-import { foreignAddress } from "../../contract/foreign-text.ts";
+import { foreignAddress, foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import { ROUTES } from "../../contract/routes.ts";
+import { createSecrets } from "../../target/secrets.ts";
 import type { Target, Transport } from "../../target/target.ts";
+import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, headerOf, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
@@ -21,11 +22,9 @@ type WhatAnswers =
 
 const CATALOG = { route: "design.styles", credential: { as: "none" } } as const;
 
-/** Asks for any path without a credential. */
 export const plainGet = (calls: SingleCalls, path: string): Promise<Answered> =>
   calls.ask(CATALOG, { route: "-", path });
 
-/** The status, and why the body was not read. */
 export const statusInWords = (sent: Answered): string => {
   const coding = codingOf(headerOf(sent, "content-encoding"));
   const coded = coding === null ? "" : `, coded (${coding}) though every call asks for no coding`;
@@ -34,7 +33,6 @@ export const statusInWords = (sent: Answered): string => {
 
 const isPage = (sent: Answered): boolean => /html/i.test(headerOf(sent, "content-type") ?? "");
 
-/** One or two calls. */
 const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
   const first = await calls.ask(CATALOG);
   const { status, error, ended } = first.answer;
@@ -51,17 +49,8 @@ const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> => {
 
 export type Tried = { readonly url: string; readonly what: WhatAnswers };
 
-type BaseUrlFound = {
-  /** The best; `null` where nothing at any of them is the API. */
-  readonly found: Tried | null;
-  readonly tried: readonly Tried[];
-  /** With the other scheme, where that was not tried and may be meant. */
-  readonly other: string | null;
-};
-
 const ROUTE_PATHS = Object.values(ROUTES).map(({ path }) => path.replace(/\{.*$/, "").replace(/\/$/, ""));
 
-/** Addresses to try, the likeliest first, without repetition. */
 export const candidatesOf = (given: string): string[] => {
   const { origin, pathname } = new URL(given);
   const whole = pathname.replace(/\/+$/, "");
@@ -88,13 +77,7 @@ const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "other", 
 /** `stated`: a scheme that a user typed is kept, so that https is never given up for http. */
 export type Schemes = "stated" | "either";
 
-/** Two calls a candidate at the most. */
-export const findBaseUrl = async (
-  given: string,
-  transport: Transport,
-  folder: string,
-  schemes: Schemes = "either",
-): Promise<BaseUrlFound> => {
+export const findBaseUrl = async (given: string, transport: Transport, folder: string, schemes: Schemes = "either") => {
   const tried: Tried[] = [];
   const tryEach = async (urls: readonly string[], last: readonly WhatAnswers["is"][]): Promise<void> => {
     for (const url of urls) {
@@ -118,7 +101,6 @@ export const findBaseUrl = async (
   return { found, tried, other: mayBeOther && schemes === "stated" ? otherScheme(given) : null };
 };
 
-/** Calls that a search for the right address may make. */
 const SEARCH_CALLS = 6;
 
 const elsewhere = async (target: Target, folder: string, calls: SingleCalls): Promise<string | null> => {
@@ -130,20 +112,12 @@ const elsewhere = async (target: Target, folder: string, calls: SingleCalls): Pr
   return found === null ? null : `write "base_url": "${found.url}": the API answers there`;
 };
 
-/**
- * What stands at `base_url`, by up to eight calls without a credential. `goOn`: `yes` where the API is there; `one` where a
- * role decides, because some deployments answer 404 to whoever has no credential; `no` where keys must not be sent.
- */
-export const addressFinding = async (
-  target: Target,
-  folder: string,
-  calls: SingleCalls,
-): Promise<{ readonly found: Finding; readonly goOn: "yes" | "one" | "no" }> => {
+/** `goOn`: `yes` where the API is; `one` where a role decides, because some answer 404 to strangers; `no` where keys must not be sent. */
+export const addressFinding = async (target: Target, folder: string, calls: SingleCalls) => {
   const url = target.base_url;
   const ok = (text: string) => ({ found: finding("ok", "base_url", text), goOn: "yes" }) as const;
-  const wrong = (got: string, todo: string, goOn: "one" | "no" = "no") => {
-    return { found: finding("wrong", "base_url", `expected the API at ${url}; got ${got}`, todo), goOn };
-  };
+  const wrong = (got: string, todo: string, goOn: "one" | "no" = "no") =>
+    ({ found: finding("wrong", "base_url", `expected the API at ${url}; got ${got}`, todo), goOn }) as const;
   const what = await askWhatAnswers(calls);
   switch (what.is) {
     case "api":
@@ -162,7 +136,85 @@ export const addressFinding = async (
     }
     case "silent": {
       const { text, todo } = notAnswering(url, what.code);
-      return { found: finding("silent", "base_url", text, todo), goOn: "no" };
+      return { found: finding("silent", "base_url", text, todo), goOn: "no" } as const;
     }
   }
+};
+
+/** Refused for want of a credential: the route is there. Whoever refuses every path alike shows nothing. */
+const isThere = ({ line }: Answered): boolean => line.outcome === "401";
+
+const triedInWords = ({ url, what }: Tried): string => {
+  if (what.is === "silent") return `${url} does not answer (${what.code})`;
+  if (what.is === "moved") return `${url} leads to ${what.to}`;
+  return `${url} answers ${statusInWords(what.first)}`;
+};
+
+const notFound = (tried: readonly Tried[], other: string | null) => {
+  const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
+  const silent = tried.every(({ what }) => what.is === "silent");
+  const first = tried[0]?.what;
+  const todo =
+    other !== null
+      ? `the scheme that you typed is kept; does ${other} answer?`
+      : first?.is === "silent"
+        ? networkAdvice(first.code).withoutFile
+        : "is this the API's own address, and not that of its documentation or console?";
+  const findings = [finding(silent ? "silent" : "wrong", "base_url", text, todo)];
+  return { findings, baseUrl: null, tileUrl: undefined, keyManagement: false, silent };
+};
+
+const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding> => {
+  for (const path of ["/openapi.json", "/../openapi.json"]) {
+    const { answer } = await plainGet(calls, path);
+    if (answer.status !== 200) continue;
+    try {
+      const { info, paths } = JSON.parse(answer.text) as { info?: { title?: string }; paths?: object };
+      const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";
+      const text = `${new URL(base + path).href}: ${title}, ${Object.keys(paths ?? {}).length} paths`;
+      return finding("ok", "openapi.json", text);
+    } catch {
+      // Something else is called so there.
+    }
+  }
+  return finding("info", "openapi.json", "there is none; nothing depends on it");
+};
+
+export type Probed = Awaited<ReturnType<typeof probeAddress>>;
+
+/** What `init` finds out about an address, by about a dozen calls without a credential. */
+export const probeAddress = async (
+  given: string,
+  transport: Transport,
+  folder: string,
+  schemes: Schemes = "either",
+) => {
+  const { found, tried, other } = await findBaseUrl(given, transport, folder, schemes);
+  if (found === null) return notFound(tried, other);
+  const { url, what } = found;
+  const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
+  return withSingleCalls(target, folder, async (calls) => {
+    const none = { credential: { as: "none" }, via: "authorization" } as const;
+    const shows = what.is === "api";
+    const hasTiles = shows && isThere(await calls.ask({ route: "maps.tiles", ...none }));
+    const keys = await calls.ask({ route: "keys.create", ...none }, { body: "{}" });
+    const tileUrl = hasTiles ? `${url}/maps/tiles/{z}/{x}/{y}` : undefined;
+    const text = shows
+      ? `${url} answers as the API does`
+      : `${url} answers ${what.first.line.outcome} to every path: doctor will show whether the keys work there`;
+    const server = headerOf(what.first, "server");
+    // Before the call beside the version segment, where an id may not be echoed.
+    const echo = echoFinding(calls.answers);
+    const openApi = await openApiFinding(url, calls);
+    const findings = [
+      finding(shows ? "ok" : "warn", "base_url", text),
+      ...(await protocolFindings(target, createSecrets(folder), Date.now())),
+      finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
+      clockFinding([what.first, ...calls.answers]),
+      echo,
+      openApi,
+      finding("info", "tiles", tileUrl ?? "not seen at the reference's path; set tile_url yourself"),
+    ];
+    return { findings, baseUrl: url, tileUrl, keyManagement: shows && isThere(keys), silent: false };
+  });
 };

@@ -8,9 +8,7 @@ export type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silen
 export type Finding = {
   readonly state: FindingState;
   readonly name: string;
-  /** What was found; for what is wrong: what was expected and what came. */
   readonly text: string;
-  /** What to do about it. */
   readonly todo?: string;
 };
 
@@ -23,9 +21,8 @@ export const finding = (state: FindingState, name: string, text: string, todo?: 
   ...(todo === undefined ? {} : { todo }),
 });
 
-/** `ok`, or a warning with what to do about it. */
-export const okIf = (holds: boolean, name: string, text: string, todo: string): Finding =>
-  holds ? finding("ok", name, text) : finding("warn", name, text, todo);
+export const okIf = (holds: boolean, name: string, text: string, todo: string, ok: FindingState = "ok"): Finding =>
+  holds ? finding(ok, name, text) : finding("warn", name, text, todo);
 
 /** What the exit code is made of: a wrong file before a silent target before a missing tool. */
 export const worstOf = (sections: readonly Section[]): "wrong" | "silent" | "missing" | null => {

@@ -4,7 +4,7 @@ import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Calibration } from "../../history/run-document.ts";
 import { readProc } from "../../supervision/processes.ts";
-import { type Finding, finding, okIf, type Section } from "./finding.ts";
+import { finding, okIf, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;
 const RESOLUTION_MS = 10;
@@ -18,22 +18,7 @@ const BACKLOG = 511;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
 const DISK_TODO = "make room: a history takes up to 0.5 GB, a first build of k6 about 2 GB";
 
-const unknown = (name: string): Finding => finding("info", name, "unknown: this system does not say it");
-
-export type MachineReadings = {
-  cores: number;
-  cpu: string;
-  load1: number;
-  /** Idle, over a second: 99th percentile and maximum of how late a timer was, in ms. */
-  lagMs: { p99: number; max: number };
-  /** Text of /proc files, `null` where there is none. */
-  portRange: string | null;
-  limits: string | null;
-  somaxconn: string | null;
-  /** Free bytes by folder, `null` where it cannot be read. */
-  disk: readonly { folder: string; freeBytes: number | null }[];
-};
-
+/** In ms, over an idle second: 99th percentile and maximum of how late a timer was. */
 const idleLag = async (): Promise<{ p99: number; max: number }> => {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
@@ -50,14 +35,12 @@ const freeBytes = (folder: string): Promise<number | null> =>
     () => null,
   );
 
-/** `folders`: where run folders and temporary files go. Takes a second. */
-export const readMachine = async (folders: readonly string[]): Promise<MachineReadings> => {
+export type MachineReadings = Awaited<ReturnType<typeof readMachine>>;
+
+export const readMachine = async (folders: readonly string[]) => {
   const load1 = loadavg()[0] ?? 0;
   return {
-    cores: availableParallelism(),
-    cpu: cpus()[0]?.model ?? "unknown",
-    load1,
-    lagMs: await idleLag(),
+    ...{ cores: availableParallelism(), cpu: cpus()[0]?.model ?? "unknown", load1, lagMs: await idleLag() },
     portRange: readProc("/proc/sys/net/ipv4/ip_local_port_range"),
     limits: readProc("/proc/self/limits"),
     somaxconn: readProc("/proc/sys/net/core/somaxconn"),
@@ -67,49 +50,38 @@ export const readMachine = async (folders: readonly string[]): Promise<MachineRe
 
 const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
 
-/** Pure: what the readings mean. */
 export const judgeMachine = (readings: MachineReadings): Section => {
   const { cores, cpu, load1, lagMs, portRange, limits, somaxconn, disk } = readings;
-  const shared = cores >= 2 ? "" : ": driver and deployment share it";
   const loaded = `${load1.toFixed(2)} over the last minute, on ${cores} cores`;
   const isIdle = load1 <= cores / 2;
   const late = `an idle timer is up to ${lagMs.p99.toFixed(1)} ms late (p99 over 1 s; at the most ${lagMs.max.toFixed(1)} ms)`;
   const measurable = `no latency below ${Math.ceil(lagMs.p99 * 10)} ms can be measured well; stop what else runs here`;
   const range = /^(\d+)\s+(\d+)/.exec(portRange ?? "");
   const ports = Number(range?.[2]) - Number(range?.[1]) + 1;
-  const portsText = `${ports} ephemeral ports (${range?.[1]} to ${range?.[2]}): as many connections to one address`;
   const files = /^Max open files\s+(\S+)\s+(\S+)/m.exec(limits ?? "");
   const isEnough = files?.[1] === "unlimited" || Number(files?.[1]) >= DESCRIPTORS_MIN;
-  const filesText = `${files?.[1]} open files and sockets a process (hard limit ${files?.[2]})`;
   const queue = Number(somaxconn ?? Number.NaN);
-  const queueText = `the kernel keeps up to ${queue} connections waiting for a listener here (somaxconn)`;
-  const findings = [
-    okIf(cores >= 2, "cores", `${cores} (${cpu})${shared}`, "drive from a machine of its own"),
-    isIdle
-      ? finding("ok", "load", loaded)
-      : finding(
-          "warn",
-          "load",
-          `${loaded}: something else is running here`,
-          "wait for it, or times are not to be trusted",
-        ),
-    okIf(lagMs.p99 <= LAG_MS_MAX, "timer", late, measurable),
-    range === null
-      ? unknown("ports")
-      : okIf(ports >= PORTS_MIN, "ports", portsText, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"),
-    files === null
-      ? unknown("descriptors")
-      : okIf(isEnough, "descriptors", filesText, `ulimit -n ${DESCRIPTORS_MIN * 8} before the run`),
-    Number.isFinite(queue)
-      ? okIf(queue >= BACKLOG, "accept queue", queueText, `sysctl -w net.core.somaxconn=${BACKLOG * 8 + 8}`)
-      : unknown("accept queue"),
-    ...disk.map(({ folder, freeBytes: free }) =>
-      free === null
-        ? finding("info", "disk", `free space of ${folder} is unknown`)
-        : okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO),
-    ),
+  // biome-ignore format: a row is a line
+  const rows: (readonly [name: string, holds: boolean | null, text: string, todo: string])[] = [
+    ["cores", cores >= 2, `${cores} (${cpu})${cores >= 2 ? "" : ": driver and deployment share it"}`, "drive from a machine of its own"],
+    ["load", isIdle, isIdle ? loaded : `${loaded}: something else is running here`, "wait for it, or times are not to be trusted"],
+    ["timer", lagMs.p99 <= LAG_MS_MAX, late, measurable],
+    ["ports", range && ports >= PORTS_MIN, `${ports} ephemeral ports (${range?.[1]} to ${range?.[2]}): as many connections to one address`,
+      "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"],
+    ["descriptors", files && isEnough, `${files?.[1]} open files and sockets a process (hard limit ${files?.[2]})`,
+      `ulimit -n ${DESCRIPTORS_MIN * 8} before the run`],
+    ["accept queue", Number.isFinite(queue) ? queue >= BACKLOG : null,
+      `the kernel keeps up to ${queue} connections waiting for a listener here (somaxconn)`, `sysctl -w net.core.somaxconn=${BACKLOG * 8 + 8}`],
   ];
-  return { title: "This machine", findings };
+  const findings = rows.map(([name, holds, text, todo]) =>
+    holds === null ? finding("info", name, "unknown: this system does not say it") : okIf(holds, name, text, todo),
+  );
+  const disks = disk.map(({ folder, freeBytes: free }) =>
+    free === null
+      ? finding("info", "disk", `free space of ${folder} is unknown`)
+      : okIf(free >= DISK_FREE_MIN_BYTES, "disk", `${gib(free)} GiB free at ${folder}`, DISK_TODO),
+  );
+  return { title: "This machine", findings: [...findings, ...disks] };
 };
 
 export const machineHere = async (reports: string): Promise<Section> =>

@@ -1,20 +1,17 @@
-/**
- * Every key of the target file, tried with one cheap call: a chat session for a publishable key, the style catalog for a
- * server key. The product is `chat`, never `tile`: no map load is charged, and what refuses `chat` shows what a key may do.
- */
+/** Every key of the target file, tried with one cheap call: a chat session for a publishable key, the style catalog for a server key. */
 import { readUsed } from "../../client/control-planes.ts";
 import { credentialKind } from "../../contract/credentials.ts";
+import { parseJson } from "../../contract/envelopes.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
-import { KEY_ROLES, type KeyRole, type Target } from "../../target/target.ts";
+import { ADMIN_ROLES, type AdminRole, KEY_ROLES, type KeyRole, type Target } from "../../target/target.ts";
 import type { CallerName } from "../../workload/callers/target-view.ts";
-import type { Step, StepWish } from "../../workload/step.ts";
+import type { CredentialRef, Step, StepWish } from "../../workload/step.ts";
 import type { Budget } from "../planning/needs.ts";
 import { failedTrial, isPassing, refusalAdvice, unanswered } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, isAdmitted, type SingleCalls } from "./single-calls.ts";
 
-/** Stands for a success among the outcomes that a role accepts. */
 const ADMITTED = "admitted";
 const TIER = outcomeOf("tier_capability_not_allowed");
 const SCOPE = outcomeOf("insufficient_scope");
@@ -29,12 +26,12 @@ type Expectation = {
   readonly accepts: readonly string[];
 };
 
-const exchange = (means: string, ...accepts: string[]): Expectation => ({
-  via: "exchange",
-  means,
-  accepts: accepts.length === 0 ? [ADMITTED] : accepts,
-});
-const catalog = (...row: Parameters<typeof exchange>): Expectation => ({ ...exchange(...row), via: "catalog" });
+const row =
+  (via: Expectation["via"]) =>
+  (means: string, ...accepts: string[]) => ({
+    ...{ via, means, accepts: accepts.length === 0 ? [ADMITTED] : accepts },
+  });
+const [exchange, catalog] = [row("exchange"), row("catalog")];
 
 // biome-ignore format: a table
 const EXPECTATIONS: Readonly<Record<KeyRole, Expectation>> = {
@@ -63,7 +60,6 @@ const USED_UP: Partial<Readonly<Record<KeyRole, { refusal: RefusalName; times: n
   publishable_hard_stop: { refusal: "map_load_hard_stop", times: 5 },
 };
 
-/** `name`: in the report. `where`: the key's place in the file. */
 type KeyTrial = Expectation & {
   readonly name: string;
   readonly of: CallerName;
@@ -76,7 +72,6 @@ const wishOf = ({ of, via }: KeyTrial, header: Step["via"]): StepWish =>
     ? { route: "design.styles", credential: { as: "server", of }, via: header }
     : { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product: "chat", via: header };
 
-/** What an answer means that the key should not get. */
 const misfit = ({ name, where, origin, via, accepts, means }: KeyTrial, sent: Answered): Finding => {
   const { outcome, error } = sent.line;
   if (sent.answer.status === null) return unanswered(name, sent, ` (${error ?? sent.answer.ended})`);
@@ -126,15 +121,9 @@ const trialOf = async (role: KeyRole, { target, calls }: Parts): Promise<KeyTria
   return credentialKind(value) === "server" ? { ...trial, via: "catalog" } : trial;
 };
 
-/** The stored style, which the exchange returns. */
 const basemapMisfit = (target: Target, { answer }: Answered): Finding | null => {
   const stated = target.credentials?.publishable_basemap?.basemap_style_id;
-  let came: unknown;
-  try {
-    came = (JSON.parse(answer.text) as { basemap_style_id?: unknown } | null)?.basemap_style_id;
-  } catch {
-    // No JSON, no style.
-  }
+  const { basemap_style_id: came } = (parseJson(answer.text) ?? {}) as { basemap_style_id?: unknown };
   if (stated === undefined || stated === came) return null;
   const got = typeof came === "string" ? foreignId(came.slice(0, 200)) : "none";
   const todo = "write the organization's stored style at credentials.publishable_basemap.basemap_style_id";
@@ -157,7 +146,6 @@ const isUsedUp = async (role: KeyRole, times: number, { target, calls }: Parts):
 
 const ANOTHER_KEY = "use its allowance up, or name another organization's key";
 
-/** Tries `tile` where the allowance is known to be used up, or where a map load may be spent on finding it out. */
 const tryQuota = async (role: KeyRole, parts: Parts): Promise<Finding[]> => {
   const quota = USED_UP[role];
   if (quota === undefined) return [];
@@ -191,16 +179,14 @@ const tryQuota = async (role: KeyRole, parts: Parts): Promise<Finding[]> => {
 
 /** Roles that name the same key cannot both be what they mean. */
 const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<Finding[]> => {
-  const byKey = new Map<string, KeyRole[]>();
-  for (const role of roles) {
-    // What cannot be read is reported where it is tried.
-    const key = await calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null);
-    if (key !== null) byKey.set(key, [...(byKey.get(key) ?? []), role]);
-  }
-  return [...byKey.values()].flatMap(([first, second]) =>
-    second === undefined
+  const todo = "give each role a key of its own, or leave one out";
+  // What cannot be read is reported where it is tried.
+  const keys = roles.map((role) => calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null));
+  const byKey = Map.groupBy((await Promise.all(keys)).entries(), ([, key]) => key);
+  return [...byKey].flatMap(([key, [first, second]]) =>
+    key === null || first === undefined || second === undefined
       ? []
-      : finding("warn", second, `the same key as ${first}`, "give each role a key of its own, or leave one out"),
+      : finding("warn", roles[second[0]] as KeyRole, `the same key as ${roles[first[0]]}`, todo),
   );
 };
 
@@ -226,17 +212,10 @@ const tenantTrials = ({ tenants = [] }: Target): KeyTrial[] =>
     // A Free organization mints nothing but tile, which is charged; its refusal of chat shows that key and origin are right.
     const accepts = tier === "Free" ? [TIER] : tier === "Pro" ? [ADMITTED] : [ADMITTED, TIER];
     const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
-    const trial = (kind: "publishable" | "server", via: Expectation["via"], origin?: string): KeyTrial => {
-      return {
-        name: `${org}, ${kind}`,
-        of: `tenant:${org}`,
-        where: `tenants[${at}].${kind}`,
-        via,
-        means,
-        accepts,
-        origin,
-      };
-    };
+    const trial = (kind: "publishable" | "server", via: Expectation["via"], origin?: string): KeyTrial => ({
+      ...{ name: `${org}, ${kind}`, of: `tenant:${org}`, where: `tenants[${at}].${kind}` },
+      ...{ via, means, accepts, origin },
+    });
     return [
       ...(publishable === undefined ? [] : [trial("publishable", "exchange", publishable.origin)]),
       ...(server === undefined ? [] : [trial("server", "catalog")]),
@@ -250,7 +229,6 @@ export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Fi
   const count = Math.min(all.length, Math.max(0, calls.left()));
   const bad: Finding[] = [];
   let tried = 0;
-  // A second look at a 401 takes a call as well.
   for (; tried < count && calls.left() >= 1; tried += 1) {
     const trial = all[Math.floor((tried * all.length) / count)] as KeyTrial;
     const { found } = await tryKey(trial, calls).catch((error) => ({
@@ -262,4 +240,77 @@ export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Fi
   const untried = rest === 0 ? "" : `; ${rest} more of the ${all.length} were not tried`;
   const text = `${tried - bad.length} of ${tried} keys tried work${untried}`;
   return [finding(tried === 0 ? "skipped" : "ok", `${target.tenants?.length ?? 0} tenants`, text), ...bad];
+};
+
+/** Administrators' tokens are tried by a call that changes nothing and that a made-up token is refused. */
+const UNKNOWN_KEY = "00000000-0000-4000-8000-000000000000";
+
+const PATCH = { path: `/shared-api/api-keys/${UNKNOWN_KEY}`, body: JSON.stringify({ products: ["tile"] }) };
+const WAYS = {
+  list: { words: "reads the list of keys", route: "keys.create", change: { method: "GET", body: undefined } },
+  change: { words: "may ask for a change of a key", route: "keys.update", change: PATCH },
+} as const;
+const askBy = (by: Way["by"], calls: SingleCalls, credential: CredentialRef): Promise<Answered> =>
+  calls.ask({ route: WAYS[by].route, credential, via: "authorization" }, WAYS[by].change);
+
+/** `stranger`: the outcome of the made-up token. */
+type Way = { readonly by: keyof typeof WAYS; readonly stranger: string };
+
+const isRefused = (outcome: string): boolean => outcome === "401" || outcome.startsWith("403");
+
+const findWay = async (calls: SingleCalls, writes: boolean): Promise<Way | string> => {
+  const { answer, line } = await askBy("list", calls, { as: "garbage" });
+  if (answer.status === null || isPassing(line.outcome)) return `key management answers ${line.outcome}`;
+  if (isRefused(line.outcome)) return { by: "list", stranger: line.outcome };
+  if (!writes) return "the deployment has no list of keys, and permits.writes does not allow another way";
+  const { outcome } = (await askBy("change", calls, { as: "garbage" })).line;
+  if (isRefused(outcome)) return { by: "change", stranger: outcome };
+  return `key management answers ${outcome} to a made-up token as well: does key_management_url fit?`;
+};
+
+const judge = (role: AdminRole, { by, stranger }: Way, sent: Answered): Finding => {
+  const { outcome } = sent.line;
+  if (sent.answer.status === null) return unanswered(role, sent);
+  if (isPassing(outcome)) return finding("warn", role, `${outcome}: not to be seen now`, "run doctor again later");
+  if (outcome === "401" || outcome === stranger) {
+    const todo = `has the token at credentials.${role} ended, or is it of another identity provider?`;
+    return finding("wrong", role, `expected to be known to key management; got ${outcome}`, todo);
+  }
+  const said = isAdmitted(outcome) ? WAYS[by].words : "its token is accepted";
+  return finding("ok", role, `${said} (${outcome} for a call that changes nothing)`);
+};
+
+export const tryAdmins = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
+  const roles = ADMIN_ROLES.filter((role) => target.credentials?.[role] !== undefined);
+  if (roles.length === 0) return [];
+  const writes = target.permits?.writes === true;
+  const failed = (role: AdminRole, error: unknown): Finding => failedTrial(role, `credentials.${role}`, error);
+  const findings: Finding[] = [];
+  let way: Way | string;
+  try {
+    way = await findWay(calls, writes);
+  } catch (error) {
+    return roles.map((role) => failed(role, error));
+  }
+  for (const role of roles) {
+    const credential: CredentialRef = { as: "admin", of: `role:${role}` };
+    try {
+      // Also where it is not tried: a reference that leads nowhere is a mistake.
+      await calls.book.fetch(credential);
+      if (typeof way === "string") {
+        findings.push(finding("skipped", role, `not tried: ${way}`));
+        continue;
+      }
+      let sent = await askBy(way.by, calls, credential);
+      // The list may be refused to strangers and not be there for anybody.
+      if (/^(?:edge )?40[45]/.test(sent.line.outcome) && way.by === "list" && writes) {
+        way = { ...way, by: "change" };
+        sent = await askBy("change", calls, credential);
+      }
+      findings.push(judge(role, way, sent));
+    } catch (error) {
+      findings.push(failed(role, error));
+    }
+  }
+  return findings;
 };

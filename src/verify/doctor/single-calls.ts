@@ -1,12 +1,8 @@
-/**
- * The few calls that `doctor` makes: one after the other, each counted against `budget.requests` and a bound of its own,
- * and each kept for what it shows by the way (clock, echo, redirect).
- */
-import { type ApiClient, openApiClient, type Sent } from "../../client/api-client.ts";
+/** The few calls that `doctor` makes: counted, and kept for what they show by the way (clock, echo, redirect). */
+import { openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { createSecrets, type Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
@@ -16,7 +12,6 @@ export const CALLS_MAX = 60;
 
 const PATIENCE = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 
-/** The bound of `doctor` itself is reached: the rest is reported as not tried. */
 export class CallsSpentError extends Error {
   override name = "CallsSpentError";
 }
@@ -24,22 +19,8 @@ export class CallsSpentError extends Error {
 /** `id`: the `X-Request-Id` that was sent. `tookMs`: from the first byte out to the end of the answer. */
 export type Answered = Sent & { id: string; tookMs: number };
 
-export type SingleCalls = {
-  readonly view: TargetView;
-  readonly book: ApiClient["book"];
-  readonly answers: readonly Answered[];
-  /** How many calls may still be made. */
-  left(): number;
-  /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
-  take(calls: number): void;
-  /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
-  ask(wish: StepWish, change?: Partial<Step>): Promise<Answered>;
-  /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
-  stream(wish: StepWish, n: number): Promise<Answered>;
-  close(): Promise<void>;
-};
+export type SingleCalls = Awaited<ReturnType<typeof openSingleCalls>>;
 
-/** The value of a header that may come several times. */
 export const headerOf = ({ answer }: Sent, name: string): string | undefined => {
   const value = answer.headers[name];
   return Array.isArray(value) ? value.join(", ") : value;
@@ -48,11 +29,7 @@ export const headerOf = ({ answer }: Sent, name: string): string | undefined => 
 export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 /** Throws `SecretError` when what the file says about connecting cannot be read. */
-export const openSingleCalls = async (parts: {
-  target: Target;
-  secrets: Secrets;
-  budget: Budget;
-}): Promise<SingleCalls> => {
+export const openSingleCalls = async (parts: { target: Target; secrets: Secrets; budget: Budget }) => {
   const { target, secrets, budget } = parts;
   const view = viewOf(target);
   const answers: Answered[] = [];
@@ -79,14 +56,14 @@ export const openSingleCalls = async (parts: {
     return answered;
   };
   return {
-    view,
-    book: client.book,
-    answers,
-    left: () => Math.min(CALLS_MAX - made, budget.left("requests")),
+    ...{ view, book: client.book, answers: answers as readonly Answered[], close: client.close },
+    left: (): number => Math.min(CALLS_MAX - made, budget.left("requests")),
+    /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
     take,
-    ask: (wish, change = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
-    stream: (wish, n) => send(stepOf(view, n, wish), true),
-    close: client.close,
+    /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
+    ask: (wish: StepWish, change: Partial<Step> = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
+    /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
+    stream: (wish: StepWish, n: number) => send(stepOf(view, n, wish), true),
   };
 };
 

@@ -1,7 +1,6 @@
 /**
- * Which event ends a stream of each kind, found out by two calls a kind: the specification leaves its name open (item 173),
- * and without it a stream that a gateway cut in order looks whole. It is the event that stood last in both and nowhere else,
- * and carries no content; one of the events that do has to come twice, to be distinguished from it.
+ * Which event ends a stream of each kind (item 173), found out by two calls a kind. It stood last in both and nowhere else, and
+ * carries no content; of a few events, each with a name of its own, any may be the last by accident.
  */
 import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
@@ -17,8 +16,6 @@ import { type Answered, type SingleCalls, withSingleCalls } from "./single-calls
 
 const CALLS_PER_KIND = 2;
 
-type StreamEndsFound = { findings: Finding[]; found: StatedStreamEnds };
-
 const routeOfKind = (kind: Stream): RouteName => ROUTE_NAMES.find((name) => routeOf(name).stream === kind) as RouteName;
 
 /** Whoever may open a stream, of those who work; the server key needs no session. */
@@ -29,10 +26,8 @@ const callerOf = ({ tenants = [] }: Target, works: ReadonlySet<string>): Credent
   return tenant === undefined ? null : { as: "server", of: `tenant:${tenant.org}` };
 };
 
-/** As long as a name in the target file may be. */
 const NAME_MOST = 64;
 
-/** The name of the last event where it stands in no other place, or why there is none. */
 const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { why: string } => {
   const names = (answer.seen?.kept ?? []).map(({ name }) => name);
   const last = names.at(-1);
@@ -43,7 +38,6 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   if (answer.ended === "error_event" || last === ERROR_EVENT) return { why: "a stream ended by an error event" };
   const { content, done } = VOCABULARIES[kind];
   const isOfContent = names.indexOf(last) < names.length - 1 || content.includes(last) || last === "quota";
-  // Of a few events, each with a name of its own, any may be the last by accident.
   const isRepeated = new Set(names).size < names.length;
   if (!isOfContent && !isRepeated && last !== done)
     return { why: "too few events came to tell the last from the others" };
@@ -56,7 +50,6 @@ type Tried = { kind: Stream; ended: Answered[]; why: string | null; todo?: strin
 const EMPTY_ADVICE =
   "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
-/** Two streams of a kind, one after the other. */
 const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
   const ended: Answered[] = [];
   const wish: StepWish = {
@@ -125,7 +118,7 @@ export const findStreamEnds = async (
   target: Target,
   calls: SingleCalls,
   works: ReadonlySet<string>,
-): Promise<StreamEndsFound> => {
+): Promise<{ findings: Finding[]; found: StatedStreamEnds }> => {
   const credential = callerOf(target, works);
   if (credential === null) return { findings: [], found: {} };
   if (credential.as === "session") {
@@ -144,8 +137,7 @@ export const findStreamEnds = async (
   };
 };
 
-/** The same for a file that is about to be written. */
-export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>): Promise<StreamEndsFound> =>
+export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>) =>
   withSingleCalls(target, folder, (calls) => findStreamEnds(target, calls, works));
 
 /** The text with the field behind its last member; `null` for a text that is no object with members, or has the field. */

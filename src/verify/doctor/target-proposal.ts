@@ -1,8 +1,4 @@
-/**
- * The target file that `init` writes: everything that could be found out, references in place of secrets, permits that
- * allow nothing dangerous, and comments for a reader who has never seen one. A commented role is taken by removing the
- * two slashes.
- */
+/** The target file that `init` writes: what could be found out, references in place of secrets, and comments for a first reader. */
 import type { StatedStreamEnds } from "../../contract/streams.ts";
 import { ORIGIN_TO_REPLACE } from "../../target/target-file.ts";
 
@@ -13,14 +9,11 @@ export const KEY_VARIABLES = {
 
 type ProposalParts = {
   baseUrl: string;
-  /** Whether an answer of the API was seen there. */
   seen: boolean;
-  /** Found by asking; absent where the deployment has none. */
   tileUrl?: string;
   keyManagement: boolean;
   origin?: string;
   ca?: string;
-  /** Found by two streams a kind; absent where nothing was found, or no key was there to ask with. */
   streamEnds?: StatedStreamEnds;
   /** Which of the two keys the user has; both where that is not known. */
   has: { publishable: boolean; server: boolean };
@@ -41,7 +34,6 @@ const credentialsOf = ({ has, origin = ORIGIN_TO_REPLACE, keyManagement }: Propo
   };
 };
 
-/** The content of the file, in the order in which it is read. */
 export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => {
   const { baseUrl, seen, tileUrl, ca, streamEnds } = parts;
   const url = new URL(baseUrl);

@@ -8,7 +8,6 @@ import { type Finding, finding, type Section } from "./finding.ts";
 
 const VERSION_WAIT_MS = 10_000;
 
-/** The first of these names that PATH has as a program. */
 const onPath = (names: readonly string[], env: NodeJS.ProcessEnv): string | null => {
   for (const name of names) {
     for (const folder of (env.PATH ?? "").split(delimiter).filter((part) => part !== "")) {
@@ -24,7 +23,6 @@ const onPath = (names: readonly string[], env: NodeJS.ProcessEnv): string | null
   return null;
 };
 
-/** What a program prints about its version, its first line alone; `null` when it cannot be run. */
 const versionOf = async (path: string, args: string[]): Promise<string | null> => {
   const { error, stdout } = await askProgram(path, args, { timeout: VERSION_WAIT_MS });
   return error === null ? stdout.trim().split("\n")[0]?.slice(0, 100) || null : null;
@@ -53,7 +51,6 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
   const path = onPath(["go"], env);
   const version = path === null ? null : await versionOf(path, ["env", "GOVERSION"]);
   const todo = "install it from https://go.dev/dl";
-  // Without anything to build it is of no use.
   const state = needed ? "missing" : "info";
   if (path === null || version === null)
     return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
@@ -63,7 +60,6 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
     : finding(state, "go", `expected 1.${GO_MINOR_MIN} or newer, found ${version} at ${path}`, todo);
 };
 
-/** `names`: of the program, the likeliest first. */
 const optional = async (name: string, names: string[], use: string, env: NodeJS.ProcessEnv): Promise<Finding> => {
   const path = onPath(names, env);
   if (path === null) return finding("info", name, `not found on PATH (optional: ${use})`);

@@ -7,8 +7,8 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
-import { type Asked, OPTION_OF, permitsOf } from "../planning/lacks.ts";
 import type { Permission } from "../planning/needs.ts";
+import { type Asked, deniedBy, OPTION_OF } from "../planning/needs.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -35,13 +35,11 @@ const optionFinding = (target: Target, permission: Permission, asked: Asked, bas
     ];
     return finding("info", option, `${more} rules more, for at most about ${spends.join(", ")}`);
   }
-  const permit = permitsOf(target, asked).forbidden.get(permission);
+  const why = deniedBy(target, asked).get(permission);
   const none = "no rule more: the roles or limits that they need are not in the target file";
-  const refused = `would be refused: ${permit} of the target file does not allow it`;
-  return finding("skipped", option, permit === undefined ? none : refused);
+  return finding("skipped", option, why === undefined ? none : `would be refused: ${why}`);
 };
 
-/** Sentences of `verify --dry-run`, for the file as it stands. */
 export const verifyFindings = (target: Target): Finding[] => {
   const base = plan(target, {});
   const { rules, would_send: sends, budget, takes_s_at_least: seconds } = base;
@@ -93,14 +91,10 @@ const needsOf = (story: Story, view: TargetView): string => {
 
 const spendingOf = (story: Story, view: TargetView, calls: number, { budget = {} }: Target) => {
   const costs = story.costs(view, calls);
-  const figures = (
-    [
-      ["requests", "calls"],
-      ["map_loads", "map loads"],
-      ["analyses", "analyses"],
-      ["stream_seconds", "s of streams"],
-    ] as const
-  ).map(([field, words]) => ({ field, words, most: budget[field], spent: Math.ceil(costs[field] ?? 0) }));
+  const units = { requests: "calls", map_loads: "map loads", analyses: "analyses", stream_seconds: "s of streams" };
+  const figures = (Object.entries(units) as [keyof typeof units, string][]).map(([field, words]) => {
+    return { field, words, most: budget[field], spent: Math.ceil(costs[field] ?? 0) };
+  });
   const shown = figures.filter(({ field, spent }) => field === "requests" || spent > 0);
   const over = figures.filter(({ most, spent }) => most !== undefined && spent > most);
   return {
@@ -137,7 +131,6 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
   return finding("ok", name, whole);
 };
 
-/** Those of which the same is to be said share a line. */
 const sharing = (findings: readonly Finding[]): Finding[] =>
   [...Map.groupBy(findings, ({ state, text }) => `${state} ${text}`).values()].map((same) => ({
     ...(same[0] as Finding),
@@ -147,7 +140,6 @@ const sharing = (findings: readonly Finding[]): Finding[] =>
 export const scenarioFindings = (target: Target): Finding[] => {
   const view = viewOf(target);
   const stories = [...STORIES.values()].map((story) => ({ story, missing: story.missing(view) }));
-  // The playable ones first.
   return sharing(
     stories
       .toSorted((a, b) => Number(a.missing.length > 0) - Number(b.missing.length > 0))

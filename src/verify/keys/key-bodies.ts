@@ -5,12 +5,24 @@
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
 import type { Checks } from "../checks.ts";
+import { inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { inconclusive, skipped } from "../verdict.ts";
-import { exchangeWith, FULL_KEY, KEY_ORIGIN, type KeyBody, type MadeKey, OUTCOME, TILE_KEY } from "./key-calls.ts";
-import { createKey, keysWithoutId, NOT_THERE, tellsList, tellsText } from "./managed-keys.ts";
+import {
+  createKey,
+  exchangeWith,
+  FULL_KEY,
+  KEY_ORIGIN,
+  type KeyBody,
+  keysWithoutId,
+  type MadeKey,
+  NOT_THERE,
+  OUTCOME,
+  TILE_KEY,
+  tellsList,
+  tellsText,
+} from "./managed-keys.ts";
 
 export const FREE_ONLY = "free_plan_publishable_only";
 const NEEDS_ORIGINS = "publishable_live_requires_origins";
@@ -22,7 +34,6 @@ const READ_FIELDS = new Set([
 ]);
 const OTHER_BODY = "key management takes another body (its fields are not shown in the specification)";
 
-/** The members sent; empty if the body was not JSON. */
 const bodyOf = ({ testCall }: Answer): Partial<KeyBody> => {
   const sent = parseJson(testCall.body?.text ?? "");
   return isObject(sent) ? (sent as Partial<KeyBody>) : {};
@@ -154,37 +165,26 @@ export const notAsExpected = ({ status, outcome, subcode }: Answer): string | nu
 /** A body that is not understood must be refused (item 223), so a 500 is a breach. */
 export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
 
-/** Returns why this run may create no more keys; else `null`. */
 export const noMoreKeys = (context: Context): string | null => {
   const left = keysWithoutId(context).join(", ");
   const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
   return left === "" ? null : why;
 };
 
-/** Throws if this run may create no more keys. */
 export const mayMakeKeys = (context: Context): void => {
   const why = noMoreKeys(context);
   if (why !== null) throw skipped(why);
 };
 
 /** Returns why a creation made no key, unless a rule of the specification explains the refusal. */
-export const whyNoKey = async (
-  context: Context,
-  checks: Checks,
-  answer: Answer,
-  otherwise: string,
-): Promise<string> => {
+export const whyNoKey = async (context: Context, checks: Checks, answer: Answer, otherwise: string) => {
   checks.isUnclear(answer);
   const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
   return known ?? `${otherwise}: ${inWords(answer)}`;
 };
 
 /** Creates a key for a rule to use. Throws if none can be made. */
-export const makeKey = async (
-  context: Context,
-  admin: AdminRole,
-  body: KeyBody,
-): Promise<{ key: MadeKey; created: Answer }> => {
+export const makeKey = async (context: Context, admin: AdminRole, body: KeyBody) => {
   mayMakeKeys(context);
   const { answer, key } = await createKey(context, admin, body);
   if (key !== null) return { key, created: answer };

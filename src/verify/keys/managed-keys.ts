@@ -2,14 +2,85 @@
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isObject } from "../../contract/envelopes.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
-import { REFUSALS } from "../../contract/refusals.ts";
+import { outcomeOf, REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
+import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import type { Effect } from "../effects.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
-import type { TestCall } from "../sending/test-call.ts";
-import { skipped } from "../verdict.ts";
-import { adminCredential, createCall, deleteCall, KEY_NAME, type KeyBody, type MadeKey } from "./key-calls.ts";
+import { json, role, type TestCall } from "../sending/test-call.ts";
+
+export type KeyBody = {
+  kind: "publishable" | "server";
+  env?: "live" | "test";
+  name?: string;
+  scopes?: readonly string[];
+  products?: readonly string[];
+  allowed_origins?: readonly string[];
+  allowed_ips?: readonly string[];
+  acknowledge_vendor?: boolean;
+  vendor_acknowledged?: boolean;
+};
+
+/** Lets an operator recognise a key that could not be removed. */
+export const KEY_NAME = "floodgate-verify";
+export const KEY_ORIGIN = "https://floodgate-verify.example";
+export const FULL_SCOPES = ["ai", "design", "maps"] as const;
+
+export const FULL_KEY = {
+  ...({ kind: "publishable", env: "live" } as const),
+  scopes: FULL_SCOPES,
+  allowed_origins: [KEY_ORIGIN],
+} satisfies KeyBody;
+export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;
+
+export const OUTCOME = {
+  ...{ scope: outcomeOf("insufficient_scope"), product: outcomeOf("product_not_allowed") },
+  ...{ tier: outcomeOf("tier_capability_not_allowed"), mismatch: outcomeOf("session_origin_mismatch") },
+  ...{ address: outcomeOf("ip_not_allowed"), unauthenticated: outcomeOf("unauthenticated") },
+  ...{ limit: outcomeOf("key_limit_reached"), malformed: outcomeOf("malformed_body") },
+};
+
+export type MadeKey = { id: string; secret: string; admin: AdminRole };
+
+export const adminCredential = (admin: AdminRole) => ({ as: "admin", of: role(admin) }) as const;
+
+type More = Partial<TestCall>;
+
+export const createCall = (admin: AdminRole, key: KeyBody, more: More = {}): TestCall => ({
+  ...{ route: "keys.create", credential: adminCredential(admin), origin: "none" },
+  body: json({ name: KEY_NAME, ...key }),
+  ...more,
+});
+
+const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;
+
+export const updateCall = (admin: AdminRole, id: string, key: Partial<KeyBody>, more: More = {}): TestCall => ({
+  ...{ route: "keys.update", credential: adminCredential(admin), origin: "none" },
+  ...{ path: pathOfKey(id), body: json(key) },
+  ...more,
+});
+
+export const deleteCall = (admin: AdminRole, id: string, more: More = {}): TestCall => ({
+  ...{ route: "keys.delete", credential: adminCredential(admin), origin: "none", path: pathOfKey(id) },
+  ...more,
+});
+
+const withKey = ({ secret, admin }: MadeKey, call: Omit<TestCall, "credential">): TestCall => ({
+  ...call,
+  credential: { as: secret.startsWith("svc_sk_") ? "server" : "publishable", of: role(admin) },
+  secret: { value: secret, variable: "$CREATED_KEY" },
+});
+
+export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", more: More = {}): TestCall =>
+  withKey(key, {
+    ...{ route: "sdk.sessions", origin: "listed", originValue: KEY_ORIGIN },
+    ...{ product, what: "a key made by this run" },
+    ...more,
+  });
+
+export const serverCallWith = (key: MadeKey, route: "design.styles" | "poi.enrich", more: More = {}): TestCall =>
+  withKey(key, { ...{ route, origin: "none", what: "a server key made by this run", open: true }, ...more });
 
 /** What an answer to a creation holds is not specified (items 50, 126, 141): id and secret are found under any usual name and depth. */
 const everyText = (value: unknown): string[] => {
@@ -31,7 +102,6 @@ const secretByName = (value: unknown, id: unknown): string | undefined => {
   return undefined;
 };
 
-/** The id in an address such as `/shared-api/api-keys/7023`. */
 const idInAddress = (text: string): string | undefined => {
   const segment = /(?:^|\/)api-?_?keys\/([^/?#\s]+)\/?$/i.exec(text)?.[1];
   try {
@@ -60,13 +130,8 @@ const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
   return [value, ...inner.flatMap(([, one]) => recordsIn(one))];
 };
 
-type Made = {
-  /** Candidates, likeliest first. */
-  ids: readonly string[];
-  secret: string | null;
-};
-
-export const madeIn = (answer: Answer): Made => {
+/** `ids`: candidates, likeliest first. */
+const madeIn = (answer: Answer) => {
   const texts = everyText(answer.body);
   const whole = texts.find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
   const records = recordsIn(answer.body);
@@ -90,22 +155,17 @@ export const tellsList = (value: unknown, wanted: readonly string[]): boolean =>
   return isObject(value) && Object.values(value).some((inner) => tellsList(inner, wanted));
 };
 
-/** Whether the text occurs anywhere in the answer. */
 export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));
 
 /** `key`: `null` unless the answer has both id and secret. */
-type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
 
 /** A rule may have deleted it already; how a second deletion is answered is not specified. */
-const isGone = ({ answers }: Context, answer: Answer): boolean =>
-  isAdmitted(answer) ||
-  answer.status === 404 ||
-  answer.status === 410 ||
-  answers.some(
-    (earlier) =>
-      earlier.testCall.route === "keys.delete" && earlier.testCall.path === answer.testCall.path && isAdmitted(earlier),
-  );
+const isGone = ({ answers }: Context, answer: Answer): boolean => {
+  const { path } = answer.testCall;
+  const isSame = ({ testCall }: Answer): boolean => testCall.route === "keys.delete" && testCall.path === path;
+  return answer.status === 404 || answer.status === 410 || answers.some((one) => isSame(one) && isAdmitted(one));
+};
 
 /** Whether a creation certainly made nothing: refused, not connected, or 503 (item 216). A cut answer or another 5xx is uncertain. */
 const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
@@ -145,12 +205,7 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
 };
 
 /** Sends a creation that may or may not succeed. Any key it makes is deleted in the end. */
-export const createKey = async (
-  context: Context,
-  admin: AdminRole,
-  body: KeyBody,
-  more: Partial<TestCall> = {},
-): Promise<Creation> => {
+export const createKey = async (context: Context, admin: AdminRole, body: KeyBody, more: Partial<TestCall> = {}) => {
   let effect: Effect | null = null;
   // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.
   const beforeSent = (): void => {
@@ -194,6 +249,6 @@ export const createKey = async (
       return gone;
     });
   }
-  const key = id === null || text === null ? null : { id, secret: text, admin, variable: "$CREATED_KEY" };
+  const key: MadeKey | null = id === null || text === null ? null : { id, secret: text, admin };
   return { answer, key, secret: text };
 };

@@ -1,6 +1,8 @@
 /** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
+
+import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
-import type { Open } from "../verdict.ts";
+import type { Open } from "../checks.ts";
 
 /** Given by an option, unless the target file's `permits` denies it. */
 export type Permission = "writes" | "quota-burn" | "load";
@@ -10,7 +12,6 @@ export type Role = KeyRole | AdminRole;
 /** Without these the rule is skipped, by the name of what is missing. */
 export type Needs = {
   readonly roles?: readonly Role[];
-  /** At least one of these. */
   readonly anyOf?: readonly Role[];
   readonly permission?: Permission;
   readonly tileUrl?: true;
@@ -38,9 +39,7 @@ export const shortageOf = (
   const stated = budget[what];
   const skip = (reason: string): Open => ({ verdict: "skipped", reason });
   if (stated === undefined)
-    return skip(
-      `the target file states no budget.${what}, and the usual one does not have the ${amount} that it needs`,
-    );
+    return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
   if (stated < amount)
     return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
   const rest = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
@@ -55,14 +54,9 @@ export class BudgetSpentError extends Error {
 
 export type Spending = { requests: number; map_loads: number; analyses: number };
 
-export type Budget = {
-  readonly spent: Spending;
-  readonly allowed: Spending;
-  take(what: keyof Spending, amount?: number): void;
-  left(what: keyof Spending): number;
-};
+export type Budget = ReturnType<typeof createBudget>;
 
-export const createBudget = ({ budget = {} }: Target, burn: boolean): Budget => {
+export const createBudget = ({ budget = {} }: Target, burn: boolean) => {
   // Defaults: enough for the rules that need some, and for those that were asked for.
   const allowed: Spending = {
     requests: budget.requests ?? Number.POSITIVE_INFINITY,
@@ -73,14 +67,71 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean): Budget => 
   return {
     spent,
     allowed,
-    left: (what) => allowed[what] - spent[what],
-    take: (what, amount = 1) => {
+    left: (what: keyof Spending): number => allowed[what] - spent[what],
+    take: (what: keyof Spending, amount = 1): void => {
       if (spent[what] + amount > allowed[what]) {
-        throw new BudgetSpentError(
-          `budget.${what} of the target file (${allowed[what]}) does not allow ${amount} more`,
-        );
+        const stated = `budget.${what} of the target file (${allowed[what]})`;
+        throw new BudgetSpentError(`${stated} does not allow ${amount} more`);
       }
       spent[what] += amount;
     },
   };
+};
+
+export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
+
+export const OPTION_OF: Readonly<Record<Permission, string>> = {
+  writes: "--allow-writes",
+  "quota-burn": "--allow-quota-burn",
+  load: "--allow-load",
+};
+
+/** Permissions that are not given, and why, as a sentence. */
+export type Denied = ReadonlyMap<Permission, string>;
+
+/** A permission is given by an option. A host other than loopback has to permit it in its target file as well, and any file may deny it. */
+export const deniedBy = ({ permits = {}, base_url }: Target, options: Asked): Denied => {
+  const { writes, quota_burn, load_max_rps: rps } = permits;
+  const isHome = isLoopbackHost(new URL(base_url).hostname);
+  const rows = [
+    ["writes", options.allowWrites, writes, "permits.writes"],
+    ["quota-burn", options.allowQuotaBurn, quota_burn, "permits.quota_burn"],
+    ["load", options.allowLoad, rps === undefined ? undefined : rps > 0, "permits.load_max_rps"],
+  ] as const;
+  const denied = new Map<Permission, string>();
+  for (const [permission, asked, stated, field] of rows) {
+    if (asked !== true) denied.set(permission, `needs ${OPTION_OF[permission]}`);
+    else if (!(stated ?? isHome)) denied.set(permission, `${field} of the target file does not allow it`);
+  }
+  return denied;
+};
+
+const SPENT = ["map_loads", "analyses"] as const;
+
+export const lackOf = (
+  { needs }: { needs: Needs },
+  target: Target,
+  denied: Denied,
+  left: Left,
+  tense: Tense = "is",
+): Open | null => {
+  const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
+  const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
+  const missing = roles.filter((name) => !has(name));
+  const lacks = missing.length === 0 ? [] : [`the role ${missing.join(", ")} is not in the target file`];
+  if (anyOf !== undefined && !anyOf.some(has))
+    lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
+  if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
+  const why = permission === undefined ? undefined : denied.get(permission);
+  if (why !== undefined) lacks.push(why);
+  // Sessions admitted by mistake may have overspent the budget: rules that need none of it still run.
+  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0, tense) ?? []);
+  // A missing role or permission is the better reason.
+  const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
+  lacks.push(...short.map(({ reason }) => reason));
+  if (lacks.length === 0) return null;
+  const reason = lacks.join("; ");
+  return isOpen
+    ? { verdict: "inconclusive", reason, spent: short[0]?.spent ?? reason }
+    : { verdict: "skipped", reason };
 };

@@ -1,35 +1,18 @@
 /** The plan of a run (`--dry-run`): rules to judge and to skip, calls, and spending. Sends nothing. */
-import type { Level } from "../../history/run-document.ts";
 import type { Target } from "../../target/target.ts";
 import { withAnswers } from "../catalogue.ts";
-import type { Cost, Phase, Rule } from "../rule.ts";
-import type { Open } from "../verdict.ts";
-import { type Asked, lackOf, permitsOf } from "./lacks.ts";
-import { createBudget, type Spending } from "./needs.ts";
+import type { Open } from "../checks.ts";
+import type { Cost, Rule } from "../rule.ts";
+import { type Asked, createBudget, deniedBy, lackOf, type Spending } from "./needs.ts";
 
-type PlannedRule = {
-  id: string;
-  level: Level;
-  phase: Phase;
-  /** `inconclusive`: earlier rules would use the budget up. */
+/** `inconclusive`: earlier rules would use the budget up. */
+type PlannedRule = Pick<Rule, "id" | "level" | "phase"> & {
   would_be: "judged" | "skipped" | "inconclusive";
-  /** What is missing, as a sentence. */
   lacks: string | null;
   calls: number;
 };
 
-export type VerifyPlan = {
-  schema: "floodgate/plan@1";
-  target: { name: string; base_url: string };
-  rate_per_s: number;
-  rules: PlannedRule[];
-  /** At most, on a conforming deployment that meets no limit. `keys` are created and deleted again. */
-  would_send: { calls: number; map_loads: number; analyses: number; keys: number };
-  /** `null`: the target file states none. */
-  budget: { requests: number | null; map_loads: number; analyses: number };
-  /** Of the paced calls alone, without the time that answers take. */
-  takes_s_at_least: number;
-};
+export type VerifyPlan = ReturnType<typeof planVerify>;
 
 const costOf = ({ cost }: Rule, target: Target): Required<Omit<Cost, "shared">> & Pick<Cost, "shared"> => ({
   ...{ calls: 0, map_loads: 0, analyses: 0, keys: 0 },
@@ -43,13 +26,9 @@ const baseCalls = ({ credentials = {} }: Target): number =>
   (credentials.publishable_other_org === undefined ? 0 : 2) +
   (credentials.publishable_no_ai === undefined ? 0 : 1);
 
-export const planVerify = (
-  target: Target,
-  rules: readonly Rule[],
-  options: Asked & { ratePerS: number },
-): VerifyPlan => {
-  const permits = permitsOf(target, options);
-  const { allowed } = createBudget(target, permits.allowed.has("quota-burn"));
+export const planVerify = (target: Target, rules: readonly Rule[], options: Asked & { ratePerS: number }) => {
+  const denied = deniedBy(target, options);
+  const { allowed } = createBudget(target, !denied.has("quota-burn"));
   const spent = { calls: baseCalls(target), map_loads: 0, analyses: 0, keys: 0 };
   let paced = spent.calls;
   const left = (what: keyof Spending): number => allowed[what] - (what === "requests" ? spent.calls : spent[what]);
@@ -64,7 +43,7 @@ export const planVerify = (
     const cost = costOf(rule, target);
     const isKnown = cost.shared !== undefined && seen.has(cost.shared);
     const calls = isKnown ? 0 : cost.calls;
-    const lack = lackOf(rule, target, permits, left, "would be") ?? callsLack(calls);
+    const lack = lackOf(rule, target, denied, left, "would be") ?? callsLack(calls);
     const lacks = lack?.reason ?? null;
     const would_be = lack?.verdict ?? "judged";
     if (reported) planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
@@ -77,15 +56,18 @@ export const planVerify = (
     if (phase !== "load") paced += cost.calls;
   }
   return {
-    schema: "floodgate/plan@1",
+    schema: "floodgate/plan@1" as const,
     target: { name: target.name ?? "", base_url: target.base_url },
     rate_per_s: options.ratePerS,
     rules: planned,
+    /** At most, on a conforming deployment that meets no limit. `keys` are created and deleted again. */
     would_send: spent,
+    /** `null`: the target file states none. */
     budget: {
       requests: Number.isFinite(allowed.requests) ? allowed.requests : null,
       ...{ map_loads: allowed.map_loads, analyses: allowed.analyses },
     },
+    /** Of the paced calls alone, without the time that answers take. */
     takes_s_at_least: Math.ceil(paced / options.ratePerS),
   };
 };

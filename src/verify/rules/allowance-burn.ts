@@ -2,13 +2,12 @@
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/target.ts";
-import { isSessionsOff } from "../checks.ts";
+import { isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
-import { skipped } from "../verdict.ts";
 
 export const EXCEEDED = outcomeOf("map_load_quota_exceeded");
 export const HARD_STOP = outcomeOf("map_load_hard_stop");
@@ -21,7 +20,6 @@ export type Burn = {
   reused: number;
   /** The refusal that ended it; `null` if all were admitted. */
   stop: Answer | null;
-  /** Answers that neither admit nor stop. */
   other: Answer[];
   /** Some of the mints sent together were admitted and some refused: they raced for the last unit. */
   edgeMetAtOnce: boolean;
@@ -33,7 +31,6 @@ export const isStop = ({ outcome }: Answer): boolean => outcome === EXCEEDED || 
 export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =>
   outcome === HARD_STOP || (outcome === EXCEEDED && !(typeof used === "number" && used < Number(limit)));
 
-/** Admitted tile answers of a role, oldest first. */
 export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
   context.answers.filter(
     (answer) => answer.testCall.product === "tile" && roleOf(answer.testCall) === of && isAdmitted(answer),
@@ -47,22 +44,18 @@ export const monthTurns = (ms: number): boolean => {
   return day(-36) !== day(38);
 };
 
-/** Throws if the month may change during a burn. */
 export const withinAMonth = (context: Context): void => {
   if (monthTurns(context.wallMs())) throw skipped("a month begins somewhere within a day, and an allowance with it");
 };
 
 /** A store that loses counts, or has one per replica, refuses late: up to so many times the allowance is tried. */
 const LATE_TIMES = 3;
-/** Mints past the allowance, which a conforming target refuses. */
 export const PAST = 3;
-/** Assumed allowance if the target file states none. */
 export const UNKNOWN_MOST = 40;
 /** A wave in which calls were shed is repeated with fewer calls, so many times. */
 const WAVES_MAX = 5;
 const WAVE_EVERY_MS = 1_000;
 
-/** The number of concurrent mints that permit, stated caps and our own connections allow. */
 const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): number => {
   const bounds = [permits?.load_max_rps, limits.org_in_flight, limits.global_in_flight, inFlightMax(target)];
   return Math.max(1, Math.min(BURST_MAX, ...bounds.filter((n) => n !== undefined)));
@@ -124,7 +117,6 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   return found;
 };
 
-/** Sends loads under an existing session until one is refused. */
 export const loadUnder = async (
   context: Context,
   of: KeyRole,

@@ -4,12 +4,11 @@
  */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { KeyRole, Target } from "../../target/target.ts";
-import { type Checks, callInWords, isSessionsOff } from "../checks.ts";
+import { CannotJudge, type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { exchangeCall, mint } from "../sending/test-call.ts";
-import { CannotJudge, skipped } from "../verdict.ts";
 import {
   type Burn,
   burn,
@@ -101,7 +100,6 @@ export const METER_RULES: readonly Rule[] = [
   }),
   meters.must("refused-mint-is-not-charged", [79, 184, 222], {
     title: "a refused mint leaves used as it was",
-    expected: "the same used before and after refused mints",
     needs: { roles: ["publishable_exhausted"] },
     cost: { calls: 11 },
     step: async (context, checks) => {
@@ -150,13 +148,11 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
 
 export const ALLOWANCE_PER_ORGANIZATION = rulesOf("organizations").must("allowance-is-per-organization", [10, 227], {
   title: "one organization's used-up allowance stops no other organization",
-  expected: "a tile session for an organization that has allowance left",
   needs: { roles: ["publishable_exhausted", "publishable"], spends: { map_loads: 1 } },
   cost: { calls: 18, map_loads: 9 },
   step: async (context, checks) => {
     const exhausted = await mintTile(context, "publishable_exhausted");
     const other = await mintTile(context, "publishable");
-    // Any other refusal is judged by other rules.
     if (!isAdmitted(other) && !other.transient && !isStop(other))
       throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
     if (isSpent(other) && loadsOf(context, "publishable").length === 0)
@@ -173,7 +169,7 @@ const figuresHold = (context: Context, found: boolean | null): Promise<boolean |
 
 const overCap = (checks: Checks, { admitted }: Burn, cap: number, expected: string): void => {
   const got = `${admitted.length} map loads were admitted within one month`;
-  if (admitted.length > cap) checks.breach({ expected, got, steps: admitted.slice(-1), accepts: null });
+  if (admitted.length > cap) checks.breach(expected, got, admitted.slice(-1));
 };
 
 /** A shed call was not charged; a call without an answer may have been. */
@@ -216,7 +212,7 @@ const notCounted = async (context: Context, checks: Checks, found: Burn, most: n
   if (!isAdmitted(last) || served < most)
     throw skipped(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
   const got = `${admitted.length} mints and ${served} loads under a session were admitted`;
-  checks.breach({ expected: "an end to the allowance", got, steps: [last], accepts: null });
+  checks.breach("an end to the allowance", got, [last]);
 };
 
 /** Whether minting uses up the Free organization's allowance, from earlier answers or by a burn. */
@@ -292,7 +288,6 @@ const spent = async (context: Context): Promise<Answer | string> => {
   return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`;
 };
 
-/** Loads under the role's newest tile session of this run. */
 const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
   const session = loadsOf(context, of).findLast(({ testCall }) => testCall.route === "sdk.sessions");
   return loadUnder(context, of, tokenOf(session), TRIES, ["maps.loads"]);
@@ -386,7 +381,6 @@ export const BURN_RULES: readonly Rule[] = [
       noteOtherRefusals(checks, found);
       // If free organizations are charged for mints, a paid one that never stops is a breach.
       if (found.stop === null && !(await mintsCount(context))) return notCounted(context, checks, found, cap + PAST);
-      // Including loads of earlier rules.
       const most = cap + 1 - loadedBefore(context, found);
       overCap(checks, found, most, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
       if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);

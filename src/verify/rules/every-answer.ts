@@ -4,7 +4,7 @@ import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
 import type { Level } from "../../history/run-document.ts";
 import { KEY_ROLES } from "../../target/target.ts";
-import type { Checks } from "../checks.ts";
+import type { Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -12,29 +12,20 @@ import { codingOf } from "../sending/body-taps.ts";
 
 const every = rulesOf("every-answer");
 
-type Row = {
-  title: string;
-  concerns(answer: Answer): boolean;
-  expected: string | ((answer: Answer) => string);
-  /** What is wrong with the answer: `null` for nothing, `undefined` if it cannot be told. */
-  fault(answer: Answer, checks: Checks): string | null | undefined;
-  /** Why there may be nothing to judge. */
-  nothing: string;
-};
+type Row = Judgement<Answer> & { title: string; concerns(answer: Answer): boolean; nothing: string };
 
 const each =
   (level: Level) =>
-  (id: string, spec: readonly number[], { title, concerns, expected, fault, nothing }: Row): Rule =>
+  (id: string, spec: readonly number[], row: Row): Rule =>
     every[level](id, spec, {
-      title,
+      title: row.title,
       step: async (context, checks) => {
         for (const answer of context.answers) {
           // A cut answer cannot be judged, and a gateway's says nothing about the API.
-          if (answer.outcome === "indeterminate" || answer.foreign || !concerns(answer)) continue;
-          const wanted = typeof expected === "string" ? expected : expected(answer);
-          checks.fault(fault(answer, checks), answer, wanted);
+          const isJudged = answer.outcome !== "indeterminate" && !answer.foreign && row.concerns(answer);
+          if (isJudged) checks.judge(answer, answer, row);
         }
-        return checks.idle(nothing);
+        return checks.idle(row.nothing);
       },
     });
 const [must, should] = [each("must"), each("should")];
@@ -51,7 +42,6 @@ const UNSTATED: ReadonlySet<string> = new Set(["-", "maps.loads"]);
 
 const isRefusal = ({ status }: Answer): boolean => status !== null && status >= 400;
 const isKnownRefusal = (answer: Answer): boolean => isRefusal(answer) && bySubcode.has(answer.subcode ?? "");
-/** The specified routes, without key management. */
 const isPlatform = ({ testCall: { route } }: Answer): boolean => !UNSTATED.has(route) && !route.startsWith("keys.");
 const envelopeOf = ({ status, subcode }: Answer) =>
   status === 422 ? "detail" : bySubcode.get(subcode as string)?.envelope;
@@ -200,7 +190,6 @@ const textsOf = (answer: Answer): { where: string; text: string }[] => {
   return handsOut ? headers : [...headers, { where: "the body", text: answer.text }];
 };
 
-/** Both sides round to whole seconds. */
 const ROUNDED_S = 2;
 
 export const EVERY_ANSWER_RULES: readonly Rule[] = [
@@ -224,7 +213,6 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
   // Sessions are renewed long before they end, so one that was good must stay good in each header.
   every.must("session-lasts", [23, 32], {
     title: "a session is taken for as long as expires_in says",
-    expected: "no 401 for a session within its expires_in that was taken before",
     step: async (context, checks) => {
       const taken = new Set<string>();
       for (const answer of context.answers) {
@@ -243,7 +231,6 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
   // A19: a session may be returned again, with the rest of its life as `expires_in`.
   every.must("session-expires-in-remains", [32], {
     title: "a session that is given out again is returned with the lifetime that remains",
-    expected: "an expires_in that has become less by the time between",
     step: async (context, checks) => {
       const first = new Map<string, { atS: number; leftS: number }>();
       for (const answer of context.answers) {
@@ -276,7 +263,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
         else {
           const { method, url } = answer.request;
           const got = `one stands in ${found.where} of the answer to ${method} ${new URL(url).pathname}`;
-          checks.breach({ expected: "no credential in an answer", got, steps: [answer], accepts: null });
+          checks.breach("no credential in an answer", got, [answer]);
         }
       }
     },

@@ -19,12 +19,7 @@ const oneTile = (of: KeyRole) => ({
   rows: all([mint(of, "tile")], "2xx", ["map_load_quota_exceeded", "map_load_hard_stop"]),
 });
 const atEach = (origin: "none" | "foreign", fits: "origin_required" | "session_origin_mismatch"): Row[] =>
-  inEachForm(
-    all(
-      CHAT_EDITOR.map((product) => exchangeCall("publishable", origin, product)),
-      fits,
-    ),
-  );
+  inEachForm(CHAT_EDITOR.map((product): Row => [exchangeCall("publishable", origin, product), fits]));
 const fromElsewhere = (more: Partial<TestCall>, of: KeyRole = "publishable"): TestCall =>
   exchangeCall(of, "foreign", "chat", more);
 
@@ -62,18 +57,10 @@ const lookalikes = (which: "strict" | "lenient", title: string, calls: number) =
 
 const SERVERS = ["server", "server_no_design", "server_downgraded"] as const;
 const PRODUCTS = ["chat", "editor", "tile", "viewer"] as const;
-/** Keys with a product that a later check refuses. */
+// biome-ignore format: a row is a line
 const REFUSED_LATER: readonly (readonly [of: KeyRole, product: Product])[] = [
-  ...([
-    ["publishable", "viewer"],
-    ["publishable_no_ai", "chat"],
-    ["publishable_tile_only", "editor"],
-  ] as const),
-  ...([
-    ["publishable_tile_only", "chat"],
-    ["publishable_downgraded", "chat"],
-    ["publishable_exhausted", "chat"],
-  ] as const),
+  ["publishable", "viewer"], ["publishable_no_ai", "chat"], ["publishable_tile_only", "editor"],
+  ["publishable_tile_only", "chat"], ["publishable_downgraded", "chat"], ["publishable_exhausted", "chat"],
 ];
 
 /** Each row breaks one condition or, in the phase `order`, two: the earlier check decides (items 69, 81). */

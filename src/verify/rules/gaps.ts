@@ -1,12 +1,12 @@
 /** Gaps of the specification (tags [G]; A7): recorded and not judged, because clients will come to rely on what is there. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
+import { recorded } from "../checks.ts";
 import { type Context, callersOf } from "../context.ts";
 import type { Needs } from "../planning/needs.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asNobody, inSession, mint, type TestCall } from "../sending/test-call.ts";
-import { recorded } from "../verdict.ts";
 
 const { must, info } = rulesOf("gaps");
 
@@ -51,7 +51,6 @@ const GAPS: readonly Gap[] = [
     PUBLISHABLE, mint("publishable", "editor"), "cache-control"],
 ];
 
-/** Memoized: sent once for several rules. */
 const answerOf = (context: Context, id: string): Promise<Answer> =>
   context.once(id, () => {
     const ask = GAPS.find(([gap]) => gap === id)?.[4] as Ask;
@@ -74,7 +73,6 @@ export const GAP_RULES: readonly Rule[] = [
   // Both readings of `null` refuse a session that needs an Origin: not listed, or missing.
   must("session-origin-null", [53, 151, 152], {
     title: "where a session needs an Origin, null is neither an allowlisted one nor enough",
-    expected: "a refusal, where a session without an Origin is refused as well",
     needs: PUBLISHABLE,
     step: async (context, checks) => {
       const without = await answerOf(context, "gap-session-without-origin");

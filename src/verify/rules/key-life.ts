@@ -5,33 +5,10 @@
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/target.ts";
 import type { Checks } from "../checks.ts";
+import { inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
-import {
-  isServerError,
-  type ListMember,
-  lacksWhatWasNotRead,
-  makeKey,
-  mayMakeKeys,
-  notAsExpected,
-  notRead,
-  readsMember,
-  readsOrigins,
-  readsOurBodies,
-  whyNoKey,
-} from "../keys/key-bodies.ts";
-import {
-  deleteCall,
-  exchangeWith,
-  FULL_KEY,
-  KEY_ORIGIN,
-  type KeyBody,
-  type MadeKey,
-  OUTCOME,
-  serverCallWith,
-  TILE_KEY,
-  updateCall,
-} from "../keys/key-calls.ts";
-import { createKey, tellsText } from "../keys/managed-keys.ts";
+import * as bodies from "../keys/key-bodies.ts";
+import * as keys from "../keys/managed-keys.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
@@ -45,43 +22,38 @@ import {
   role,
   type TestCall,
 } from "../sending/test-call.ts";
-import { inconclusive, skipped } from "../verdict.ts";
 import { forgeries } from "./credentials.ts";
 import { keepsProducts } from "./key-creations.ts";
 
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-type Made = { key: MadeKey; created: Answer };
-
 /** Returns `null` if the new key's first call is admitted, else why there is no more to judge. */
 const uselessFor = async (context: Context, checks: Checks, used: Answer, created: Answer): Promise<string | null> => {
-  const open = await lacksWhatWasNotRead(context, used);
+  const open = await bodies.lacksWhatWasNotRead(context, used);
   if (open !== null) return open;
   return checks.admits(used, [created]) ? null : "the key that was made is of no use";
 };
 
-const patch = ({ id, admin }: MadeKey, change: Partial<KeyBody>): TestCall => updateCall(admin, id, change);
-const refusedPatch = (patched: Answer): string => notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
+const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): TestCall =>
+  keys.updateCall(admin, id, change);
+const refusedPatch = (patched: Answer): string =>
+  bodies.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
 
 /** Waits until the call is refused. Throws if it stays admitted because the member is not read. */
-const refusedOnceRead = async (
-  context: Context,
-  call: TestCall,
-  accepts: readonly string[],
-  member: ListMember,
-): Promise<Answer> => {
+const refusedOnceRead = async (context: Context, call: TestCall, accepts: string[], member: bodies.ListMember) => {
   const answer = await until(context, call, accepts);
-  if (isAdmitted(answer) && !(await readsMember(context, "admin_pro", member))) throw skipped(notRead(`the ${member}`));
+  if (isAdmitted(answer) && !(await bodies.readsMember(context, "admin_pro", member)))
+    throw skipped(bodies.notRead(`the ${member}`));
   return answer;
 };
 
-const SERVER_KEY: KeyBody = { kind: "server", env: "live", scopes: ["ai", "design"] };
+const SERVER_KEY: keys.KeyBody = { kind: "server", env: "live", scopes: ["ai", "design"] };
 
 /** A server key that is served. Throws if none can be made, which other rules judge. */
-const serving = async (context: Context): Promise<{ key: MadeKey; steps: readonly Answer[] }> => {
-  const { key, created } = await makeKey(context, "admin_pro", SERVER_KEY);
-  const used = await firstUse(context, serverCallWith(key, "design.styles"));
+const serving = async (context: Context): Promise<{ key: keys.MadeKey; steps: readonly Answer[] }> => {
+  const { key, created } = await bodies.makeKey(context, "admin_pro", SERVER_KEY);
+  const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
   if (isAdmitted(used)) return { key, steps: [created, used] };
   const why = `the server key that was made is not served: ${inWords(used)}`;
   throw used.transient ? inconclusive(why) : skipped(why);
@@ -93,9 +65,9 @@ const ELSEWHERE = "203.0.113.0/24";
 
 /** Whether `allowed_ips` is read: the list is returned, or an invalid one is refused. */
 const readsAddresses = async (context: Context, created: Answer): Promise<boolean> => {
-  if (tellsText(created, ELSEWHERE) || tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
+  if (keys.tellsText(created, ELSEWHERE) || keys.tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
   for (const broken of [["floodgate-no-such-address"], 7] as readonly unknown[]) {
-    const { answer } = await createKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: broken as string[] });
+    const { answer } = await keys.createKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: broken as string[] });
     if (answer.status === 422 || answer.status === 400) return true;
   }
   return false;
@@ -104,7 +76,7 @@ const readsAddresses = async (context: Context, created: Answer): Promise<boolea
 /** Whether the answer reveals that the key exists is not specified (item 127). */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
-const widening: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
+const widening: readonly (readonly [bodies.ListMember, Partial<keys.KeyBody>])[] = [
   ["scopes", { scopes: ["maps", "ai"] }],
   ["products", { products: ["tile", "chat"] }],
 ];
@@ -112,30 +84,30 @@ const widening: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
 export const KEY_CHANGE_RULES: readonly Rule[] = [
   must("keys-widening-beyond-tier", [131, 137], {
     title: "a PATCH that widens a key beyond the tier is answered 403 tier_capability_not_allowed, and changes nothing",
-    expected: "403 tier_capability_not_allowed",
     needs: ON_FREE,
     cost: { calls: 6, keys: 1 },
     step: async (context, checks) => {
-      mayMakeKeys(context);
-      const { answer, key } = await createKey(context, "admin_free", TILE_KEY);
-      if (key === null) return whyNoKey(context, checks, answer, "no key to widen could be made");
+      bodies.mayMakeKeys(context);
+      const { answer, key } = await keys.createKey(context, "admin_free", keys.TILE_KEY);
+      if (key === null) return bodies.whyNoKey(context, checks, answer, "no key to widen could be made");
       // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
-      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       for (const [member, change] of widening) {
         const patched = await context.send(patch(key, change));
-        const open = notAsExpected(patched);
+        const open = bodies.notAsExpected(patched);
         if (open !== null) checks.note(open);
-        else if (patched.subcode === "publishable_live_requires_origins" && !(await readsOrigins(context)))
-          checks.note(notRead("allowed_origins"));
-        else if (isAdmitted(patched) && !(await readsMember(context, "admin_free", member)))
-          checks.note(notRead(`the ${member}`));
+        else if (patched.subcode === "publishable_live_requires_origins" && !(await bodies.readsOrigins(context)))
+          checks.note(bodies.notRead("allowed_origins"));
+        else if (isAdmitted(patched) && !(await bodies.readsMember(context, "admin_free", member)))
+          checks.note(bodies.notRead(`the ${member}`));
         else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
           checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
-        else checks.expect(patched, { accepts: [OUTCOME.tier] }, [answer]);
+        else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [answer]);
       }
-      if (!checks.failed && (before.outcome === OUTCOME.scope || before.outcome === OUTCOME.product)) {
-        const after = await afterArrival(context, exchangeWith(key, "chat"), [before.outcome]);
-        const isWidened = isAdmitted(after) || [OUTCOME.scope, OUTCOME.product, OUTCOME.tier].includes(after.outcome);
+      if (!checks.failed && (before.outcome === keys.OUTCOME.scope || before.outcome === keys.OUTCOME.product)) {
+        const after = await afterArrival(context, keys.exchangeWith(key, "chat"), [before.outcome]);
+        const isWidened =
+          isAdmitted(after) || [keys.OUTCOME.scope, keys.OUTCOME.product, keys.OUTCOME.tier].includes(after.outcome);
         if (after.outcome === before.outcome) checks.fine();
         else if (isWidened)
           checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
@@ -149,9 +121,9 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
     expected: "a session from the new origin, 403 session_origin_mismatch from the old one",
     cost: { calls: 6, keys: 1 },
     step: async (context, checks) => {
-      const asked = { ...TILE_KEY, scopes: ["ai"], products: ["chat"] };
-      const { key, created } = await makeKey(context, "admin_pro", asked);
-      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const asked = { ...keys.TILE_KEY, scopes: ["ai"], products: ["chat"] };
+      const { key, created } = await bodies.makeKey(context, "admin_pro", asked);
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       if (!isAdmitted(before)) {
         checks.isUnclear(before);
         return `the key that was made is of no use: ${inWords(before)}`;
@@ -159,15 +131,15 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       const patched = await context.send(patch(key, { allowed_origins: [MOVED_TO] }));
       if (!isAdmitted(patched)) {
         checks.isUnclear(patched);
-        if (isServerError(patched)) checks.admits(patched, [created, before]);
+        if (bodies.isServerError(patched)) checks.admits(patched, [created, before]);
         return refusedPatch(patched);
       }
-      if (!(await readsOrigins(context))) return notRead("allowed_origins");
+      if (!(await bodies.readsOrigins(context))) return bodies.notRead("allowed_origins");
       const steps = [created, before, patched];
-      const moved = await until(context, exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
+      const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
       if (!checks.admits(moved, steps)) return;
-      const { mismatch } = OUTCOME;
-      const old = await until(context, exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
+      const { mismatch } = keys.OUTCOME;
+      const old = await until(context, keys.exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
       checks.expect(old, { accepts: [mismatch] }, [...steps, moved]);
     },
   }),
@@ -176,8 +148,8 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
     expected: "403 product_not_allowed while narrowed, a session before and after",
     cost: { calls: 8, keys: 1 },
     step: async (context, checks) => {
-      const { key, created }: Made = await makeKey(context, "admin_pro", FULL_KEY);
-      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       const useless = await uselessFor(context, checks, before, created);
       if (useless !== null) return useless;
       const narrowed = await context.send(patch(key, { products: ["editor"] }));
@@ -185,44 +157,48 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
         const why = refusedPatch(narrowed);
         if (narrowed.transient) return checks.unclear(why);
         // The key mints this already, so the tier cannot refuse it.
-        const within = narrowed.outcome === OUTCOME.tier ? await context.send(exchangeWith(key, "editor")) : null;
+        const within =
+          narrowed.outcome === keys.OUTCOME.tier ? await context.send(keys.exchangeWith(key, "editor")) : null;
         if (within !== null && isAdmitted(within)) checks.admits(narrowed, [created, before, within]);
-        if (isServerError(narrowed)) checks.admits(narrowed, [created, before]);
+        if (bodies.isServerError(narrowed)) checks.admits(narrowed, [created, before]);
         if (!checks.failed) throw skipped(why);
         return;
       }
       if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
-      const fits = [OUTCOME.product, OUTCOME.scope];
-      const during = await refusedOnceRead(context, exchangeWith(key, "chat"), fits, "products");
+      const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
+      const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
       // It minted chat just before, so neither scopes nor tier can refuse.
       const steps = [created, narrowed];
-      checks.expect(during, { accepts: [OUTCOME.product] }, steps);
-      checks.admits(await context.send(exchangeWith(key, "editor")), steps);
+      checks.expect(during, { accepts: [keys.OUTCOME.product] }, steps);
+      checks.admits(await context.send(keys.exchangeWith(key, "editor")), steps);
       const widened = await context.send(patch(key, { products: ["editor", "chat"] }));
       if (!checks.admits(widened, steps)) return;
-      checks.admits(await until(context, exchangeWith(key, "chat"), ["2xx"]), [...steps, widened]);
+      checks.admits(await until(context, keys.exchangeWith(key, "chat"), ["2xx"]), [...steps, widened]);
     },
   }),
   must("deleted-key-is-dead", [61, 142, 153], {
     title: "a deleted key mints no session any more: 401",
-    expected: "401 from the exchange once the deletion has arrived",
     cost: { calls: 10, keys: 1 },
     step: async (context, checks) => {
-      const { key, created } = await makeKey(context, "admin_pro", FULL_KEY);
-      const used = await firstUse(context, exchangeWith(key, "chat"));
+      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
+      const used = await firstUse(context, keys.exchangeWith(key, "chat"));
       const useless = await uselessFor(context, checks, used, created);
       if (useless !== null) return useless;
-      const deleted = await context.send(deleteCall("admin_pro", key.id));
+      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
       if (!checks.admits(deleted, [created])) return;
-      const accepts = [OUTCOME.unauthenticated];
+      const accepts = [keys.OUTCOME.unauthenticated];
       const steps = [created, used, deleted];
       const facts = { state: "revoked" } as const;
-      checks.expect(await untilEverywhere(context, exchangeWith(key, "chat", { facts }), accepts), { accepts }, steps);
+      checks.expect(
+        await untilEverywhere(context, keys.exchangeWith(key, "chat", { facts }), accepts),
+        { accepts },
+        steps,
+      );
       const value = used.fields.session_token;
       if (typeof value !== "string") return;
       // A14: a token may keep its rights up to its own end, which is too long to wait for.
       const session = await context.send({
-        ...inSession("chat", "poi.enrich", { originValue: KEY_ORIGIN, facts, what: "a session of a deleted key" }),
+        ...inSession("chat", "poi.enrich", { originValue: keys.KEY_ORIGIN, facts, what: "a session of a deleted key" }),
         credential: { as: "session", of: role("admin_pro"), product: "chat" },
         secret: { value, variable: "$CREATED_SESSION" },
       });
@@ -236,8 +212,8 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
     expected: "a refusal, and the key as it was",
     cost: { calls: 14, keys: 1 },
     step: async (context, checks) => {
-      const { key, created } = await makeKey(context, "admin_pro", FULL_KEY);
-      const before = await firstUse(context, exchangeWith(key, "chat"));
+      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       const { credentials } = context.target;
       const own = credentials?.admin_pro?.org;
       const others = (["admin_key_limit", "admin_free", "admin_no_plan"] as const).filter(
@@ -249,8 +225,8 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       for (const credential of callers) {
         const by = { credential, open: true } as const;
         // A change that the owner's tier admits, so that only ownership can refuse it.
-        const change = updateCall("admin_pro", key.id, { products: ["tile"] }, by);
-        for (const call of [change, deleteCall("admin_pro", key.id, by)]) {
+        const change = keys.updateCall("admin_pro", key.id, { products: ["tile"] }, by);
+        for (const call of [change, keys.deleteCall("admin_pro", key.id, by)]) {
           const answer = await context.send(call);
           if (checks.isUnclear(answer)) continue;
           const isDenied = answer.status !== null && DENIED.has(answer.status);
@@ -258,39 +234,37 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
         }
       }
       if (!checks.failed && isAdmitted(before))
-        checks.admits(await afterArrival(context, exchangeWith(key, "chat"), ["2xx"]), [created]);
+        checks.admits(await afterArrival(context, keys.exchangeWith(key, "chat"), ["2xx"]), [created]);
     },
   }),
   must("key-scopes-are-taken-away", [42, 124, 137, 156], {
     title: "a server key whose scope was taken away is served no more for it: 403 insufficient_scope",
-    expected: "403 insufficient_scope once the change has arrived",
     cost: { calls: 5, keys: 1 },
     step: async (context, checks) => {
       const { key, steps } = await serving(context);
       const patched = await context.send(patch(key, { scopes: ["ai"] }));
       checks.isUnclear(patched);
       // The change only narrows.
-      if (patched.outcome === OUTCOME.tier || isServerError(patched)) checks.admits(patched, steps);
+      if (patched.outcome === keys.OUTCOME.tier || bodies.isServerError(patched)) checks.admits(patched, steps);
       if (!isAdmitted(patched)) return refusedPatch(patched);
-      const accepts = [OUTCOME.scope];
-      const after = await refusedOnceRead(context, serverCallWith(key, "design.styles"), accepts, "scopes");
+      const accepts = [keys.OUTCOME.scope];
+      const after = await refusedOnceRead(context, keys.serverCallWith(key, "design.styles"), accepts, "scopes");
       checks.expect(after, { accepts }, [...steps, patched]);
     },
   }),
   must("deleted-server-key-is-dead", [61, 142, 153, 190, 223], {
     title: "a server key that was in use is served no more once it is deleted: 401",
-    expected: "401 once the deletion has arrived",
     cost: { calls: 10, keys: 1 },
     step: async (context, checks) => {
       const { key, steps } = await serving(context);
-      const deleted = await context.send(deleteCall("admin_pro", key.id));
+      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
       if (deleted.status === 404 || deleted.status === 405) return `DELETE was refused: ${inWords(deleted)}`;
       if (!checks.admits(deleted, steps)) return;
-      const accepts = [OUTCOME.unauthenticated];
-      const dead = serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
+      const accepts = [keys.OUTCOME.unauthenticated];
+      const dead = keys.serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
       checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
       // The answer about a deleted key is not specified (item 141), but must not be a server error.
-      const again = deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
+      const again = keys.deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
       const twice = await context.send(again);
       const isFailed = twice.status !== null && twice.status >= 500 && !twice.transient;
       if (isFailed) checks.require(false, twice, "a success or a refusal", inWords(twice));
@@ -298,15 +272,14 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
   }),
   must("key-addresses-are-kept", [44, 147], {
     title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
-    expected: "403 ip_not_allowed",
     cost: { calls: 3, keys: 1 },
     step: async (context, checks) => {
-      const { key, created } = await makeKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
-      const used = await firstUse(context, serverCallWith(key, "design.styles"));
-      if (isAdmitted(used) && !(await readsAddresses(context, created))) return notRead("allowed_ips");
-      if (!isAdmitted(used) && used.outcome !== OUTCOME.address && !used.transient)
+      const { key, created } = await bodies.makeKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
+      const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
+      if (isAdmitted(used) && !(await readsAddresses(context, created))) return bodies.notRead("allowed_ips");
+      if (!isAdmitted(used) && used.outcome !== keys.OUTCOME.address && !used.transient)
         return `the server key that was made is of no use: ${inWords(used)}`;
-      checks.expect(used, { accepts: [OUTCOME.address] }, [created]);
+      checks.expect(used, { accepts: [keys.OUTCOME.address] }, [created]);
     },
   }),
 ];
@@ -315,7 +288,6 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
 const AS_SESSION = "svc_sess_live_";
 
-/** An administrator's token with one change; none if it is not a JWT. */
 const forgedTokens = (token: string): TestCall[] =>
   forgeries(`${AS_SESSION}${token}`).map(({ what, value }) =>
     asNobody("keys.create", {
@@ -350,50 +322,51 @@ export const KEY_AUTHORITY_RULES: readonly Rule[] = [
       const callers = [
         asNobody("keys.create"),
         asNobody("keys.create", { credential: { as: "garbage" } }),
-        ...FORMS.map((form) => asServer("keys.create", { form })).filter(() => context.has("server")),
-        ...FORMS.map((form) => asPublishable("keys.create", { form, origin: "none" })).filter(() =>
-          context.has("publishable"),
+        ...FORMS.flatMap((form) => (context.has("server") ? asServer("keys.create", { form }) : [])),
+        ...FORMS.flatMap((form) =>
+          context.has("publishable") ? asPublishable("keys.create", { form, origin: "none" }) : [],
         ),
         ...(await sessionCallers(context)),
         ...forgedTokens(await context.secretOf(admin)),
       ];
       for (const caller of callers) {
-        const { answer } = await createKey(context, admin, TILE_KEY, { ...caller, open: true });
-        const otherwise = notAsExpected(answer);
+        const { answer } = await keys.createKey(context, admin, keys.TILE_KEY, { ...caller, open: true });
+        const otherwise = bodies.notAsExpected(answer);
         if (otherwise !== null && answer.status !== 422) return otherwise;
         if (checks.isUnclear(answer)) continue;
         const isKept = answer.status === 401 || answer.status === 403 || answer.status === 422;
         checks.require(isKept, answer, "401 or 403", inWords(answer));
-        if (isKept && answer.outcome !== OUTCOME.unauthenticated)
+        if (isKept && answer.outcome !== keys.OUTCOME.unauthenticated)
           checks.note(`${answer.outcome} for ${caller.credential.as}`);
       }
     },
   }),
   must("keys-malformed-body", [202, 223], {
     title: "a creation whose body is no JSON is answered 422, and makes no key",
-    expected: "422",
     cost: { calls: 1 },
     step: async (context, checks) => {
-      const { answer } = await createKey(context, "admin_pro", TILE_KEY, {
+      const { answer } = await keys.createKey(context, "admin_pro", keys.TILE_KEY, {
         // Truncated JSON, from which even a lenient parser gets no kind of key.
         body: body('{"name": "floodgate-verify", "allowed_origins": [', "malformed"),
         what: "a creation with broken JSON",
         open: true,
       });
-      if (answer.status === 404 || answer.status === 405) return notAsExpected(answer) ?? inWords(answer);
-      if (!answer.transient && !(await readsOurBodies(context, "admin_pro")))
+      if (answer.status === 404 || answer.status === 405) return bodies.notAsExpected(answer) ?? inWords(answer);
+      if (!answer.transient && !(await bodies.readsOurBodies(context, "admin_pro")))
         return "key management takes another body (its fields are not shown in the specification)";
       // The key limit may be checked before the body is read (item 135).
-      checks.expect(answer, { accepts: [OUTCOME.malformed], tolerates: [OUTCOME.limit] });
+      checks.expect(answer, { accepts: [keys.OUTCOME.malformed], tolerates: [keys.OUTCOME.limit] });
     },
   }),
   must("keys-unknown-key", [223], {
     title: "a change or a deletion of a key that does not exist is answered without a server error",
-    expected: "no 5xx",
     cost: { calls: 4 },
     step: async (context, checks) => {
       for (const id of NO_KEYS) {
-        for (const call of [updateCall("admin_pro", id, { products: ["tile"] }), deleteCall("admin_pro", id)]) {
+        for (const call of [
+          keys.updateCall("admin_pro", id, { products: ["tile"] }),
+          keys.deleteCall("admin_pro", id),
+        ]) {
           const answer = await context.send({ ...call, what: "a key that does not exist", open: true });
           if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
           else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));

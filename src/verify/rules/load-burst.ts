@@ -10,17 +10,15 @@ import { asServer, inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
 export const NEEDS_LOAD = { permission: "load", anyOf: ["server", "publishable"] } as const;
-export const loads = rulesOf("load", { needs: NEEDS_LOAD });
+export const rules = rulesOf("load", { needs: NEEDS_LOAD });
 
 const RATE_UNSTATED = 100;
 const EDGE_FOR_S = 4;
 const TICK_MS = 25;
 export const IN_FLIGHT_MAX = 48;
-/** Rate-limited answers that are enough to judge. */
 export const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256];
 const WAVE_MOST = 256;
-/** Calls of all waves together. */
 const WAVES_CALLS_MAX = 512;
 export const REST_MS = 1_500;
 /** A wave has reached a cap when this share of it is shed. */
@@ -47,7 +45,6 @@ export const requireLimits = (checks: Checks, answers: readonly Answer[]): void 
   }
 };
 
-/** Permitted calls per second. */
 const rateOf = ({ permits }: Target): number => permits?.load_max_rps ?? RATE_UNSTATED;
 export const rateAllowed = (context: Context): number => rateOf(context.target);
 
@@ -91,7 +88,6 @@ const serverOrSession = (context: Context, scope: "ai" | "design"): Caller | nul
   return context.has("publishable") ? inSession(scope === "ai" ? "chat" : "editor", "-") : null;
 };
 
-/** A caller of another organization, if the target file has one. */
 export const otherCaller = (context: Context, product: "chat" | "editor" = "editor"): Caller | null =>
   context.has("publishable_other_org") ? inSession(product, "-", {}, "publishable_other_org") : null;
 
@@ -165,18 +161,9 @@ export const wave = (context: Context, size: number, callers: readonly Caller[],
     }),
   );
 
-/** A wave after a rest, in which slots come back. */
 export const restedWave = async (context: Context, size: number, callers: readonly Caller[]): Promise<Answer[]> => {
   await wait(REST_MS, context.signal);
   return wave(context, size, callers);
-};
-
-/** `size`: of the widest wave. `capacity`: streams served at once in the wave that reached the cap. */
-type Overload = { reached: boolean; capacity: number; size: number } & {
-  answers: Answer[];
-  bySize: Map<number, Answer[]>;
-  others: Answer[];
-  caller: Caller | null;
 };
 
 /** The most streams that were served at once. The last gap of a stream does not count, because a proxy may deliver its end late. */
@@ -188,12 +175,15 @@ export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[])
     }),
   );
 
-/** Opens ever more streams of one organization at once until calls are shed. */
-export const overload = (context: Context): Promise<Overload> =>
+/**
+ * Opens ever more streams of one organization at once until calls are shed. `size`: of the widest wave. `capacity`: streams
+ * served at once in the wave that reached the cap.
+ */
+export const overload = (context: Context) =>
   context.once("overload", async () => {
     const caller = serverOrSession(context, "ai");
-    const none = { answers: [], bySize: new Map(), others: [] };
-    const found: Overload = { reached: false, capacity: 0, size: 0, caller, ...none };
+    const [bySize, answers, others] = [new Map<number, Answer[]>(), [] as Answer[], [] as Answer[]];
+    const found = { reached: false, capacity: 0, size: 0, caller, answers, bySize, others };
     if (caller === null) return found;
     const other = otherCaller(context);
     if (other !== null) await context.send({ ...other, route: "design.themes" });
@@ -203,21 +193,18 @@ export const overload = (context: Context): Promise<Overload> =>
         await wait(TICK_MS * 2, context.signal);
         found.others.push(await context.send({ ...other, route: "design.themes", ...AT_ONCE }));
       }
-      const answers = await streams;
-      found.answers.push(...answers);
-      found.bySize.set(size, answers);
+      const came = await streams;
+      answers.push(...came);
+      bySize.set(size, came);
       found.size = size;
-      if (shedIn(answers).length > size * SHED_SHARE) {
-        found.reached = true;
-        found.capacity = sideBySide(answers);
-        break;
-      }
+      found.reached = shedIn(came).length > size * SHED_SHARE;
+      if (found.reached) return { ...found, capacity: sideBySide(came) };
       await wait(REST_MS, context.signal);
     }
     return found;
   });
 
-export const capNotMet = (context: Context, { size }: Overload): string =>
+export const capNotMet = (context: Context, { size }: { size: number }): string =>
   [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
 
 export const twoKeys: readonly Caller[] = [asServer("-"), inSession("chat", "-")];

@@ -33,7 +33,6 @@ const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
   { of: "publishable_other_org", product: "chat" },
 ];
 const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
-/** Without the metered route. */
 const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
 const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
   ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.apply"] as const),
@@ -104,7 +103,7 @@ const judge = (checks: Checks, answer: Answer): void => {
     checks.note(`${answer.outcome} decides at runtime before ${[...legal].find((one) => /^40[13]/.test(one))}`);
   } else if (!checks.isUnclear(answer)) {
     const accepts = [...legal];
-    checks.breach({ expected: accepts.join(" or "), got: callInWords(answer), steps: [answer], accepts });
+    checks.breach(accepts.join(" or "), callInWords(answer), [answer], accepts);
   }
 };
 
@@ -124,7 +123,6 @@ export const MIXED_RULES: readonly Rule[] = [
     expected,
     cost: { calls: TOGETHER * ROUNDS },
     step: async (context, checks) => {
-      // Minted before, not concurrently.
       for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
       const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
       for (let round = 0; round < ROUNDS; round++) {

@@ -3,19 +3,17 @@
  * compared with a call that differs in nothing else; that one is sent only after a refusal.
  */
 
-import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, CannotJudge, type Checks, isSessionsOff } from "../checks.ts";
 import { type Caller, type Context, callersOf, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed, reasonIn, wordingOf } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
-import { CannotJudge } from "../verdict.ts";
 import { specimens } from "./streams.ts";
 
 const { must, should } = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });
 
 type Route = "chat.control" | "chat.summary" | "poi.enrich" | "design.analyze";
 
-/** Calls the route as its first caller. */
 const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<Answer> =>
   context.send({ ...(callersOf(context, scopeOf(route))[0] as Caller), route, ...more });
 
@@ -48,15 +46,9 @@ const ANY_SUMMARY = {
   ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
 };
 
-const summary = (
-  type: (typeof TYPES)[number] | typeof NO_TYPE,
-  more: object,
-): Pick<TestCall, "route" | "body" | "what"> => ({
-  ...{ route: "chat.summary", what: `a summary of type ${type}` },
-  body: json({ type, ...more }),
-});
+const summary = (type: (typeof TYPES)[number] | typeof NO_TYPE, more: object) =>
+  ({ route: "chat.summary", what: `a summary of type ${type}`, body: json({ type, ...more }) }) as const;
 
-/** Each caller once and each type once. */
 export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
   context.once("summaries of either type", async () => {
     const callers = callersOf(context, "ai");
@@ -91,16 +83,13 @@ const isPoiServed = (answer: Answer): boolean => isAdmitted(answer) || answer.st
 
 /** `taken`: the answer to the first value that was not called malformed; `refused`: the answers before it. */
 type Tried = { name: string; taken: Answer | null; refused: Answer[] };
-type PoiCalls = { bare: Answer; full: Answer; tried: Tried[]; never: Tried[] };
 
 /** The call without and with all parameters; then one at a time, if the two do not explain each other. */
-const poiCalls = (context: Context): Promise<PoiCalls> =>
+const poiCalls = (context: Context) =>
   context.once("optional parameters of a place", async () => {
     const bare = await askPoi(context, {});
-    const full = await askPoi(
-      context,
-      Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value])),
-    );
+    const likeliest = Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value]));
+    const full = await askPoi(context, likeliest);
     const tried: Tried[] = [];
     const inDoubt = isMalformed(bare) ? !isPoiServed(full) : isMalformed(full) && isPoiServed(bare);
     for (const [name, values] of inDoubt ? Object.entries(OPTIONAL) : []) {
@@ -136,7 +125,6 @@ const OF_THE_QUERY = "the types of the query are not shown in the specification"
 const NEEDLESS = "none of the optional parameters to be needed";
 
 const LAT_LON = { lat: 52.52, lon: 13.37 };
-/** Any member that a place may need. */
 const ANY_PLACE = {
   ...{ center: [13.37, 52.52], coords: LAT_LON, position: LAT_LON, ...LAT_LON, lng: 13.37, latitude: 52.52 },
   ...{ longitude: 13.37, zoom: 14, accuracy: 10, name: "Harbour", label: "Harbour", address: "Harbour 1" },
@@ -200,7 +188,7 @@ const judgeEachField = async (context: Context, checks: Checks, bare: Answer): P
       continue;
     }
     const got = `${bare.outcome} for messages alone, and ${inWords(last)} with ${name}, whatever stands in it (${tries} tries)`;
-    checks.breach({ expected: `the optional field ${name} to be taken`, got, steps: [bare, last], accepts: null });
+    checks.breach(`the optional field ${name} to be taken`, got, [bare, last]);
   }
 };
 
@@ -247,12 +235,11 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         if (!isMalformed(answer)) return `not every text is taken as map_id: ${inWords(first)}`;
       }
       const got = `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`;
-      checks.breach({ expected: "map_id to be taken", got, steps: [unknown, first], accepts: [ANY_SUCCESS] });
+      checks.breach("map_id to be taken", got, [unknown, first], [ANY_SUCCESS]);
     },
   }),
   must("poi-optional-parameters", [99], {
     title: "a place is enriched with and without the optional parameters of the query",
-    expected: "the same with the optional parameters and without",
     ...ofPoi,
     step: async (context, checks) => {
       const { bare, full, tried, never } = await poiCalls(context);
@@ -261,14 +248,12 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         if (isPoiServed(answer)) checks.fine();
         else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
       }
-      const breach = (expected: string, got: string, steps: Answer[], accepts: string[] | null = null): void =>
-        checks.breach({ expected, got, steps, accepts });
       if (isMalformed(bare)) {
         const served = [full, ...tried.flatMap(({ taken }) => taken ?? [])].find(isPoiServed);
         if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
         else {
           const got = `${inWords(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
-          breach(NEEDLESS, got, [served, bare], [ANY_SUCCESS]);
+          checks.breach(NEEDLESS, got, [served, bare], [ANY_SUCCESS]);
         }
         return OF_THE_QUERY;
       }
@@ -276,7 +261,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const notTaken = (name: string, { refused: [first] }: Tried, more: Answer[] = []): void => {
         if (first === undefined) return;
         const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
-        breach(`${name} to be taken`, got, [bare, ...more, first]);
+        checks.breach(`${name} to be taken`, got, [bare, ...more, first]);
       };
       const [one] = never;
       if (one !== undefined && never.length === tried.length) {
@@ -297,7 +282,6 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
   }),
   should("poi-takes-each-parameter", [99], {
     title: "each optional parameter of a place is taken with one of the values that anybody would try",
-    expected: "each of the optional parameters to be taken with some value",
     ...ofPoi,
     step: async (context, checks) => {
       const { bare, full, tried, never } = await poiCalls(context);
@@ -308,14 +292,13 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const rest = never.length === tried.length ? [] : never.filter(({ name }) => name !== "lang");
       for (const { name, refused } of rest) {
         const got = `${inWords(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
-        checks.breach({ expected: `${name} to be taken`, got, steps: [bare, ...refused], accepts: null });
+        checks.breach(`${name} to be taken`, got, [bare, ...refused]);
       }
       return OF_THE_QUERY;
     },
   }),
   must("summary-takes-both-types", [93], {
     title: "a summary is streamed of a poi and of a building alike",
-    expected: "either type to be taken where the other is",
     cost: { calls: 2, shared: "summaries" },
     step: async (context, checks) => {
       const answers = await summariesOfEitherType(context);
@@ -333,15 +316,13 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         const got = `type ${other}: ${taken.outcome}; type ${type}: ${inWords(refused)}, as for a type that does not exist`;
         if (reasonIn(refused, type) !== reasonIn(unknown, NO_TYPE))
           checks.note(`type ${type}: ${inWords(refused)}, the other fields are not shown`);
-        else
-          checks.breach({ expected: `type ${type} to be taken`, got, steps: [taken, refused], accepts: [ANY_SUCCESS] });
+        else checks.breach(`type ${type} to be taken`, got, [taken, refused], [ANY_SUCCESS]);
       }
       return "refused for either type: the other fields are not shown in the specification";
     },
   }),
   must("control-optional-fields", [90, 102], {
     title: "the control stream is served with and without its optional fields",
-    expected: "the same with the optional fields and without",
     cost: { calls: 2 },
     step: async (context, checks) => {
       const bare = await askControl(context, {});
@@ -354,8 +335,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       }
       if (isMalformed(bare) && isAdmitted(full)) {
         const got = `${inWords(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
-        const expected = "none of the optional fields to be needed";
-        checks.breach({ expected, got, steps: [full, bare], accepts: [ANY_SUCCESS] });
+        checks.breach("none of the optional fields to be needed", got, [full, bare], [ANY_SUCCESS]);
       } else if (isMalformed(full) && isAdmitted(bare)) {
         checks.note("not all of the likeliest values are taken");
         await judgeEachField(context, checks, bare);
@@ -367,7 +347,6 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
 
 export const PROMPT_IS_OPTIONAL = must("analysis-prompt-is-optional", [112], {
   title: "a dataset is analysed with and without a prompt",
-  expected: "2xx with a prompt and without",
   cost: { calls: 1, analyses: 1, shared: "analyses" },
   step: async (context, checks) => {
     const answers = await analyses(context);

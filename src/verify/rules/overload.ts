@@ -1,29 +1,12 @@
 /** More concurrent streams than a cap allows (items 170, 180, 183, 210, 211, 220-223): how overload is reported, and what it leaves behind. */
 import { median } from "../../history/statistics/statistics.ts";
+import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { asNobody, exchangeCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
-import { skipped } from "../verdict.ts";
-import {
-  capNotMet,
-  fixedCaps,
-  forWantOfConnections,
-  isDown,
-  isShed,
-  loads,
-  NEEDS_LOAD,
-  overload,
-  pressRate,
-  rateAllowed,
-  requireLimits,
-  restedWave,
-  shedIn,
-  wave,
-  wavesAroundAnEdgeCost,
-  wavesCost,
-} from "./load-burst.ts";
+import * as load from "./load-burst.ts";
 
 /** Fewer bad answers of a wave may be the network's or a failing service's. */
 const BAD_MIN = 2;
@@ -33,7 +16,7 @@ type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
 /** Answers that may stand for refusals over a cap, which a second wave decides. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
-  { what: "calls were answered that something is down", isBad: isDown, share: 0.15 },
+  { what: "calls were answered that something is down", isBad: load.isDown, share: 0.15 },
 ];
 
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
@@ -42,17 +25,17 @@ const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
 /** Whether the doubt is confirmed: one call and half the wave are served, and the whole wave shows it again. */
 const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
   const { isBad } = doubt;
-  const { caller, bySize } = await overload(context);
+  const { caller, bySize } = await load.overload(context);
   const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
   if (caller === null || bad === undefined) return null;
   const [size, first] = bad;
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
   for (const calmly of [1, Math.floor(served / 2)]) {
-    const calm = await restedWave(context, calmly, [caller]);
+    const calm = await load.restedWave(context, calmly, [caller]);
     if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
   }
-  const second = await restedWave(context, size, [caller]);
+  const second = await load.restedWave(context, size, [caller]);
   return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
 };
 
@@ -65,11 +48,11 @@ const isGlobal = ({ subcode }: Answer): boolean => subcode === "b2b_overloaded";
 
 /** Sends waves between the two caps until enough calls were named wrongly, or one rightly. */
 const moreBetween = async (context: Context, shed: readonly Answer[], size: number): Promise<Answer[]> => {
-  const { caller } = await overload(context);
+  const { caller } = await load.overload(context);
   const all = [...shed];
   for (let at = 0; at < MORE_WAVES; at += 1) {
     if (caller === null || all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
-    all.push(...shedIn(await restedWave(context, size, [caller])));
+    all.push(...load.shedIn(await load.restedWave(context, size, [caller])));
   }
   return all;
 };
@@ -81,7 +64,6 @@ const QUICK_CALLS = 9;
 const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? received.doneUs) - received.sentUs) / 1000;
 const wholeMs = ({ received }: Answer): number => (received.doneUs - received.sentUs) / 1000;
 
-/** Time of an answer that takes no work. */
 const quickMs = async (context: Context): Promise<number> => {
   const took: number[] = [];
   await context.each(Array(QUICK_CALLS).fill(asNobody("design.styles", { once: true })), async (call) => {
@@ -103,21 +85,21 @@ const refuseMany = async (context: Context, count: number): Promise<void> => {
     ? exchangeCall("publishable", "foreign", "chat", more)
     : asNobody("chat.control", more);
   for (let i = 0; i < count; i += AT_A_TIME) {
-    const wave = Array.from({ length: Math.min(AT_A_TIME, count - i) }, () => context.send(call));
-    await Promise.all([wait((1000 / rateAllowed(context)) * AT_A_TIME, context.signal), ...wave]);
+    const many = Array.from({ length: Math.min(AT_A_TIME, count - i) }, () => context.send(call));
+    await Promise.all([wait((1000 / load.rateAllowed(context)) * AT_A_TIME, context.signal), ...many]);
   }
 };
 
 export const OVERLOAD_RULES: readonly Rule[] = [
-  loads.must("overload-is-reported", [183, 210, 211, 223], {
+  load.rules.must("overload-is-reported", [183, 210, 211, 223], {
     title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
     expected: "2xx or a limit's own subcode, in a flat body",
-    cost: wavesCost,
+    cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await overload(context);
+      const found = await load.overload(context);
       const { reached, answers, bySize } = found;
-      requireLimits(checks, answers);
-      for (const answer of shedIn(answers)) {
+      load.requireLimits(checks, answers);
+      for (const answer of load.shedIn(answers)) {
         const expected = `{"error": "${answer.subcode}"} without detail`;
         checks.require(answer.envelope === "flat", answer, expected, `it was ${answer.envelope}`);
       }
@@ -130,33 +112,32 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         else
           checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
       }
-      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(capNotMet(context, found));
+      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(load.capNotMet(context, found));
     },
   }),
-  loads.must("overload-spares-others", [211], {
+  load.rules.must("overload-spares-others", [211], {
     title: "one organization's overload is not reported to another as its own",
     expected: "no org_overloaded for an organization that is quiet",
-    needs: { ...NEEDS_LOAD, roles: ["publishable_other_org"] },
-    cost: wavesCost,
+    needs: { ...load.NEEDS_LOAD, roles: ["publishable_other_org"] },
+    cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await overload(context);
-      if (!found.reached) return capNotMet(context, found);
+      const found = await load.overload(context);
+      if (!found.reached) return load.capNotMet(context, found);
       for (const answer of found.others)
         checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", inWords(answer));
       return "nobody else called meanwhile";
     },
   }),
-  loads.must("overload-names-the-cap", [210, 211, 221], {
+  load.rules.must("overload-names-the-cap", [210, 211, 221], {
     title: "one organization over its own cap, below the global one, is answered org_overloaded",
-    expected: "org_overloaded, and no b2b_overloaded, for fewer calls than the global cap",
-    cost: wavesCost,
+    cost: load.wavesCost,
     step: async (context, checks) => {
-      const caps = fixedCaps(context);
+      const caps = load.fixedCaps(context);
       if (typeof caps === "string") return caps;
-      for (const [size, answers] of (await overload(context)).bySize) {
+      for (const [size, answers] of (await load.overload(context)).bySize) {
         // One concurrent call comes from another organization.
         if (size <= caps.own || size + 1 >= caps.all) continue;
-        const shed = await moreBetween(context, shedIn(answers), size);
+        const shed = await moreBetween(context, load.shedIn(answers), size);
         const global = shed.filter(isGlobal);
         const last = global.at(-1);
         // Other callers may fill the deployment: a few such answers among right ones are theirs.
@@ -171,18 +152,18 @@ export const OVERLOAD_RULES: readonly Rule[] = [
           checks.unclear(`${names} for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
         }
       }
-      const want = forWantOfConnections(context, caps.all);
+      const want = load.forWantOfConnections(context, caps.all);
       return ["no wave came between the two caps", want].filter(Boolean).join("; ");
     },
   }),
-  loads.info("refusals-are-cheap", [220], {
+  load.rules.info("refusals-are-cheap", [220], {
     title: "whether a call that is shed costs far less time than one that is served",
     expected: "the median refusal takes at most half the time of a served call",
-    cost: wavesCost,
+    cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await overload(context);
-      if (!found.reached) return capNotMet(context, found);
-      const shed = shedIn(found.answers);
+      const found = await load.overload(context);
+      if (!found.reached) return load.capNotMet(context, found);
+      const shed = load.shedIn(found.answers);
       const served = found.answers.filter(isAdmitted);
       const last = shed.at(-1);
       if (last === undefined || served.length === 0) return "nothing to compare";
@@ -193,27 +174,27 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       checks.require(tookMs <= mayMs, last, `at most about ${mayMs.toFixed(0)} ms`, got);
     },
   }),
-  loads.must("slots-come-back", [180, 210, 211, 220], {
+  load.rules.must("slots-come-back", [180, 210, 211, 220], {
     title: "after clients have left and calls were refused, as many are served as before",
     expected: `half as many streams at once as before, none shed, within ${RECOVER_WITHIN_MS / 1000} s`,
-    cost: wavesAroundAnEdgeCost,
+    cost: load.wavesAroundAnEdgeCost,
     step: async (context, checks) => {
-      const found = await overload(context);
+      const found = await load.overload(context);
       const { reached, capacity, caller } = found;
-      if (!reached || caller === null) return capNotMet(context, found);
+      if (!reached || caller === null) return load.capNotMet(context, found);
       // If the whole wave was shed, slots may be lost already: then a single stream has to be served.
       const half = Math.max(1, Math.floor(capacity / 2));
       const refusals = Math.min(capacity + 8, REFUSALS_MAX);
-      await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
+      await load.wave(context, Math.min(Math.max(1, capacity), load.rateAllowed(context)), [caller], true);
       await refuseMany(context, refusals);
-      const limited = (await pressRate(context, refusals)).limited.at(-1);
+      const limited = (await load.pressRate(context, refusals)).limited.at(-1);
       const restMs = limited === undefined ? 0 : (retryAfterMs(limited) ?? 0);
       await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
       const endMs = performance.now() + RECOVER_WITHIN_MS;
       for (;;) {
         await wait(LOOK_EVERY_MS, context.signal);
-        const answers = await wave(context, half, [caller]);
-        const shed = answers.find(isShed);
+        const answers = await load.wave(context, half, [caller]);
+        const shed = answers.find(load.isShed);
         const says = (name: string): boolean => answers.some(({ subcode }) => subcode === name);
         if (shed === undefined && !says("rate_limited") && !says("limiter_unavailable")) return checks.fine();
         if (performance.now() < endMs) continue;

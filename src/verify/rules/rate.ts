@@ -1,33 +1,16 @@
 /** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, who is affected, and that it ends. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { Limits } from "../../history/stage-facts.ts";
+import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { mint, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
-import { skipped } from "../verdict.ts";
-import {
-  type Edge,
-  ENOUGH,
-  forWantOfConnections,
-  IN_FLIGHT_MAX,
-  isDown,
-  loads,
-  NEEDS_LOAD,
-  otherCaller,
-  pressRate,
-  REST_MS,
-  rateAllowed,
-  rateEdge,
-  rateEdgeCost,
-  requireLimits,
-  saysAway,
-} from "./load-burst.ts";
+import * as load from "./load-burst.ts";
 
 /** Tolerance for the server's clock and for limits counted in windows. */
 const SLACK = 0.8;
-/** So many times as often above the allowed rate as below it. */
 const CLEARLY = 3;
 
 const spanS = (answers: readonly Answer[]): number => {
@@ -48,19 +31,19 @@ const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, res
   const { rate_per_s: ratePerS = 0, burst = ratePerS } = limits ?? {};
   const surely = Math.floor(Math.min(burst, (ratePerS * restedMs) / 1000) / 2);
   const ordered = answers.toSorted((a, b) => a.received.sentUs - b.received.sentUs);
-  const share = (part: readonly Answer[]): number => part.filter(saysAway).length / Math.max(1, part.length);
+  const share = (part: readonly Answer[]): number => part.filter(load.saysAway).length / Math.max(1, part.length);
   return share(ordered.slice(surely)) > CLEARLY * share(ordered.slice(0, surely));
 };
 
 /** Share of the requested rate that counts as reached. */
 const FULL_SPEED = 0.8;
 
-const notMet = (context: Context, { answers }: Edge): string => {
-  const away = answers.filter(saysAway).length;
+const notMet = (context: Context, { answers }: load.Edge): string => {
+  const away = answers.filter(load.saysAway).length;
   const perS = madePerS(answers);
   const reasons = [
     `no rate limit was met at ${perS.toFixed(0)} calls/s`,
-    perS < FULL_SPEED * rateAllowed(context) ? forWantOfConnections(context, IN_FLIGHT_MAX) : "",
+    perS < FULL_SPEED * load.rateAllowed(context) ? load.forWantOfConnections(context, load.IN_FLIGHT_MAX) : "",
     away === 0 ? "" : `${away} of ${answers.length} calls were answered that something is away`,
   ];
   return reasons.filter(Boolean).join("; ");
@@ -72,29 +55,29 @@ const REST_MAX_MS = 5_000;
 const AWAY_SHARE = 0.1;
 
 /** Whether as many calls were told of an outage as the limit would have refused. */
-const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean => {
-  const away = answers.filter(saysAway);
-  if (limited.length > 0 || away.length < ENOUGH) return false;
+const looksMisnamed = (context: Context, { answers, limited }: load.Edge): boolean => {
+  const away = answers.filter(load.saysAway);
+  if (limited.length > 0 || away.length < load.ENOUGH) return false;
   const due = dueRefusals(answers, context.target.limits);
   // Without a stated limit, `limiter_unavailable` is believed.
-  if (due === null) return away.filter(isDown).length > answers.length * AWAY_SHARE;
-  return due >= ENOUGH && away.length >= due * SLACK;
+  if (due === null) return away.filter(load.isDown).length > answers.length * AWAY_SHARE;
+  return due >= load.ENOUGH && away.length >= due * SLACK;
 };
 
 /** Finds a rate limit reported as an outage: twice above the limit of one key, while others and the key in calm are served. */
-const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
+const misnamed = async (context: Context, first: load.Edge): Promise<Answer | null> => {
   const { limits } = context.target;
   const { burst = 0, rate_per_s: ratePerS } = limits ?? {};
-  const spared = ({ others }: Edge): boolean => !others.some(saysAway);
-  const one = first.answers.findLast(saysAway);
+  const spared = ({ others }: load.Edge): boolean => !others.some(load.saysAway);
+  const one = first.answers.findLast(load.saysAway);
   if (one === undefined || !spared(first) || !first.answers.some(isAdmitted)) return null;
   for (let calm = 0; calm < 2; calm += 1) {
-    await wait(REST_MS, context.signal);
+    await wait(load.REST_MS, context.signal);
     if (!isAdmitted(await context.send({ ...one.testCall, once: true, atOnce: true }))) return null;
   }
-  const restMs = ratePerS === undefined ? REST_MS : Math.min(REST_MAX_MS, (burst / ratePerS) * 1_000);
+  const restMs = ratePerS === undefined ? load.REST_MS : Math.min(REST_MAX_MS, (burst / ratePerS) * 1_000);
   await wait(restMs, context.signal);
-  const again = await pressRate(context, ENOUGH);
+  const again = await load.pressRate(context, load.ENOUGH);
   if (!looksMisnamed(context, again) || !spared(again)) return null;
   return ratePerS === undefined || isAwayAbove(again.answers, limits, restMs) ? one : null;
 };
@@ -102,22 +85,20 @@ const misnamed = async (context: Context, first: Edge): Promise<Answer | null> =
 const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
 const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
 
-/** Longest wait of `retry-after-holds`. */
 const WAIT_MAX_MS = 15_000;
 
 export const RATE_RULES: readonly Rule[] = [
-  loads.must("rate-limit-is-reported", [214, 215, 218], {
+  load.rules.must("rate-limit-is-reported", [214, 215, 218], {
     title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
-    expected: "2xx or a limit's own subcode, Retry-After with rate_limited",
-    cost: rateEdgeCost,
+    cost: load.rateEdgeCost,
     step: async (context, checks) => {
-      const edge = await rateEdge(context);
+      const edge = await load.rateEdge(context);
       const { answers, limited } = edge;
-      requireLimits(checks, answers);
+      load.requireLimits(checks, answers);
       if (limited.length === 0 && !checks.failed) {
         if (!looksMisnamed(context, edge)) throw skipped(notMet(context, edge));
         const one = await misnamed(context, edge);
-        const away = answers.filter(saysAway);
+        const away = answers.filter(load.saysAway);
         const what = `${away.length} of ${answers.length} calls were answered ${away[0]?.outcome}, none rate_limited`;
         if (one === null) checks.unclear(what);
         else
@@ -130,12 +111,11 @@ export const RATE_RULES: readonly Rule[] = [
       }
     },
   }),
-  loads.should("retry-after-holds", [214, 217], {
+  load.rules.should("retry-after-holds", [214, 217], {
     title: "a caller that waits as long as Retry-After says is admitted again",
-    expected: "a call admitted after the wait",
-    cost: rateEdgeCost,
+    cost: load.rateEdgeCost,
     step: async (context, checks) => {
-      const edge = await rateEdge(context);
+      const edge = await load.rateEdge(context);
       const last = edge.limited.at(-1);
       if (last === undefined) return notMet(context, edge);
       const waitMs = retryAfterMs(last);
@@ -145,13 +125,13 @@ export const RATE_RULES: readonly Rule[] = [
       checks.require(!isLimited(again), again, "no rate_limited", inWords(again));
     },
   }),
-  loads.info("rate-limit-spares-others", [230], {
+  load.rules.info("rate-limit-spares-others", [230], {
     title: "whether one key's rate limit limits another organization",
     expected: "no rate_limited for the other organization",
-    needs: { ...NEEDS_LOAD, roles: ["publishable_other_org"] },
-    cost: rateEdgeCost,
+    needs: { ...load.NEEDS_LOAD, roles: ["publishable_other_org"] },
+    cost: load.rateEdgeCost,
     step: async (context, checks) => {
-      const edge = await rateEdge(context);
+      const edge = await load.rateEdge(context);
       if (edge.limited.length === 0) return notMet(context, edge);
       for (const answer of edge.others) checks.require(!isLimited(answer), answer, "no rate_limited", inWords(answer));
       return "nobody else called meanwhile";
@@ -171,12 +151,11 @@ const whose = ({ testCall: { credential, secret } }: Answer): string => secret?.
  * Item 214 says "too many requests; honor Retry-After": a key that stays limited however long its caller waits, while others are
  * served, is not rate limited. Runs after the other bursts, when a conforming limit has ended.
  */
-export const RATE_LIMIT_ENDS = loads.must("rate-limit-ends", [214, 217], {
+export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
   title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
-  expected: "a call admitted again after the waits, while others are served",
-  cost: rateEdgeCost,
+  cost: load.rateEdgeCost,
   step: async (context, checks) => {
-    const first = (await rateEdge(context)).limited.at(-1);
+    const first = (await load.rateEdge(context)).limited.at(-1);
     if (first === undefined) return "no rate limit was met";
     const call: TestCall = { ...first.testCall, once: true, atOnce: true };
     for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
@@ -197,7 +176,7 @@ export const RATE_LIMIT_ENDS = loads.must("rate-limit-ends", [214, 217], {
         await wait(Math.max(restMs, Math.min(waitMs, ASKED_MAX_MS / 2)), context.signal);
         continue;
       }
-      const other = otherCaller(context);
+      const other = load.otherCaller(context);
       const beside = other === null ? mint("publishable", "chat") : { ...other, route: "design.themes" as const };
       const neighbour = await context.send({ ...beside, once: true });
       if (!isAdmitted(neighbour)) return checks.unclear(`others are not served either: ${inWords(neighbour)}`);

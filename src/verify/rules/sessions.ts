@@ -4,7 +4,7 @@ import { shapeOf } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { Product } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
-import { type Checks, callInWords } from "../checks.ts";
+import { type Checks, callInWords, type Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { hintOf } from "../reach.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
@@ -27,16 +27,13 @@ const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
 const isSpentElsewhere = async (context: Context): Promise<boolean> =>
   context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
 
-/** What is wrong with a session: `null` for nothing, `undefined` if it cannot be told. */
-type Fault = (answer: Answer, checks: Checks) => string | null | undefined;
-type Expected = string | ((answer: Answer) => string);
-
-const minted = (id: string, spec: readonly number[], title: string, expected: Expected, fault: Fault): Rule =>
+type Fault = Judgement<Answer>;
+const minted = (id: string, spec: number[], title: string, expected: Fault["expected"], fault: Fault["fault"]): Rule =>
   must(id, spec, {
     title,
     step: async (context, checks) => {
-      for (const answer of (await mintedSpecimens(context)).filter(isAdmitted))
-        checks.fault(fault(answer, checks), answer, typeof expected === "string" ? expected : expected(answer));
+      const answers = (await mintedSpecimens(context)).filter(isAdmitted);
+      for (const answer of answers) checks.judge(answer, answer, { expected, fault });
       return "no session was minted";
     },
   });
@@ -56,7 +53,6 @@ const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
   return Math.round(exp - Math.max(...begins.filter(Number.isFinite)));
 };
 
-/** Longer lives are not waited for. */
 const WAIT_MAX_S = 20;
 const PAST_THE_END_MS = 2_000;
 
@@ -145,7 +141,6 @@ export const SESSION_RULES: readonly Rule[] = [
   ...MINTED,
   must("session-ends", [23, 32, 61, 164], {
     title: "a session is answered 401 once expires_in has passed, where that is soon enough to wait for",
-    expected: "401 after expires_in",
     cost: { calls: 1 },
     step: async (context, checks) => {
       const made = await context.send(mint("publishable", "chat"));
@@ -187,13 +182,8 @@ export const SESSION_RULES: readonly Rule[] = [
       // An older revision returns no style at all (item 16).
       const isOlder = style === undefined && !checks.failed && !sessions.some(({ fields }) => STYLE in fields);
       for (const answer of isOlder ? [] : sessions) {
-        const fields = shapeOf(answer.fields);
-        checks.require(
-          STYLE in answer.fields,
-          answer,
-          `${STYLE} "${style ?? "of the store"}"`,
-          `its fields were ${fields}`,
-        );
+        const got = `its fields were ${shapeOf(answer.fields)}`;
+        checks.require(STYLE in answer.fields, answer, `${STYLE} "${style ?? "of the store"}"`, got);
       }
       return STYLE_UNSTATED;
     },

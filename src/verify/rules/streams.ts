@@ -9,22 +9,17 @@ import {
   shapeOf,
   shapeOfBody,
 } from "../../contract/foreign-text.ts";
-import type { RouteName, Stream } from "../../contract/routes.ts";
-import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import type { Stream } from "../../contract/routes.ts";
+import { ERROR_EVENT, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
 import type { Level } from "../../history/run-document.ts";
-import type { Checks } from "../checks.ts";
+import { type Judgement, recorded } from "../checks.ts";
 import { type Context, callersOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
+import { codingOf } from "../sending/body-taps.ts";
 import { readSseText, type SseText } from "../sending/sse-text.ts";
-import { recorded } from "../verdict.ts";
 
-const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
-  control: "chat.control",
-  summary: "chat.summary",
-  button: "chat.button",
-};
-const STREAMS = Object.keys(STREAM_ROUTES) as Stream[];
+const STREAM_ROUTES = { control: "chat.control", summary: "chat.summary", button: "chat.button" } as const;
 /** Events of section 6 that any stream may send, so they do not tell contracts apart. */
 const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]);
 
@@ -49,23 +44,17 @@ const isStream = (specimen: Specimen): boolean => isOpened(specimen) && specimen
 const ofSpecimens = { needs: { anyOf: ["publishable", "server"] }, cost: { calls: 3, shared: "streams" } } as const;
 const streams = rulesOf("streams", ofSpecimens);
 
-type Look = {
-  title: string;
-  only?: readonly Stream[];
-  /** Specimens that the rule is about; the others are noted if not opened. */
-  shows?: (specimen: Specimen) => boolean;
-  expected: string;
-  fault(specimen: Specimen, checks: Checks): string | null | undefined;
-};
+/** `shows`: specimens that the rule is about; the others are noted if not opened. */
+type Look = Judgement<Specimen> & { title: string; only?: readonly Stream[]; shows?(specimen: Specimen): boolean };
 
 const look = (level: Level, id: string, spec: readonly number[], about: Look): Rule =>
   streams[level](id, spec, {
     title: about.title,
     step: async (context, checks) => {
-      const { only = STREAMS, shows = isStream, expected, fault } = about;
+      const { only = STREAMS, shows = isStream } = about;
       for (const specimen of (await specimens(context)).filter(({ stream }) => only.includes(stream))) {
         const { answer, stream } = specimen;
-        if (shows(specimen)) checks.fault(fault(specimen, checks), answer, expected);
+        if (shows(specimen)) checks.judge(specimen, answer, about);
         else if (!checks.isUnclear(answer)) checks.note(`${stream}: no stream (${inWords(answer)})`);
       }
       return "no stream showed it";
@@ -157,9 +146,6 @@ const lastEventOf = ({ stream, sse }: Specimen): string => {
   return late.length > 0 ? `${stream}: ${late.slice(0, 8).join(", ")} came after ${names[at]}` : `${stream}: ${last}`;
 };
 
-/** A content coding belongs to the connection, not to the stream. */
-const isPlain = ({ headers }: Answer): boolean => /^(identity)?$/i.test(headers["content-encoding"]?.trim() ?? "");
-
 // biome-ignore format: a table, a rule in a few lines
 const LOOKS_AT_EACH: readonly Rule[] = [
   look("must", "stream-content-type", [8, 92, 93, 94], {
@@ -172,7 +158,9 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     title: "an event stream is encoded as UTF-8, as its content type says",
     expected: "bytes that are UTF-8",
     fault: ({ stream, answer }, checks) => {
-      if (!isPlain(answer)) return void checks.note(`${stream}: encoded as ${foreignName(answer.headers["content-encoding"] ?? "")}`);
+      // A content coding belongs to the connection, not to the stream.
+      const coding = codingOf(answer.headers);
+      if (coding !== "") return void checks.note(`${stream}: encoded as ${foreignName(coding)}`);
       const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
       return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
     } }),
@@ -201,7 +189,6 @@ export const STREAM_RULES: readonly Rule[] = [
   ...LOOKS_AT_EACH,
   streams.must("stream-contracts-differ", [93, 94, 95], {
     title: "the three streams speak three different contracts",
-    expected: "no two streams with the same event names and payload fields",
     step: async (context, checks) => {
       const seen = (await specimens(context)).filter((one) => isStream(one) && one.sse.frames.length > 0);
       for (const [i, one] of seen.entries()) {
@@ -218,7 +205,6 @@ export const STREAM_RULES: readonly Rule[] = [
   }),
   streams.should("stream-is-not-buffered", [8, 178], {
     title: "events arrive while they are made, not all at the end",
-    expected: "events spread over the time of the stream",
     step: async (context, checks) => {
       const all = await specimens(context);
       for (const specimen of all.filter(isStream)) {
@@ -240,7 +226,6 @@ export const STREAM_RULES: readonly Rule[] = [
   // failure.
   streams.must("stream-is-not-cut-every-time", [8, 168, 187], {
     title: "a stream comes to its end, or to an error event: its HTTP message is not cut off in the middle every time",
-    expected: "the end of the message, or an error event",
     step: async (context, checks) => {
       for (const first of (await specimens(context)).filter(isStream)) {
         let last: Specimen | null = first;
@@ -263,24 +248,17 @@ export const STREAM_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const all = (await specimens(context)).filter(isStream);
       if (all.length === 0) return checks.idle("no stream was opened");
-      const seen = all.map(lastEventOf).join("; ");
-      return recorded(
-        seen,
-        all.map(({ answer }) => answer),
-        seen,
-      );
+      const [seen, answers] = [all.map(lastEventOf).join("; "), all.map(({ answer }) => answer)];
+      return recorded(seen, answers, `recorded, not judged: ${seen}`);
     },
   }),
 ];
 
+/** An error event and what came after it. */
+type Kept = readonly { name: string | null; data: string }[];
+
 /** Judges the error event of every stream that had one, in any rule: no call can provoke one. */
-const ofErrorEvent = (
-  id: string,
-  spec: readonly number[],
-  title: string,
-  expected: string,
-  fault: (kept: readonly { name: string | null; data: string }[], at: number) => string | null,
-): Rule =>
+const ofErrorEvent = (id: string, spec: number[], title: string, about: Judgement<Kept>): Rule =>
   rulesOf("every-answer", ofSpecimens).must(id, spec, {
     title,
     step: async (context, checks) => {
@@ -288,7 +266,7 @@ const ofErrorEvent = (
       for (const answer of context.answers) {
         const kept = answer.received.seen?.kept ?? [];
         const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
-        if (at >= 0) checks.fault(fault(kept, at), answer, expected);
+        if (at >= 0) checks.judge(kept.slice(at), answer, about);
       }
       return checks.idle("no error event came, and nothing from outside makes one come");
     },
@@ -296,16 +274,15 @@ const ofErrorEvent = (
 
 // biome-ignore format: a table, a rule in a few lines
 export const ERROR_EVENT_RULES: readonly Rule[] = [
-  ofErrorEvent("stream-error-event", [167, 169, 174, 175], "an error event carries type error, message, code and partial_text",
-    "{ type: 'error', message, code, partial_text }, the last three texts", (kept, at) => {
-      const data = parseJson(kept[at]?.data ?? "");
+  ofErrorEvent("stream-error-event", [167, 169, 174, 175], "an error event carries type error, message, code and partial_text", {
+    expected: "{ type: 'error', message, code, partial_text }, the last three texts",
+    fault: ([event]) => {
+      const data = parseJson(event?.data ?? "");
       const fields = isObject(data) ? data : {};
       const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
       return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
-    }),
-  ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it",
-    "the end of the stream", (kept, at) => {
-      const late = kept.slice(at + 1).map(({ name }) => name);
-      return late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0])}`;
-    }),
+    } }),
+  ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it", {
+    expected: "the end of the stream",
+    fault: ([, ...late]) => late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0]?.name)}` }),
 ];

@@ -20,7 +20,6 @@ import type { Step } from "../../workload/step.ts";
 import { type Chunk, isDecoded } from "./body-taps.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
-/** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. */
 type EnvelopeFound = EnvelopeSeen | "wrapped";
 
 export type Named = {
@@ -41,7 +40,6 @@ export type Answer = Named & {
   status: number | null;
   headers: Readonly<Record<string, string>>;
   text: string;
-  /** As JSON; `undefined` if it is not. */
   body: unknown;
   fields: Readonly<Record<string, unknown>>;
   chunks: readonly Chunk[];
@@ -112,14 +110,12 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** 2xx, including a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** The outcome for a reader, with the shape of an unnamed body. */
 export const inWords = ({ outcome, text, body, received }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
   return `${outcome} with the body ${shapeOfBody(text, body)}`;
 };
 
-/** `undefined` without a usable `Retry-After`. */
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
   statedWaitMs(headers["retry-after"] ?? "", Date.now());
 
@@ -175,7 +171,6 @@ const plainOf = (received: Received): Received => {
 type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks"> & {
   step: Step;
   context: CallContext;
-  /** Uncertainty of the clock, in us. */
   errorUs: number;
 };
 

@@ -19,7 +19,6 @@ const DECODERS = {
   zstd: () => createZstdDecompress({ flush: ZSTD_e_flush }),
 } as const;
 
-/** The content coding in lower case; empty for none. */
 export const codingOf = (headers: Readonly<Record<string, unknown>>): string => {
   const name = String(headers["content-encoding"] ?? "")
     .trim()

@@ -4,8 +4,8 @@ import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { Target } from "../../target/target.ts";
 import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
+import { CannotJudge, inconclusive } from "../checks.ts";
 import type { Budget } from "../planning/needs.ts";
-import { CannotJudge, inconclusive } from "../verdict.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import { asNobody, type TestCall } from "./test-call.ts";
 import { type Throttle, wait } from "./throttle.ts";
@@ -46,15 +46,12 @@ export type GateParts = {
   secretOf(call: TestCall): Promise<string | null>;
 };
 
-type Passed = { secret: string | null; taken: Taken | null; giveBack(): void };
-
 /** What an admitted call is charged. */
 const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
   if (route === "sdk.sessions" && product === "tile") return "map_loads";
   return route === "design.analyze" ? "analyses" : null;
 };
 
-/** `look` sends one call past these gates. */
 export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<unknown>) => {
   const { target, clock, throttle, budget, runBudget, signal } = parts;
   const lanes = createLanes(inFlightMax(target));
@@ -89,7 +86,6 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     // Charges are counted afterwards: most calls to metered routes must be refused, and a budget of 0 would end the run at the first.
     const taken = runBudget.take(clock.nowUs(), { stream });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
-    // The run's budget is spent for every rule that is left.
     if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
     for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs()))
       await wait(waitUs / 1000, signal);
@@ -98,7 +94,7 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
 
   return {
     /** Throws if the call must not leave. `looking`: passes even if the target seems away. */
-    enter: async (call: TestCall, looking: boolean): Promise<Passed> => {
+    enter: async (call: TestCall, looking: boolean) => {
       const { anyway, atOnce } = call;
       if (silent >= SILENCE_MAX && !looking && !(await answersAgain()))
         throw inconclusive("the target has stopped answering");
@@ -121,7 +117,6 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
         throw error;
       }
     },
-    /** Counts spending and unanswered calls. */
     record: (answer: Answer): void => {
       const { testCall, status, received } = answer;
       // In a burst, connections may be refused in a row while other calls are served.

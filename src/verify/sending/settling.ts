@@ -19,12 +19,7 @@ export const deadlineMs = (context: Context): number => {
 type Outcomes = readonly string[];
 
 /** Sends until the answer fits or time is up. Returns the last answer. */
-export const until = async (
-  context: Context,
-  call: TestCall,
-  accepts: Outcomes,
-  endMs = deadlineMs(context),
-): Promise<Answer> => {
+export const until = async (context: Context, call: TestCall, accepts: Outcomes, endMs = deadlineMs(context)) => {
   for (;;) {
     const answer = await context.send(call);
     if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
@@ -38,7 +33,6 @@ const OF_A_KNOWN_KEY: readonly RefusalName[] = [
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
 ];
 
-/** Repeats the first call with a new key until the key is known. */
 export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
   until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 

@@ -3,13 +3,10 @@ import { parseJson } from "../../contract/envelopes.ts";
 import type { Chunk } from "./body-taps.ts";
 
 type SseFrame = {
-  /** `null`: no `event:` line. */
   event: string | null;
   data: string | null;
   json: unknown;
-  /** `event:` came before `data:`. */
   inOrder: boolean;
-  /** When its last piece arrived. */
   atUs: number;
 };
 
@@ -34,13 +31,10 @@ const linesOf = (chunks: readonly Chunk[]): Line[] => {
 
 const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
 
-export type SseText = {
-  frames: SseFrame[];
-  /** Lines that are no field, comment or empty line. */
-  strange: string[];
-};
+export type SseText = ReturnType<typeof readSseText>;
 
-export const readSseText = (chunks: readonly Chunk[]): SseText => {
+/** `strange`: lines that are no field, comment or empty line. */
+export const readSseText = (chunks: readonly Chunk[]) => {
   const frames: SseFrame[] = [];
   const strange: string[] = [];
   let event: string | null = null;

@@ -16,7 +16,6 @@ export type TestCall = {
   readonly route: RouteName | "-";
   readonly credential: CredentialRef;
   readonly origin: OriginRef;
-  /** Of the exchange. */
   readonly product?: Product;
   readonly form?: Form;
   /** `bytes` are sent in place of `text`, and shown as `shown` in a crash file. */
@@ -50,16 +49,13 @@ export type TestCall = {
   readonly beforeSent?: () => void;
   /** Awaited even after a stop, because what it creates has to be known. */
   readonly toTheEnd?: true;
-  /** Describes the call if the generated text does not say enough. */
   readonly what?: string;
 };
 
-/** As in a crash file: secrets replaced by `$NAMES`. */
 export type SentRequest = { method: string; url: string; headers: Record<string, string>; body?: string };
 
 export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
-/** The variable that stands for a credential, such as `$KEY_SERVER` or `$SESSION_PUBLISHABLE_CHAT`. */
 const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of
@@ -73,10 +69,8 @@ const variableOf = (ref: CredentialRef): string => {
 type More = Partial<TestCall>;
 type Route = TestCall["route"];
 
-export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall => ({
-  ...asPublishable("sdk.sessions", { origin, product }, of),
-  ...more,
-});
+export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall =>
+  asPublishable("sdk.sessions", { origin, product, ...more }, of);
 /** The exchange from the key's own origin. */
 export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
   exchangeCall(of, "listed", product, more);
@@ -119,7 +113,6 @@ const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
   null: "Origin: null",
 };
 
-/** Describes caller, route and origin for a reader. */
 export const describe = (call: TestCall, sent: { method: string; path: string }): string => {
   const { credential, origin, originValue, product, form } = call;
   const whose = "of" in credential ? ` (${credential.of.replace(/^role:/, "")})` : "";
@@ -148,21 +141,17 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
   return { ...step, route, facts, org: isKnown ? step.org : "-" };
 };
 
+/** `shared`: headers of the target file, names in lower case. */
 type Parts = {
   step: Step;
   id: string;
   secret: string | null;
   origin: string | undefined;
-  /** Headers of the target file; names in lower case. */
-  shared: Readonly<Record<string, string>>;
+  shared: Record<string, string>;
 };
 
-/** Builds the request, and its form for a crash file. */
-export const buildRequest = (
-  places: Places,
-  call: TestCall,
-  { step, id, secret, origin: listedOrigin, shared }: Parts,
-): { request: OutgoingRequest; shown: SentRequest } => {
+export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
+  const { step, id, secret, origin: listedOrigin, shared } = parts;
   const method = call.method ?? step.method;
   const asked = step.origin === "listed" && listedOrigin === undefined ? { ...step, origin: "foreign" as const } : step;
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
@@ -185,11 +174,7 @@ export const buildRequest = (
   const bodies = <T>(replaced: T | undefined): { body?: T | string } =>
     step.body === undefined ? {} : { body: replaced ?? step.body };
   const headers = Object.entries(headersWith(secret, shared)).flat();
-  return {
-    request: { origin, path: pathname + search, method, headers, ...bodies(call.body?.bytes) },
-    shown: {
-      ...{ method, url, headers: headersWith(secret === null ? null : variable, Object.fromEntries(hidden)) },
-      ...bodies(call.body?.shown),
-    },
-  };
+  const shownHeaders = headersWith(secret === null ? null : variable, Object.fromEntries(hidden));
+  const shown: SentRequest = { method, url, headers: shownHeaders, ...bodies(call.body?.shown) };
+  return { request: { origin, path: pathname + search, method, headers, ...bodies(call.body?.bytes) }, shown };
 };

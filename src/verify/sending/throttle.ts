@@ -1,23 +1,15 @@
 /** Paces calls evenly. A limit pauses all calls and lowers the pace. */
+import { setTimeout } from "node:timers/promises";
 
-/** Default rate. */
 export const RATE_PER_S = 20;
 const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
+/** Rejects with the reason of a stop. */
 export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const stopped = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stopped);
-      resolve();
-    }, ms);
-    if (signal?.aborted === true) stopped();
-    else signal?.addEventListener("abort", stopped, { once: true });
+  setTimeout(ms, undefined, { signal }).catch((error: unknown) => {
+    throw signal?.reason ?? error;
   });
 
 export type Throttle = ReturnType<typeof createThrottle>;
@@ -47,7 +39,6 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal) => {
     slower: (why: keyof typeof SLOWER_BY): void => {
       rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY[why]);
     },
-    /** Speeds up a little, towards the requested rate. */
     faster: (): void => {
       rate = Math.min(ratePerS, rate * FASTER_BY);
     },
