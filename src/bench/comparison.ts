@@ -1,6 +1,6 @@
 /**
- * What a benchmark is. It measures two sides in pairs of short blocks, as the gate does: the machine disturbs both sides of a pair alike, so
- * the typical ratio of the pairs is the figure. Absolute figures of a shared machine decide nothing.
+ * What a benchmark is: two sides in pairs of short blocks, as in the gate, because the machine disturbs both sides of a pair
+ * alike. The figure is the typical ratio of the pairs; absolute figures of a shared machine decide nothing.
  */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
@@ -9,18 +9,10 @@ import { watchMachineUse } from "../stages/machine-use.ts";
 import { machineTime } from "../supervision/processes.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 
-export type Settings = {
-  rounds: number;
-  blockS: number;
-  connections: number;
-  soakCalls: number;
-};
+export type Settings = { rounds: number; blockS: number; connections: number; soakCalls: number };
 
-export type BenchRoom = {
-  supervisor: Supervisor;
-  /** For stores; gone at the end. */
-  folder: string;
-};
+/** `folder`: for stores; gone at the end. */
+export type BenchRoom = { supervisor: Supervisor; folder: string };
 
 export type Bench = {
   name: string;
@@ -43,10 +35,7 @@ export type Block = {
 };
 
 export const plainBlock = (value: number, more: Partial<Block> = {}): Block => ({
-  value,
-  cpuUsEach: null,
-  doubts: [],
-  disturbances: [],
+  ...{ value, cpuUsEach: null, doubts: [], disturbances: [] },
   ...more,
 });
 
@@ -76,11 +65,7 @@ export type Row = {
   doubts: string[];
 };
 
-/** `NaN` without pairs, so that such a row reaches no target. */
-const typical = (values: readonly number[]): number => median(values) ?? Number.NaN;
-
-const reaches = (target: Target, ratio: number): boolean =>
-  "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
+type About = Pick<Row, "name" | "what" | "unit" | "target">;
 
 /** How far rounds may lie apart, as a share of the typical one, for a target to count as reached. */
 const SPREAD_MAX = 0.2;
@@ -88,9 +73,11 @@ const SPREAD_MAX = 0.2;
 export const spreadOf = ({ ratio, ratioMin, ratioMax }: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): number =>
   (ratioMax - ratioMin) / ratio;
 
+/** A ratio without pairs is `NaN`, which reaches no target. */
 const verdictOf = (target: Target | null, figures: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): Row["verdict"] => {
   if (target === null) return "reported";
-  if (!reaches(target, figures.ratio)) return "missed";
+  const isReached = "atLeast" in target ? figures.ratio >= target.atLeast : figures.ratio <= target.atMost;
+  if (!isReached) return "missed";
   return spreadOf(figures) > SPREAD_MAX ? "too-wide" : "reached";
 };
 
@@ -100,35 +87,39 @@ const CLEAN_MIN = 3;
 const isClean = ({ ours, against }: Pair): boolean =>
   ours.disturbances.length === 0 && against.disturbances.length === 0;
 
-/** The same doubt in many blocks is one doubt, with how often it came. */
-const gather = (doubts: readonly string[]): string[] => {
-  const counts = new Map<string, number>();
-  for (const doubt of doubts) counts.set(doubt, (counts.get(doubt) ?? 0) + 1);
-  return [...counts].map(([doubt, n]) => `${doubt} (${n} ${n === 1 ? "block" : "blocks"})`);
-};
-
-export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, measured: readonly Pair[]): Row => {
+export const compare = (about: About, measured: readonly Pair[]): Row => {
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
   const ratio = Math.exp(typicalDifference(ratios.map(Math.log)) ?? Number.NaN);
   const figures = { ratio, ratioMin: Math.min(...ratios), ratioMax: Math.max(...ratios) };
+  const typical = (side: keyof Pair): number => median(pairs.map((pair) => pair[side].value)) ?? Number.NaN;
+  const doubts = [
+    ...measured.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts]),
+    // What others did to a pair that is left out does no harm.
+    ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
+  ];
   return {
     ...about,
     ...figures,
     rounds: pairs.length,
     leftOut: measured.length - pairs.length,
-    ours: typical(pairs.map(({ ours }) => ours.value)),
-    against: typical(pairs.map(({ against }) => against.value)),
+    ours: typical("ours"),
+    against: typical("against"),
     verdict: verdictOf(about.target, figures),
     pairs: measured,
-    // What others did to a pair that is left out does no harm; what went wrong on our side is reported in any case.
-    doubts: gather([
-      ...measured.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts]),
-      ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
-    ]),
+    doubts: [...Map.groupBy(doubts, (doubt) => doubt)].map(
+      ([doubt, { length: n }]) => `${doubt} (${n} ${n === 1 ? "block" : "blocks"})`,
+    ),
   };
 };
+
+/** The same against a figure that is asked for. */
+export const compareWith = (about: About, wanted: number, blocks: readonly Block[]): Row =>
+  compare(
+    about,
+    blocks.map((ours) => ({ ours, against: plainBlock(wanted) })),
+  );
 
 export const CLIENT_SATURATED = "the client was the bottleneck";
 
@@ -139,10 +130,7 @@ const SATURATED = 0.93;
 export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =>
   clientCpu > SATURATED && serverCpu < SATURATED ? [CLIENT_SATURATED] : [];
 
-/**
- * The same pairs as calls or events per second of the server's CPU time: valid also where the client was the
- * bottleneck.
- */
+/** The same pairs as calls or events per second of the server's CPU time: valid also where the client was the bottleneck. */
 export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
   const perSecond = (block: Block): Block => ({
     ...block,
@@ -194,11 +182,17 @@ export const watchHost = (): (() => string[]) => {
   return () => {
     const after = machineTime();
     const { other_cores: others } = usedSince();
-    const doubts: string[] = [];
-    if (before !== null && after !== null && after.steal - before.steal > STEAL_MAX * (after.all - before.all)) {
-      doubts.push("the hypervisor took CPU time");
-    }
-    if (others !== null && others > OTHERS_MAX_CORES) doubts.push("other processes used the CPU");
-    return doubts;
+    const isStolen =
+      before !== null && after !== null && after.steal - before.steal > STEAL_MAX * (after.all - before.all);
+    return [
+      ...(isStolen ? ["the hypervisor took CPU time"] : []),
+      ...(others !== null && others > OTHERS_MAX_CORES ? ["other processes used the CPU"] : []),
+    ];
   };
+};
+
+/** A block of what is measured, and what others did to the machine meanwhile. */
+export const blockOf = async (measure: () => Promise<number>): Promise<Block> => {
+  const disturbed = watchHost();
+  return plainBlock(await measure(), { disturbances: disturbed() });
 };

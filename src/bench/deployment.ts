@@ -51,24 +51,18 @@ export const startDeployment = async (
     const limiter = store.startsWith("redis:") ? undefined : await start("limiter", { limiter: store });
     const limiterUrl = limiter === undefined ? store : ((limiter.made as Urls).limiter as string);
     const keys = await start("keys", { keys: "memory", limiter: limiterUrl });
-    const caps = { rateLimit: RATE, globalInFlight: CAP, orgInFlight: CAP };
     const links = { keys: (keys.made as Urls).keys, limiter: limiterUrl };
+    const caps = { rateLimit: RATE, globalInFlight: CAP, orgInFlight: CAP };
     const api = await start("api", { ...links, ...caps, ...options.api }, options.nodeArguments);
     const urls = api.made as Urls;
-    const operator = (keys.made as Urls).control?.keys as string;
     const seed = seedNow(loadTenants(1), secrets.adminSecret);
-    await sendSeed(operator, seed);
+    await sendSeed((keys.made as Urls).control?.keys as string, seed);
     const [tenant] = seed.target.tenants;
     return {
-      url: urls.api as string,
+      ...{ api, limiter, keys, url: urls.api as string },
       serverKey: tenant?.server?.key ?? "",
       publishableKey: tenant?.publishable.key ?? "",
-      api,
-      limiter,
-      keys,
-      patch: async (body) => {
-        await controlSend("PATCH", `${urls.control?.api}/deployment`, body);
-      },
+      patch: async (body) => void (await controlSend("PATCH", `${urls.control?.api}/deployment`, body)),
       [Symbol.asyncDispose]: end,
     };
   } catch (error) {

@@ -3,22 +3,12 @@
  * Held: at most a thousandth of the calls is missing, and they left at 99 % of the rate or more. k6's own executor
  * drops calls; our drivers send them late.
  */
-
 import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import {
-  type Bench,
-  type BenchRoom,
-  type Block,
-  compare,
-  type Pair,
-  plainBlock,
-  type Row,
-  watchHost,
-} from "./comparison.ts";
-import { figureOf, runLoad, writeTarget } from "./load-run.ts";
+import { type Bench, type BenchRoom, type Block, blockOf, compare, compareWith, type Row } from "./comparison.ts";
+import { figureOf, recordLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child.ts";
 
 /** A result is so near to the rate that does not hold any more. */
@@ -58,45 +48,28 @@ type Generator = {
   isHeld(run: RunDocument, ratePerS: number): boolean;
 };
 
-const ourWords = ({ targetFile }: Server, ratePerS: number): string[] => [
-  ...["catalog-reads", "--arrivals", "uniform", "--target", targetFile],
-  ...["--rate", String(ratePerS), "--duration", `${SECONDS}s`],
-];
+const ours = (name: string, startPerS: number, ...how: string[]): Generator => ({
+  name,
+  startPerS,
+  words: ({ targetFile }, ratePerS) => [
+    ...["catalog-reads", "--arrivals", "uniform", "--target", targetFile],
+    ...["--rate", `${ratePerS}`, "--duration", `${SECONDS}s`, ...how],
+  ],
+  isHeld: (run, ratePerS) =>
+    (run.stages[0]?.by_outcome["200"] ?? 0) >= (1 - MISSING) * ratePerS * SECONDS &&
+    figureOf(run, "rate_error") >= -BEHIND,
+});
 
-const isHeldByOurs = (run: RunDocument, ratePerS: number): boolean => {
-  const answered = run.stages[0]?.by_outcome["200"] ?? 0;
-  return answered >= (1 - MISSING) * ratePerS * SECONDS && figureOf(run, "rate_error") >= -BEHIND;
-};
-
-const openLoop: Generator = {
-  name: "open-loop",
-  startPerS: 4_000,
-  words: (server, ratePerS) => [...ourWords(server, ratePerS), "--driver", "open-loop"],
-  isHeld: isHeldByOurs,
-};
-
-const folded: Generator = {
-  ...openLoop,
-  name: "open-loop, folded",
-  words: (server, ratePerS) => [...openLoop.words(server, ratePerS), "--fold"],
-};
-
-const k6: Generator = {
-  name: "k6, our schedule",
-  startPerS: 2_500,
-  words: (server, ratePerS) => [...ourWords(server, ratePerS), "--driver", "k6"],
-  isHeld: isHeldByOurs,
-};
-
+const openLoop = ours("open-loop", 4_000, "--driver", "open-loop");
+const folded = ours("open-loop, folded", 4_000, "--driver", "open-loop", "--fold");
+const k6 = ours("k6, our schedule", 2_500, "--driver", "k6");
 const plain: Generator = {
   name: "plain k6",
   startPerS: 2_500,
   words: () => ["--script", PLAIN],
-  environment: ({ url }, ratePerS) => ({
-    FLOODGATE_URL: url,
-    FLOODGATE_RATE: String(ratePerS),
-    FLOODGATE_SECONDS: String(SECONDS),
-  }),
+  environment: ({ url }, ratePerS) => {
+    return { FLOODGATE_URL: url, FLOODGATE_RATE: `${ratePerS}`, FLOODGATE_SECONDS: `${SECONDS}` };
+  },
   isHeld: (run, ratePerS) => {
     const dropped = figureOf(run, "dropped_iterations_count");
     const made = figureOf(run, "http_reqs_count");
@@ -104,28 +77,31 @@ const plain: Generator = {
   },
 };
 
-const ceilingOf = async (room: BenchRoom, generator: Generator, at: Server, startPerS: number): Promise<Block> => {
-  const disturbed = watchHost();
-  const value = await highestHeld(startPerS, async (ratePerS) => {
-    const run = await runLoad(room, generator.words(at, ratePerS), generator.environment?.(at, ratePerS));
-    const isHeld = generator.isHeld(run, ratePerS);
-    process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
-    return isHeld;
-  });
-  return plainBlock(value, { disturbances: disturbed() });
-};
+const ceilingOf = (room: BenchRoom, generator: Generator, at: Server, startPerS: number): Promise<Block> =>
+  blockOf(() =>
+    highestHeld(startPerS, async (ratePerS) => {
+      const words = generator.words(at, ratePerS);
+      const { document } = await recordLoad(room, words, generator.environment?.(at, ratePerS));
+      const isHeld = generator.isHeld(document, ratePerS);
+      process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
+      return isHeld;
+    }),
+  );
 
-type Held = Map<Generator, Block[]>;
-
-const searchAll = async (all: readonly Generator[], rounds: number, room: BenchRoom): Promise<Held> => {
+/** A block a round of each generator, each search from where its last one ended. */
+const searchAll = async <Name extends string>(
+  all: Readonly<Record<Name, Generator>>,
+  rounds: number,
+  room: BenchRoom,
+): Promise<Record<Name, Block[]>> => {
   await using server = await startBenchChild(room.supervisor, "bare-process.ts", { kind: "null" });
   const { url } = server.made as { url: string };
   const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: writeTarget(room, url) };
-  const came: Held = new Map(all.map((generator) => [generator, []]));
+  const came = Object.fromEntries(Object.keys(all).map((name) => [name, []])) as unknown as Record<Name, Block[]>;
   for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
-    for (const [generator, blocks] of came) {
-      const startPerS = blocks.at(-1)?.value || generator.startPerS;
-      blocks.push(await ceilingOf(room, generator, at, startPerS));
+    for (const name of Object.keys(all) as Name[]) {
+      const startPerS = came[name].at(-1)?.value || all[name].startPerS;
+      came[name].push(await ceilingOf(room, all[name], at, startPerS));
     }
   }
   return came;
@@ -133,12 +109,13 @@ const searchAll = async (all: readonly Generator[], rounds: number, room: BenchR
 
 const WHAT = "calls a second that each driver holds against a server that answers at once, beside plain k6";
 
-const row = (name: string, atLeast: number, came: Held, ours: Generator, against: Generator | number): Row => {
-  const pairs: Pair[] = (came.get(ours) ?? []).map((block, i) => ({
-    ours: block,
-    against: typeof against === "number" ? plainBlock(against) : (came.get(against)?.[i] as Block),
-  }));
-  return compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, pairs);
+const row = (name: string, atLeast: number, held: readonly Block[], against: readonly Block[] | number): Row => {
+  const about = { name, what: WHAT, unit: "calls/s", target: { atLeast } };
+  if (typeof against === "number") return compareWith(about, against, held);
+  return compare(
+    about,
+    held.map((block, i) => ({ ours: block, against: against[i] as Block })),
+  );
 };
 
 export const generators: Bench = {
@@ -146,12 +123,12 @@ export const generators: Bench = {
   what: WHAT,
   isLong: true,
   run: async ({ rounds }, room) => {
-    const came = await searchAll([openLoop, folded, plain], rounds, room);
+    const held = await searchAll({ openLoop, folded, plain }, rounds, room);
     return [
-      row("a line each / 6,000", 1, came, openLoop, 6_000),
-      row("folded / 14,000", 1, came, folded, 14_000),
-      row("a line each / k6", 1.5, came, openLoop, plain),
-      row("folded / k6", 1.5, came, folded, plain),
+      row("a line each / 6,000", 1, held.openLoop, 6_000),
+      row("folded / 14,000", 1, held.folded, 14_000),
+      row("a line each / k6", 1.5, held.openLoop, held.plain),
+      row("folded / k6", 1.5, held.folded, held.plain),
     ];
   },
 };
@@ -162,7 +139,7 @@ export const k6Generators: Bench = {
   what: "calls a second that k6 holds on our schedule, history included, beside its own arrival-rate executor",
   isLong: true,
   run: async ({ rounds }, room) => {
-    const came = await searchAll([k6, plain], rounds, room);
-    return [row("k6, ours / plain", 0.9, came, k6, plain)];
+    const held = await searchAll({ k6, plain }, rounds, room);
+    return [row("k6, ours / plain", 0.9, held.k6, held.plain)];
   },
 };

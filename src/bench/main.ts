@@ -20,14 +20,8 @@ import { STREAM_BENCHES } from "./stream-benches.ts";
 import { tableOf } from "./table.ts";
 
 const BENCHES: readonly Bench[] = [
-  ...ROUTE_BENCHES,
-  ...STREAM_BENCHES,
-  ...STORE_BENCHES,
-  generators,
-  k6Generators,
-  sse,
-  shedding,
-  soak,
+  ...[...ROUTE_BENCHES, ...STREAM_BENCHES, ...STORE_BENCHES],
+  ...[generators, k6Generators, sse, shedding, soak],
 ];
 
 type Options = {
@@ -69,16 +63,12 @@ const measure = async (options: Options, room: BenchRoom) => {
     if (typeof came === "string") skipped.push({ name: bench.name, reason: came });
     else rows.push(...came);
   }
-  const environment = { node: process.versions.node, cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown" };
-  const commit = await commitOf(REPOSITORY);
   return {
     schema: "floodgate/bench@1",
     started_at: startedAt.toISOString(),
-    commit,
-    environment,
-    settings,
-    rows,
-    skipped,
+    commit: await commitOf(REPOSITORY),
+    environment: { node: process.versions.node, cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown" },
+    ...{ settings, rows, skipped },
   };
 };
 

@@ -37,55 +37,28 @@ type RouteRow = {
 
 const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}` });
 const styles = (secret: string): RouteCall => ({ method: "GET", path: "/design/styles", headers: bearer(secret) });
+const readCall = ({ serverKey }: Deployment): RouteCall => styles(serverKey);
 
+const FASTIFY = "against bare Fastify";
+const mintCall = ({ publishableKey }: Deployment): RouteCall => ({
+  method: "POST",
+  path: "/sdk/sessions",
+  headers: { ...bearer(publishableKey), origin: ORIGIN, "content-type": "application/json" },
+  body: '{"product":"chat"}',
+});
+
+// biome-ignore format: a row is a line
 const ROWS: readonly RouteRow[] = [
-  {
-    name: "read",
-    what: "GET /design/styles, key cached, limiter service asked, against bare Fastify",
-    target: { atLeast: 0.55 },
-    expected: 200,
-    call: ({ serverKey }) => styles(serverKey),
-  },
-  {
-    name: "read-redis",
-    what: "the same with the limiter in Redis",
-    target: { atLeast: 0.5 },
-    expected: 200,
-    call: ({ serverKey }) => styles(serverKey),
-    isInRedis: true,
-  },
-  {
-    name: "shed",
-    what: "a call over the global cap (b2b_overloaded) against bare Fastify",
-    target: { atLeast: 0.85 },
-    expected: 429,
-    call: ({ serverKey }) => styles(serverKey),
-    prepare: (deployment) => deployment.patch({ global_in_flight: 0 }),
-  },
-  {
-    name: "unauthenticated",
-    what: "a credential that is none (401) against bare Fastify",
-    target: { atLeast: 0.9 },
-    expected: 401,
-    call: () => styles("garbage"),
-  },
-  {
-    name: "mint",
-    what: "POST /sdk/sessions (chat, limiter asked) against bare Fastify with the same JSON in and out",
-    target: null,
-    expected: 200,
-    call: ({ publishableKey }) => ({
-      method: "POST",
-      path: "/sdk/sessions",
-      headers: { ...bearer(publishableKey), origin: ORIGIN, "content-type": "application/json" },
-      body: '{"product":"chat"}',
-    }),
-  },
+  { name: "read", what: `GET /design/styles, key cached, limiter service asked, ${FASTIFY}`, target: { atLeast: 0.55 }, expected: 200, call: readCall },
+  { name: "read-redis", what: "the same with the limiter in Redis", target: { atLeast: 0.5 }, expected: 200, call: readCall, isInRedis: true },
+  { name: "shed", what: `a call over the global cap (b2b_overloaded) ${FASTIFY}`, target: { atLeast: 0.85 }, expected: 429, call: readCall, prepare: (deployment) => deployment.patch({ global_in_flight: 0 }) },
+  { name: "unauthenticated", what: `a credential that is none (401) ${FASTIFY}`, target: { atLeast: 0.9 }, expected: 401, call: () => styles("garbage") },
+  { name: "mint", what: `POST /sdk/sessions (chat, limiter asked) ${FASTIFY} with the same JSON in and out`, target: null, expected: 200, call: mintCall },
 ];
 
 type Side = { server: BenchChild; call: LoadCall };
 
-const blockOf = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
+const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
   const cpuUsEach = cpuUs / answers;
@@ -110,7 +83,7 @@ const compareLoads = async (
     const after = await usages();
     const disturbances = disturbed();
     const [ours, against] = results.map((result, i) =>
-      blockOf(result, (after[i]?.cpuUs ?? 0) - (before[i]?.cpuUs ?? 0), expected, disturbances),
+      blockOfLoad(result, (after[i]?.cpuUs ?? 0) - (before[i]?.cpuUs ?? 0), expected, disturbances),
     );
     return { ours: ours as Block, against: against as Block };
   };

@@ -1,8 +1,4 @@
-/**
- * Resident memory over many calls. Charges go to SQLite, so the ledger that is kept by design lies on disk, not in
- * memory.
- */
-
+/** Resident memory over many calls. Charges go to SQLite, so the ledger that is kept by design lies on disk, not in memory. */
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
 import { type Bench, type BenchRoom, type Block, compare, plainBlock, type Row, type Settings } from "./comparison.ts";
@@ -67,16 +63,12 @@ export const soak: Bench = {
     const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
     const { samples, doubts } = await sampleMemory(deployment, processes, room, settings);
     const last = samples.at(-1)?.calls ?? 0;
-    const within = (from: number, to: number, name: string): number =>
-      median(
-        samples.flatMap(({ calls, rssBytes }) =>
-          calls > last * from && calls <= last * to ? [(rssBytes[name] ?? 0) / MIB] : [],
-        ),
-      ) ?? Number.NaN;
+    const within = (from: number, to: number, name: string): Block => {
+      const inside = samples.filter(({ calls }) => calls > last * from && calls <= last * to);
+      return plainBlock(median(inside.map(({ rssBytes }) => (rssBytes[name] ?? 0) / MIB)) ?? Number.NaN, { doubts });
+    };
     return Object.keys(processes).map((name): Row => {
-      const block = (value: number): Block => plainBlock(value, { doubts });
-      const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
-      const pair = { ours: block(within(0.85, 1, name)), against: middle };
+      const pair = { ours: within(0.85, 1, name), against: within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name) };
       const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };
       return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
     });

@@ -1,5 +1,5 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
-import { type Bench, type Block, compare, inTurn, type Pair, plainBlock, watchHost } from "./comparison.ts";
+import { type Bench, type Block, blockOf, compare, compareWith, inTurn } from "./comparison.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { DecisionQuestion } from "./processes/decisions-process.ts";
 import type { LedgerQuestion } from "./processes/ledger-process.ts";
@@ -8,13 +8,9 @@ import type { LedgerQuestion } from "./processes/ledger-process.ts";
 const BATCH = 64;
 /** Decisions per second that the core is to make. */
 const DECISIONS_PER_S = 1_000_000;
-const DECISION_NAMES = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
 
-const rateOf = async (child: BenchChild, question: unknown): Promise<Block> => {
-  const disturbed = watchHost();
-  const value = (await child.ask(question)) as number;
-  return plainBlock(value, { disturbances: disturbed() });
-};
+const rateOf = (child: BenchChild, question: unknown): Promise<Block> =>
+  blockOf(async () => (await child.ask(question)) as number);
 
 const ledger: Bench = {
   name: "ledger",
@@ -22,9 +18,9 @@ const ledger: Bench = {
   run: async (settings, { supervisor }) => {
     await using store = await startBenchChild(supervisor, "ledger-process.ts", "store");
     await using bare = await startBenchChild(supervisor, "ledger-process.ts", "bare");
-    const blockOf = (child: BenchChild) => (durationS: number) =>
+    const played = (child: BenchChild) => (durationS: number) =>
       rateOf(child, { durationMs: durationS * 1_000, batch: BATCH } satisfies LedgerQuestion);
-    const pairs = await inTurn(settings, blockOf(store), blockOf(bare));
+    const pairs = await inTurn(settings, played(store), played(bare));
     return [compare({ ...ledger, unit: "charges/s", target: null }, pairs)];
   },
 };
@@ -34,17 +30,17 @@ const core: Bench = {
   what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
   run: async ({ rounds, blockS }, { supervisor }) => {
     await using child = await startBenchChild(supervisor, "decisions-process.ts", null);
-    const pairs = new Map<string, Pair[]>(DECISION_NAMES.map((name) => [name, []]));
+    const names = child.made as DecisionQuestion["decision"][];
+    const blocks = new Map<string, Block[]>(names.map((name) => [name, []]));
     for (let round = -1; round < rounds; round += 1) {
-      for (const decision of DECISION_NAMES) {
-        const question: DecisionQuestion = { decision, durationMs: (blockS * 1_000) / DECISION_NAMES.length };
-        const ours = await rateOf(child, question);
-        if (round >= 0) pairs.get(decision)?.push({ ours, against: plainBlock(DECISIONS_PER_S) });
+      for (const decision of names) {
+        const question: DecisionQuestion = { decision, durationMs: (blockS * 1_000) / names.length };
+        const block = await rateOf(child, question);
+        if (round >= 0) blocks.get(decision)?.push(block);
       }
     }
-    return [...pairs].map(([name, of]) =>
-      compare({ ...core, name: `core ${name}`, unit: "decisions/s", target: { atLeast: 1 } }, of),
-    );
+    const about = { what: core.what, unit: "decisions/s", target: { atLeast: 1 } };
+    return [...blocks].map(([name, of]) => compareWith({ ...about, name: `core ${name}` }, DECISIONS_PER_S, of));
   },
 };
 

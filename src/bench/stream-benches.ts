@@ -2,7 +2,7 @@
 
 import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
-import type { RoleOptions } from "../platform/start-role.ts";
+import { pause } from "../supervision/waiting.ts";
 import {
   type Bench,
   type BenchRoom,
@@ -34,21 +34,19 @@ const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, s
 type Pace = { tokens: number; serviceMs: number };
 type Side = AsyncDisposable & { server: BenchChild; url: string; headers: Record<string, string> };
 
-const apiOptions = ({ tokens, serviceMs }: Pace): RoleOptions => ({
-  inference: { slots: 1_000_000, tokens, serviceMs },
-  streamLimits: { keepAliveMs: 600_000 },
-});
+const JSON_IN = { "content-type": "application/json" };
 
 const startOurs = async (
   { supervisor }: BenchRoom,
-  pace: Pace,
+  { tokens, serviceMs }: Pace,
   nodeArguments: readonly string[] = [],
 ): Promise<Side> => {
-  const deployment = await startDeployment(supervisor, { api: apiOptions(pace), nodeArguments });
+  const api = { inference: { slots: 1_000_000, tokens, serviceMs }, streamLimits: { keepAliveMs: 600_000 } };
+  const deployment = await startDeployment(supervisor, { api, nodeArguments });
   return {
     server: deployment.api,
     url: deployment.url + PATH,
-    headers: { authorization: `Bearer ${deployment.serverKey}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${deployment.serverKey}`, ...JSON_IN },
     [Symbol.asyncDispose]: () => deployment[Symbol.asyncDispose](),
   };
 };
@@ -72,41 +70,28 @@ const startBare = async (
   const options: BareOptions = { kind: "streams", headers, frames, durationMs };
   const server = await startBenchChild(supervisor, "bare-process.ts", options, nodeArguments);
   const { url } = server.made as { url: string };
-  return {
-    server,
-    url: url + PATH,
-    headers: { "content-type": "application/json" },
-    [Symbol.asyncDispose]: server.end,
-  };
+  return { server, url: url + PATH, headers: JSON_IN, [Symbol.asyncDispose]: server.end };
 };
 
-const opening = ({ url, headers }: Side, streams: number, rampMs: number): StreamQuestion => ({
-  do: "open",
-  url,
-  headers,
-  body: BODY,
-  streams,
-  rampMs,
-});
+const ask = (client: BenchChild, question: StreamQuestion): Promise<unknown> => client.ask(question);
+
+const open = (client: BenchChild, { url, headers }: Side, streams: number, rampMs: number): Promise<unknown> =>
+  ask(client, { do: "open", url, headers, body: BODY, streams, rampMs });
 
 const countEvents = async (client: BenchChild, side: Side, durationMs: number): Promise<Block> => {
-  const opened = (await client.ask(opening(side, STREAMS, RAMP_MS))) as StreamsOpened;
+  const { begun } = (await open(client, side, STREAMS, RAMP_MS)) as StreamsOpened;
   const disturbed = watchHost();
   const before = await side.server.usage();
   const beganMs = performance.now();
-  const counted = (await client.ask({ do: "count", durationMs } satisfies StreamQuestion)) as StreamCount;
+  const counted = (await ask(client, { do: "count", durationMs })) as StreamCount;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
   const disturbances = disturbed();
   const doubts = doubtsOfClient(counted.clientCpu, cpuUs / elapsedUs);
-  await client.ask({ do: "close" } satisfies StreamQuestion);
-  if (opened.begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
-  return {
-    value: counted.eventsPerS,
-    cpuUsEach: cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6),
-    doubts,
-    disturbances,
-  };
+  await ask(client, { do: "close" });
+  if (begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
+  const cpuUsEach = cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6);
+  return { value: counted.eventsPerS, cpuUsEach, doubts, disturbances };
 };
 
 const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row[]> => {
@@ -127,16 +112,16 @@ const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row
 const weighStream = async (client: BenchChild, start: () => Promise<Side>): Promise<Block> => {
   await using side = await start();
   const weigh = async (): Promise<number> => {
-    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await pause(SETTLE_MS);
     await side.server.ask(null);
     return (await side.server.usage()).rssBytes;
   };
-  await client.ask(opening(side, STREAMS / 5, 100));
-  await client.ask({ do: "close" } satisfies StreamQuestion);
+  await open(client, side, STREAMS / 5, 100);
+  await ask(client, { do: "close" });
   const before = await weigh();
-  await client.ask(opening(side, STREAMS, 300));
+  await open(client, side, STREAMS, 300);
   const after = await weigh();
-  await client.ask({ do: "close" } satisfies StreamQuestion);
+  await ask(client, { do: "close" });
   return plainBlock((after - before) / STREAMS / 1024);
 };
 

@@ -1,7 +1,4 @@
-/**
- * The embedded deployment, for runs without a target: key service, limiter service and API as three processes over real
- * TCP, toxiproxy on both of the API's links. It is reached as any other deployment is.
- */
+/** The embedded deployment: key service, limiter and API as processes over real TCP, toxiproxy on both of the API's links. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +9,7 @@ import { findRedis } from "../tools/tool-recipe.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
-import { type Part, type RoleStarter, roleStarter, type ServePart, startRedisPart } from "./part.ts";
+import { type Part, roleStarter, type ServePart, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
 import {
   addressesOf,
@@ -30,24 +27,6 @@ export type EmbeddedOptions = {
 };
 
 type Starting = Pick<RunContext, "supervisor" | "folder" | "seed" | "events" | "toolOrStandIn">;
-
-type LimiterStarted = Pick<OwnParts, "store"> & { part: OwnParts["limiter"]; url: string; control?: string };
-
-const startLimiter = async (
-  { supervisor, folder }: Starting,
-  redisPath: string | undefined,
-  startRole: RoleStarter,
-  data: string,
-): Promise<LimiterStarted> => {
-  if (redisPath === undefined) {
-    const path = join(data, "limiter.db");
-    const service = await startRole("limiter", "limiter", ["--limiter", `sqlite:${path}`]);
-    return { ...service, store: { kind: "sqlite", path } };
-  }
-  const log = folder.pathOf("logs/limiter.log");
-  const redis = await startRedisPart({ supervisor, path: redisPath, folder: join(data, "redis"), log });
-  return { part: redis.part, url: redis.url, store: { kind: "redis", redis } };
-};
 
 export const openEmbedded = async (
   context: Starting,
@@ -67,8 +46,20 @@ export const openEmbedded = async (
   const secrets = { FLOODGATE_SESSION_SECRET: randomBytes(32).toString("hex"), FLOODGATE_ADMIN_SECRET: adminSecret };
   const startRole = roleStarter({ supervisor, secrets, logOf: (name) => folder.pathOf(`logs/${name}.log`), serve });
 
+  const startLimiter = async (): Promise<
+    Pick<OwnParts, "store"> & Omit<ServePart, "control"> & { control?: string }
+  > => {
+    if (redis === undefined) {
+      const path = join(data, "limiter.db");
+      const service = await startRole("limiter", "limiter", ["--limiter", `sqlite:${path}`]);
+      return { ...service, store: { kind: "sqlite", path } };
+    }
+    const log = folder.pathOf("logs/limiter.log");
+    const started = await startRedisPart({ supervisor, path: redis.path, folder: join(data, "redis"), log });
+    return { part: started.part, url: started.url, store: { kind: "redis", redis: started } };
+  };
   // The API's upstreams have to be known before it starts, so it comes last.
-  const limiter = await startLimiter(context, redis?.path, startRole, data);
+  const limiter = await startLimiter();
   const [keys, server] = await Promise.all([
     startRole("keys", "keys", ["--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiter.url]),
     startToxiproxy({
@@ -103,13 +94,8 @@ export const openEmbedded = async (
       toxiproxy: { api_url: server.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       exclusive: true,
     }),
-    secrets: createSecrets(folder.path),
-    folder: folder.path,
-    budget: guardBudget({}),
-    embedded: true,
-    reference: true,
-    exclusive: true,
-    found: {},
+    ...{ secrets: createSecrets(folder.path), folder: folder.path, budget: guardBudget({}) },
+    ...{ embedded: true, reference: true, exclusive: true, found: {} },
     faults: { toxiproxy, links: { ...links, edge }, mayReset: true, restart: () => server.restart() },
     faultsMissing: "",
     own: { limiter: limiter.part, keys: keys.part, apis: [api.part], store: limiter.store, startApi, startRole },
@@ -128,14 +114,13 @@ export const openDeployment = async (
   return embedded;
 };
 
-export type Replicated = { deployment: Deployment; close(): Promise<void> };
-
-const origin = (url: string): string => new URL(url).origin;
-
 export const reachedAt = (url: string, { base_url }: Target) => addressesOf(`${url}${new URL(base_url).pathname}`);
 
 /** More API replicas of it on the same dependencies, and a front before them, for one stage. */
-export const withReplicas = async (deployment: Deployment & { own: OwnParts }, count: number): Promise<Replicated> => {
+export const withReplicas = async (
+  deployment: Deployment & { own: OwnParts },
+  count: number,
+): Promise<{ deployment: Deployment; close(): Promise<void> }> => {
   const { target, own } = deployment;
   const opened: Part[] = [];
   const close = async (): Promise<void> => {
@@ -148,27 +133,23 @@ export const withReplicas = async (deployment: Deployment & { own: OwnParts }, c
   try {
     const more: ServePart[] = [];
     for (let at = 2; at <= count; at += 1) more.push(keep(await own.startApi(`api-${at}`)));
-    const urls = [origin(target.base_url), ...more.map(({ url }) => origin(url))];
-    const upstreams = urls.flatMap((url) => ["--upstream", url]);
-    const front = keep(await own.startRole("front", "front", upstreams));
+    const upstreams = [target.base_url, ...more.map(({ url }) => url)].map((url) => new URL(url).origin);
+    const front = keep(
+      await own.startRole(
+        "front",
+        "front",
+        upstreams.flatMap((url) => ["--upstream", url]),
+      ),
+    );
+    const send = (to: readonly string[]) => controlSend("PATCH", `${front.control}/deployment`, { upstreams: to });
+    const api = [...(target.control?.api ?? []), ...more.map(({ control }) => control)];
+    const limits = { ...target.limits, replicas: count };
     return {
       close,
       deployment: {
         ...deployment,
-        target: {
-          ...target,
-          ...reachedAt(front.url, target),
-          limits: { ...target.limits, replicas: count },
-          control: { ...target.control, api: [...(target.control?.api ?? []), ...more.map(({ control }) => control)] },
-        },
-        own: {
-          ...own,
-          apis: [...own.apis, ...more.map(({ part }) => part)],
-          front: {
-            upstreams: urls,
-            send: (upstreams) => controlSend("PATCH", `${front.control}/deployment`, { upstreams }),
-          },
-        },
+        target: { ...target, ...reachedAt(front.url, target), limits, control: { ...target.control, api } },
+        own: { ...own, apis: [...own.apis, ...more.map(({ part }) => part)], front: { upstreams, send } },
       },
     };
   } catch (error) {

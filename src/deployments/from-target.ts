@@ -34,9 +34,9 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
 type Prepared = Pick<Deployment, "target" | "secrets" | "budget"> & { file: string };
 
 /** Nothing is sent yet: the first fault takes the lease. */
-const openWatch = async (context: RunContext, { target, secrets }: Prepared): Promise<RemoteWatch | null> => {
+const openWatch = async (context: RunContext, { target, secrets }: Prepared): Promise<RemoteWatch | undefined> => {
   const { watchdog, permits } = target;
-  if (watchdog === undefined || permits?.chaos !== true) return null;
+  if (watchdog === undefined || permits?.chaos !== true) return undefined;
   const token = watchdog.token === undefined ? null : await secrets.read(watchdog.token, "watchdog.token");
   const watch = openRemoteWatch({ url: watchdog.url, token, holder: `run ${context.run}` });
   context.supervisor.registerUndo("end the lease with the watchdog beside the proxy", () => watch.close());
@@ -77,17 +77,10 @@ export const fromTarget = async (context: RunContext, prepared: Prepared): Promi
     context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
   }
   return {
-    target,
-    secrets,
-    budget,
-    file: resolve(file),
-    folder: dirname(resolve(file)),
-    embedded: false,
-    reference: false,
-    exclusive: target.exclusive === true,
-    found: {},
+    ...{ target, secrets, budget, file: resolve(file), folder: dirname(resolve(file)) },
+    ...{ embedded: false, reference: false, exclusive: target.exclusive === true, found: {} },
     faults: "proxies" in opened ? opened.proxies : null,
     faultsMissing: "missing" in opened ? opened.missing : "",
-    ...(remoteWatch === null ? {} : { remoteWatch }),
+    remoteWatch,
   };
 };

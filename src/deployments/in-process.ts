@@ -1,7 +1,4 @@
-/**
- * The reference deployment in this process: three services over the links of a network, one or more API replicas, demo
- * data, and what a judge may know of it. For trials, which spoil its parts, and for virtual time.
- */
+/** The reference deployment in this process, and what a judge may know of it: for trials, which spoil its parts, and virtual time. */
 import { knowControlToken } from "../client/control-planes.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
@@ -25,27 +22,6 @@ export type InProcess = {
   close(): Promise<void>;
 };
 
-type Kept = { limiter?: LimiterStore; lookupsMs: number[] };
-
-/** The parts with what they keep laid open, whatever a mutant has made of them. */
-const observed = (parts: Parts, kept: Kept, nowMs: () => number): Parts => ({
-  ...parts,
-  limiterStore: (store) => {
-    kept.limiter = parts.limiterStore(store);
-    return kept.limiter;
-  },
-  keyStore: (healthy) => {
-    const store = parts.keyStore(healthy);
-    const counted =
-      <A, B>(look: (name: A) => B) =>
-      (name: A): B => {
-        kept.lookupsMs.push(nowMs());
-        return look(name);
-      };
-    return { ...store, byHash: counted(store.byHash), byId: counted(store.byId) };
-  },
-});
-
 export const startInProcess = async (options: {
   name: string;
   parts: Parts;
@@ -60,8 +36,26 @@ export const startInProcess = async (options: {
   nowMs?: () => number;
 }): Promise<InProcess> => {
   const { name, replicas = 1, nowMs = () => performance.now() } = options;
-  const kept: Kept = { lookupsMs: [] };
-  const parts = observed(options.parts, kept, nowMs);
+  let store: LimiterStore | undefined;
+  const lookupsMs: number[] = [];
+  const counted =
+    <A, B>(look: (name: A) => B) =>
+    (name: A): B => {
+      lookupsMs.push(nowMs());
+      return look(name);
+    };
+  // What parts keep is laid open, whatever a mutant has made of them.
+  const parts: Parts = {
+    ...options.parts,
+    limiterStore: (healthy) => {
+      store = options.parts.limiterStore(healthy);
+      return store;
+    },
+    keyStore: (healthy) => {
+      const keys = options.parts.keyStore(healthy);
+      return { ...keys, byHash: counted(keys.byHash), byId: counted(keys.byId) };
+    },
+  };
   let log = "";
   const adminSecret = `admin-${name}`.padEnd(32, "a");
   const role: RoleOptions = {
@@ -95,9 +89,8 @@ export const startInProcess = async (options: {
     const targetOf = ({ urls }: Running): Target =>
       referenceTarget(urls.api as string, seed, {
         name,
-        ...(control === undefined
-          ? {}
-          : { control: { keys: control, limiter: control, api: [urls.control?.api as string] } }),
+        control:
+          control === undefined ? undefined : { keys: control, limiter: control, api: [urls.control?.api as string] },
         ...options.target,
       });
     return {
@@ -110,9 +103,9 @@ export const startInProcess = async (options: {
         ]),
       ),
       log: () => log,
-      lookupsMs: kept.lookupsMs,
+      lookupsMs,
       counts: (idRun) => first.api?.counts(idRun) ?? {},
-      ledger: (idRun) => [...((kept.limiter as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
+      ledger: (idRun) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
       close,
     };
   } catch (error) {

@@ -1,14 +1,11 @@
-/**
- * A process of ours that a fault may kill, stop and start again, on the same ports and store, as an orchestrator would.
- */
-
+/** A process of ours that a fault may kill, stop and start again, on the same ports and store, as an orchestrator would. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Role, Urls } from "../platform/start-role.ts";
 import { freePort } from "../supervision/free-port.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Child, Supervisor } from "../supervision/supervisor.ts";
-import { pause, waitUntil } from "../supervision/waiting.ts";
+import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
 import { httpProbe, type LinkProbe, observeLink, redisProbe } from "../tools/link-probe.ts";
 
 export type Part = {
@@ -62,11 +59,8 @@ export const openPart = async <At>(
     }
   };
   const gone = async (): Promise<void> => {
-    const over = new AbortController();
-    const late = pause(END_MS, over.signal).then(() => over.signal.aborted);
-    const inTime = await Promise.race([child.exited.then(() => true), late]);
-    over.abort();
-    if (!inTime) throw new Error(`${name} was asked to end and is there after ${END_MS / 1000} s`);
+    if ((await inTime(child.exited, END_MS)) === "late")
+      throw new Error(`${name} was asked to end and is there after ${END_MS / 1000} s`);
   };
   const part: Part = {
     name,
@@ -105,12 +99,8 @@ export const openPart = async <At>(
   return { part, at };
 };
 
-export type RedisPart = {
-  part: Part;
-  url: string;
-  /** What its next start is given beside its settings, e.g. to make it slow. */
-  nextArgs: string[];
-};
+/** `nextArgs`: what its next start is given beside its settings, e.g. to make it slow. */
+export type RedisPart = { part: Part; url: string; nextArgs: string[] };
 
 const REDIS_READY_MS = 10_000;
 const PORT_TRIES = 4;
@@ -131,13 +121,9 @@ export const startRedisPart = async (options: {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const nextArgs: string[] = [];
   const startOn = async (port: number) => {
-    const child = await supervisor.start({
-      name: "limiter",
-      command: path,
-      args: [...settings(port, folder), ...nextArgs],
-      ends: "by-signal",
-      files: { stdout: log, stderr: log },
-    });
+    const args = [...settings(port, folder), ...nextArgs];
+    const files = { stdout: log, stderr: log };
+    const child = await supervisor.start({ name: "limiter", command: path, args, ends: "by-signal", files });
     // It also listens while it reads its files, and refuses everything until it has.
     await child.waitForLine(nextArgs.length === 0 ? /Ready to accept connections/ : /Server initialized/, {
       deadlineMs: REDIS_READY_MS,
@@ -159,16 +145,12 @@ export const startRedisPart = async (options: {
   return { part, url: `redis://${HOST}:${at}`, nextArgs };
 };
 
-type RoleName = Exclude<Role, "all">;
-
 export type ServePart = { part: Part; url: string; control: string };
 
-export type RoleStarter = (name: string, role: RoleName, args: readonly string[]) => Promise<ServePart>;
+export type RoleStarter = (name: string, role: Exclude<Role, "all">, args: readonly string[]) => Promise<ServePart>;
 
 export const SERVE_READY_MS = 30_000;
 export const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
-
-const portOf = (url: string): string => new URL(url).port;
 
 /** `secrets` go by the environment; `logOf` says where the output of a process of that name is kept. */
 export const roleStarter = (options: {
@@ -182,10 +164,10 @@ export const roleStarter = (options: {
   return async (name, role, args) => {
     const log = logOf(name);
     const launch = async (again: { url: string; control: string } | null) => {
-      const ports =
-        again === null
-          ? ["--port", "0", "--control-port", "0"]
-          : ["--port", portOf(again.url), "--control-port", portOf(again.control)];
+      const [port, controlPort] = [again?.url, again?.control].map((url) =>
+        url === undefined ? "0" : new URL(url).port,
+      );
+      const ports = ["--port", `${port}`, "--control-port", `${controlPort}`];
       const child = await supervisor.start({
         name,
         command: process.execPath,

@@ -12,16 +12,6 @@ export type Held = { proxy: string; disables: boolean } | { fault: string };
 /** Heartbeats come every second; three in a row may be lost. */
 export const LEASE_MS = 4_000;
 
-export type RemoteWatch = {
-  /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */
-  hold(held: Held): Promise<void>;
-  release(held: Held): Promise<void>;
-  /** Why the watchdog may have healed what is broken now; `null` while it holds. */
-  lost(): string | null;
-  /** Ends the lease; the watchdog heals what is left. */
-  close(): Promise<void>;
-};
-
 const SAID_MOST_CHARS = 200;
 const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
 
@@ -50,7 +40,9 @@ export const whyNoWatchdog = async (lease: Lease): Promise<string | null> => {
 const BEAT_MS = 1_000;
 const CALL_MS = 900;
 
-export const openRemoteWatch = (options: Lease & { holder: string }): RemoteWatch => {
+export type RemoteWatch = ReturnType<typeof openRemoteWatch>;
+
+export const openRemoteWatch = (options: Lease & { holder: string }) => {
   const { url, holder } = options;
   const holds = new Set<Held>();
   let lost: string | null = null;
@@ -82,8 +74,10 @@ export const openRemoteWatch = (options: Lease & { holder: string }): RemoteWatc
   };
 
   return {
-    lost: () => lost,
-    hold: async (held) => {
+    /** Why the watchdog may have healed what is broken now; `null` while it holds. */
+    lost: (): string | null => lost,
+    /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */
+    hold: async (held: Held): Promise<void> => {
       if (lost !== null) throw new Error(lost);
       holds.add(held);
       try {
@@ -91,18 +85,18 @@ export const openRemoteWatch = (options: Lease & { holder: string }): RemoteWatc
         lastBeatMs = performance.now();
       } catch (error) {
         holds.delete(held);
-        throw new Error(
-          `nothing was injected, because the watchdog beside the proxy does not hold it: ${(error as Error).message}; ${HOW}`,
-        );
+        const why = `the watchdog beside the proxy does not hold it: ${(error as Error).message}; ${HOW}`;
+        throw new Error(`nothing was injected, because ${why}`);
       }
       schedule();
     },
-    release: async (held) => {
+    release: async (held: Held): Promise<void> => {
       holds.delete(held);
       schedule();
       await send("PUT", LEASE_MS).catch(() => undefined);
     },
-    close: async () => {
+    /** Ends the lease; the watchdog heals what is left. */
+    close: async (): Promise<void> => {
       clearTimeout(timer);
       holds.clear();
       await send("DELETE", LEASE_MS).catch(() => undefined);

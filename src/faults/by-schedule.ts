@@ -1,7 +1,4 @@
-/**
- * Plays a schedule of faults on several links, each injected and healed at its own time, for the random search. An experiment,
- * which waits for effects, is `fault-beside-load.ts`.
- */
+/** Plays a schedule of faults on several links, each injected and healed at its own time. An experiment waits for effects instead. */
 import type { Held } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
@@ -63,10 +60,9 @@ export const breakBySchedule = async (
   beside: DisturbanceContext,
 ): Promise<Disturbed> => {
   const startMs = performance.now();
-  const events = areDrawn(wanted)
-    ? drawFaultsFor(wanted.forMs, beside.context.seed, wanted.drawn, wanted.links)
-    : wanted;
-  const { faults } = beside.deployment;
+  const { context, deployment, signal } = beside;
+  const events = areDrawn(wanted) ? drawFaultsFor(wanted.forMs, context.seed, wanted.drawn, wanted.links) : wanted;
+  const { faults } = deployment;
   const toxiproxy = faults?.toxiproxy as Toxiproxy;
   const broken = [...Map.groupBy(events, ({ link }) => link)].flatMap(([link, own]) => {
     const mayEnable = own.some(({ fault }) => disablesProxy(fault));
@@ -90,6 +86,6 @@ export const breakBySchedule = async (
     doubts.push(`the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
     isLeftBroken = true;
   }
-  await pause(restMs, beside.signal);
-  return { problems: [...doubts.map(inconclusive), ...lostWatch(beside.deployment)], notes: [], isLeftBroken };
+  await pause(restMs, signal);
+  return { problems: [...doubts.map(inconclusive), ...lostWatch(deployment)], notes: [], isLeftBroken };
 };

@@ -3,6 +3,8 @@ import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine, MarkLine } from "../history/line.ts";
+import type { FaultRecord } from "../history/run-document.ts";
+import type { Limits, StageFacts } from "../history/stage-facts.ts";
 import type { FaultState } from "../history/states-reached.ts";
 import { type Fault, outcomesOf } from "./fault.ts";
 import type { ExploredLink, FaultEvent } from "./fault-schedule.ts";
@@ -46,27 +48,59 @@ export const areDrawn = (events: FaultsBySchedule["events"]): events is Extract<
 export const linksOf = ({ events }: FaultsBySchedule): readonly ExploredLink[] =>
   areDrawn(events) ? events.links : events.map(({ link }) => link);
 
-type Consequences = {
-  /** Whether something is broken, which may cut calls off. An operator's change breaks nothing. */
-  breaks: boolean;
-  /** Whether the proxy between callers and the deployment is broken. */
-  breaksEdge: boolean;
-  movesClock: boolean;
-  /** Drawn by the seed, so no particular effect is due. */
-  isDrawn: boolean;
-  /** Prefixes of the outcomes that it may cause. */
-  mayCause: readonly string[];
-};
-
-export const consequencesOf = (disturbance: Disturbance | undefined): Consequences => {
+export const consequencesOf = (disturbance: Disturbance | undefined) => {
   const faults = disturbance?.kind === "faults" ? disturbance.faults : [];
   return {
+    /** Whether something is broken, which may cut calls off. An operator's change breaks nothing. */
     breaks: faults.some(({ by }) => by !== "operator"),
+    /** Whether the proxy between callers and the deployment is broken. */
     breaksEdge: faults.some(({ component }) => component === "edge"),
     movesClock: faults.some(({ fault }) => fault === "new-month"),
+    /** Drawn by the seed, so no particular effect is due. */
     isDrawn: disturbance?.kind === "fault-schedule" && areDrawn(disturbance.events),
+    /** Prefixes of the outcomes that it may cause. */
     mayCause: outcomesOf(faults),
   };
+};
+
+const STEADY_MS = 10_000;
+const RECOVERY_MS = 3_000;
+const AFTER_MS = 1_500;
+/** Calls wanted in each part. */
+const ENOUGH_CALLS = 15;
+/** After a cached record has expired, so that the key service is needed. */
+const AFTER_CACHE_MS = 2_000;
+
+const within = (least: number, value: number, most: number): number => Math.min(most, Math.max(least, value));
+
+/** Durations of an experiment's parts, long enough for judgeable numbers of calls at the load's rate. */
+export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Limits = {}) => {
+  const enoughMs = (ENOUGH_CALLS * 1000) / ratePerS;
+  const isOfKeys = faults.some(({ component }) => component === "keys");
+  const cacheMs = isOfKeys ? (limits.revocation_budget_ms ?? 0) : 0;
+  return {
+    /** Calls that show the deployment steady, and recovered. */
+    steadyCalls: Math.round(within(10, ratePerS, 40)),
+    backCalls: Math.round(within(5, ratePerS / 2, 20)),
+    steadyMs: STEADY_MS + enoughMs,
+    holdMs: Math.max(holdMs, cacheMs + Math.max(AFTER_CACHE_MS, enoughMs)),
+    recoveryMs: Math.max(RECOVERY_MS, enoughMs),
+    /** Load after the recovery deadline, to see that recovery lasts. */
+    afterMs: Math.max(AFTER_MS, enoughMs),
+  };
+};
+
+/** Whether something was broken, and the recovery deadline. */
+export const faultFacts = (
+  disturbance: Disturbance | undefined,
+  ratePerS: number,
+  limits?: Limits,
+): Pick<StageFacts, "faults" | "recovery_deadline_ms"> => {
+  if (disturbance?.kind === "fault-schedule")
+    return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: disturbance.recoveryMs };
+  if (disturbance?.kind !== "faults") return { faults: false };
+  const { recoveryMs } = paceOf(disturbance, ratePerS, limits);
+  return { faults: consequencesOf(disturbance).breaks, recovery_deadline_ms: recoveryMs };
 };
 
 export type DisturbanceContext = {
@@ -94,7 +128,20 @@ export type Disturbed = {
 export const inconclusive = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
 /** A watchdog that lost contact may have healed the stage's fault. */
-export const lostWatch = ({ remoteWatch }: Deployment): Problem[] => {
-  const lost = remoteWatch?.lost() ?? null;
-  return lost === null ? [] : [inconclusive(lost)];
+export const lostWatch = ({ remoteWatch }: Deployment): Problem[] =>
+  [remoteWatch?.lost() ?? []].flat().map(inconclusive);
+
+/** The faults of a stage as the run document reports them. */
+export const faultRecords = (lines: readonly FaultLine[]): FaultRecord[] => {
+  const records: FaultRecord[] = [];
+  for (const { experiment, link, fault, stream, phase, at_us, took_effect } of lines) {
+    const at_ms = at_us / 1000;
+    if (phase === "injecting")
+      records.push({ experiment, link, fault, stream, started_ms: at_ms, ended_ms: at_ms, took_effect: false });
+    const last = records.findLast((record) => record.link === link && record.fault === fault);
+    if (last === undefined) continue;
+    if (phase === "injected") last.took_effect = took_effect === true;
+    last.ended_ms = at_ms;
+  }
+  return records;
 };

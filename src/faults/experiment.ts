@@ -1,40 +1,47 @@
 /**
- * Plays one experiment: steady state, fault, effect, hold, heal, read back, recovery. Heals on every path. Neither judges nor
- * makes load. What is about to be broken, and its undo, is on disk before it is broken (write-ahead). A probe through the broken
- * link has to show the fault, because a request for it proves nothing.
+ * Plays one experiment beside a running load, whose own calls show steady state and recovery: steady state, fault, effect, hold,
+ * heal, read back, recovery. Heals on every path, and neither judges nor makes load. What is about to be broken, and its undo, is
+ * on disk before it is broken (write-ahead). A probe through the broken link has to show the fault: a request for it proves nothing.
  */
+import { readGauges } from "../client/control-planes.ts";
+import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine } from "../history/line.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import type { Undo } from "../supervision/undo.ts";
-import { waitUntil } from "../supervision/waiting.ts";
+import { pause, waitUntil } from "../supervision/waiting.ts";
+import {
+  type DisturbanceContext,
+  type Disturbed,
+  type Faults,
+  inconclusive,
+  lostWatch,
+  paceOf,
+} from "./disturbance.ts";
+import type { FaultInjector } from "./injectors/injector.ts";
+import { injectorFor } from "./injectors/injector-for.ts";
+import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
 /** Polled until true or its time is over. Throwing counts as false, with a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
 export type ExperimentSteps = {
   isSteady: Look;
-  inject: (signal: AbortSignal) => Promise<void>;
+  inject: FaultInjector["inject"];
   /** Looks through the broken link. */
   showsEffect: Look;
   /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
   isSeenEnough?: Look;
-  /** Heals by all available means and reads back. Returns the steps taken. Throws if the link is not whole. */
-  heal: (signal: AbortSignal) => Promise<string[] | undefined>;
+  heal: FaultInjector["heal"];
   hasRecovered: Look;
 };
 
 /** What is broken, how, and the time limit of each part. */
-export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> & {
-  undo: Undo;
-  steps: ExperimentSteps;
-  steadyMs: number;
-  injectMs: number;
-  effectMs: number;
-  holdMs: number;
-  healMs: number;
-  recoveryMs: number;
-  pollMs?: number;
-};
+export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> &
+  Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> & {
+    undo: Undo;
+    steps: ExperimentSteps;
+    pollMs?: number;
+  };
 
 type Surroundings = {
   nowUs: () => number;
@@ -47,7 +54,7 @@ type Surroundings = {
   onLine?: (line: FaultLine) => void;
 };
 
-export type Outcome = {
+type Outcome = {
   steady: boolean;
   /** Also false if nothing was injected. */
   tookEffect: boolean;
@@ -81,7 +88,7 @@ export const runExperiment = async (
       notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
     return met;
   };
-  const finish = (): { lines: FaultLine[]; outcome: Outcome } => {
+  const finish = () => {
     outcome.stopped = signal.aborted;
     if (signal.aborted) notes.push("stopped before the end");
     return { lines, outcome };
@@ -107,7 +114,7 @@ export const runExperiment = async (
     line("injected", { took_effect: outcome.tookEffect });
     // A fault without effect is not held.
     if (outcome.tookEffect) {
-      await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
+      await pause(plan.holdMs, signal);
       const { isSeenEnough } = steps;
       if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * plan.holdMs, pollMs, signal });
     }
@@ -130,4 +137,103 @@ export const runExperiment = async (
     outcome.recovered = await look("recovery", steps.hasRecovered, plan.recoveryMs);
   if (signal.aborted) outcome.recovered = null;
   return finish();
+};
+
+/** Only the newest calls, so that the first ones after the injection do not hide the effect. */
+const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
+/** k6 compiles a script slowly on a busy machine. */
+const FIRST_CALL_MS = 30_000;
+const ENOUGH_SEEN = 15;
+const ENOUGH_STREAMS = 2;
+
+/** Whether the fault meets the required states. Streams end within a moment, so they are waited for. */
+const isMet = async ({ requiredStates, deployment }: DisturbanceContext): Promise<boolean> => {
+  const apis = deployment.target.control?.api ?? [];
+  if (!deployment.reference || !requiredStates.includes("streams-open") || apis.length === 0) return true;
+  return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
+};
+
+/** The two explanations look the same from outside. */
+const UNSEEN = "callers saw nothing of it: they are admitted without the dependency, or the proxy is not on their way";
+
+const NO_EFFECT = {
+  link: "the fault took no effect",
+  callers:
+    "the fault took no effect that callers see: it was not injected, it is not on the way of these calls, or calls are admitted without it",
+};
+
+const NO_RECOVERY: Problem = { verdict: "fail", reason: "no recovery by the deadline", about: "recovery" };
+
+const problemsOf = (outcome: Outcome, { shows }: FaultInjector, wasStopped: boolean): Problem[] => {
+  const doubts: string[] = [];
+  if (outcome.stopped && !wasStopped) doubts.push("the load ended before the experiment did");
+  else if (!outcome.steady) doubts.push("no steady state before the fault");
+  else if (!outcome.tookEffect) doubts.push(shows === null ? NO_EFFECT.callers : NO_EFFECT.link);
+  if (!outcome.healed) doubts.push("the fault could not be healed");
+  return [...doubts.map(inconclusive), ...(outcome.recovered === false ? [NO_RECOVERY] : [])];
+};
+
+/** Resolves when the load has run long enough after the heal. */
+export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContext): Promise<Disturbed> => {
+  const { context, deployment, stage, onLine, signal, recent, ratePerS } = beside;
+  const { nowUs } = context;
+  const { name, faults } = broken;
+  const pace = paceOf(broken, ratePerS, deployment.target.limits);
+  const injector = await injectorFor(broken, beside);
+  // A slow start of the driver does not make the deployment unsteady.
+  await waitUntil(async () => recent.newest(0).calls > 0, { forMs: FIRST_CALL_MS, pollMs: 20, signal });
+  await pause(broken.calmMs ?? 0, signal);
+  const beganUs = nowUs();
+  const never = Number.POSITIVE_INFINITY;
+  /** When each phase began. */
+  const at: Record<FaultLine["phase"], number> = { injecting: never, injected: never, healing: never, healed: never };
+  let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0, tookMsP50: 0 };
+  /** Whether callers noticed the fault before it was healed. */
+  let hitCallers: boolean | undefined;
+  const showsToCallers = (): boolean =>
+    showsFault(before, recent.newest(at.injecting, EFFECT_CALLS)) ||
+    isSilent(recent.newest(at.injecting), (nowUs() - at.injecting) / 1_000_000, ratePerS);
+  const steps: ExperimentSteps = {
+    inject: injector.inject,
+    heal: (signal) => {
+      hitCallers ??= showsToCallers();
+      return injector.heal(signal);
+    },
+    isSteady: async () => {
+      if (!isSteady(recent.newest(beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
+      before = recent.newest(beganUs);
+      return isMet(beside);
+    },
+    showsEffect: async () => (injector.shows === null ? showsToCallers() : injector.shows()),
+    hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
+  };
+  // While the API is up, callers are answered. On a stalled machine a fault's time may pass without a call.
+  if (faults.every(({ component }) => component === "limiter" || component === "keys"))
+    steps.isSeenEnough = async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN;
+  const { outcome } = await runExperiment(
+    {
+      ...injector,
+      ...pace,
+      ...{ stage, steps, experiment: name },
+      link: faults.map(({ component }) => component).join("+"),
+      fault: faults.map(({ fault }) => fault).join("+"),
+    },
+    {
+      ...{ nowUs, journal: context.journal, signal },
+      keepUndo: (what, undo) => context.supervisor.registerUndo(what, undo),
+      onLine: (line) => {
+        at[line.phase] = line.at_us;
+        // Judges look at each dependency separately.
+        for (const { component, fault } of faults) onLine({ ...line, link: component, fault });
+      },
+    },
+  );
+  const leftMs = (at.healed - nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
+  if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
+  const isUnseen = outcome.tookEffect && injector.shows !== null && hitCallers === false;
+  return {
+    problems: [...problemsOf(outcome, injector, context.signal.aborted), ...lostWatch(deployment)],
+    notes: [...injector.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
+    isLeftBroken: !outcome.healed,
+  };
 };

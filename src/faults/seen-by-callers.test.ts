@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
-import { paceOf } from "./pace.ts";
+import { paceOf } from "./disturbance.ts";
 import { type CallsSeen, createRecentCalls, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
 const seen = (calls: number, through: number, latencyMsP50 = 5, tookMsP50 = latencyMsP50): CallsSeen => ({

@@ -2,6 +2,7 @@
  * The deployment's state by the newest calls of the load: steady, affected, recovered. Compared with the time before the fault,
  * because a deployment may always refuse a few calls.
  */
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { wilsonInterval } from "../history/statistics/statistics.ts";
 
@@ -9,8 +10,6 @@ const KEPT = 512;
 
 /** Refusals that require both limiter and key service to answer. */
 const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
-/** Shed before a dependency is asked. */
-const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
 /** Without shed calls. `through`: decided by limiter and key service. `latencyMsP50`: to the first event or byte; `tookMsP50`: to the last. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
@@ -26,7 +25,8 @@ export const createRecentCalls = () => {
   const kept: CallLine[] = [];
   return {
     add: (line: CallLine): void => {
-      if (SHED.has(line.outcome)) return;
+      // Shed before a dependency is asked.
+      if (SHED_OUTCOMES.has(line.outcome)) return;
       kept.push(line);
       if (kept.length > 2 * KEPT) kept.splice(0, KEPT);
     },

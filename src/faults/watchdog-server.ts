@@ -1,20 +1,134 @@
-/** HTTP server of `chaos --watchdog`: takes heartbeats, returns the lease's state. JSON, with a token. */
+/**
+ * `chaos --watchdog`, beside a remote proxy: a run that breaks something holds a lease here and renews it with heartbeats. Without
+ * them what is held is healed, retrying for a while, even if the runner's machine or network is gone. Only the watchdog's own
+ * target file names what may be healed; requests carry no commands. HTTP and JSON, with a token.
+ */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { parseHttpUrl } from "../contract/address.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { whyForeign } from "../contract/private-door.ts";
-import type { Held } from "../deployments/remote-watch.ts";
+import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
 import { runShellCommand } from "../supervision/bounded-child.ts";
+import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { UNDO_PORTS } from "./healing.ts";
-import { createWatchdogLease, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
+
+type LeaseKeeping = {
+  /** Heals one thing; throws while it is not whole. */
+  healOne(held: Held): Promise<string>;
+  /** Returns why something cannot be held; `null` if it can. */
+  whyNot(held: Held): Promise<string | null>;
+  say(text: string): void;
+  /** Number of attempts, and pause after a failure. */
+  tries?: { most: number; againMs: number };
+};
+
+/** At least ten minutes: the network may be away for a while. After that a person is needed. */
+const TRIES = { most: 600, againMs: 1_000 };
+
+class LeaseRefused extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
+const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ");
+
+export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping) => {
+  let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
+  /** Holder of an expired lease, which has to be told. */
+  let lost: string | null = null;
+  let healing: Promise<void> | null = null;
+  let timer: NodeJS.Timeout | undefined;
+
+  const healUntilWhole = async (held: Held): Promise<void> => {
+    let said = "";
+    for (let tried = 1; tried <= tries.most; tried += 1) {
+      try {
+        return say(`healed ${nameOf(held)}: ${await healOne(held)}`);
+      } catch (error) {
+        const { message } = error as Error;
+        if (message !== said) say(`${nameOf(held)} is not healed yet: ${message}`);
+        said = message;
+        if (tried < tries.most) await pause(tries.againMs);
+      }
+    }
+    say(`${nameOf(held)} was NOT healed in ${tries.most} tries, and no more are made: heal it by hand (${said})`);
+  };
+  const release = async (why: string): Promise<void> => {
+    if (lease === null) return;
+    const { holder, holds } = lease;
+    lease = null;
+    clearTimeout(timer);
+    say(`${holder}: ${why}; ${holds.length === 0 ? "nothing is held" : `healing ${namesOf(holds)}`}`);
+    const began = Promise.all(holds.map(healUntilWhole)).then(() => {
+      if (healing === began) healing = null;
+    });
+    healing = began;
+    await began;
+  };
+  const watch = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (lease === null) return;
+      if (performance.now() - lease.beatMs < LEASE_MS) return watch();
+      lost = lease.holder;
+      void release(`no heartbeat for ${LEASE_MS} ms`);
+    }, LEASE_MS / 10);
+  };
+
+  return {
+    state: () => {
+      if (lease === null) return null;
+      const { holder, holds, beatMs } = lease;
+      return { holder, holds, sinceBeatMs: Math.round(performance.now() - beatMs) };
+    },
+    /** A heartbeat with everything held from now on. Throws `LeaseRefused`. */
+    beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
+      if (lost === holder) throw new LeaseRefused(410, "the lease ran out, and what it held was healed");
+      if (healing !== null) throw new LeaseRefused(409, "what an earlier lease held is still being healed");
+      if (lease !== null && lease.holder !== holder) {
+        throw new LeaseRefused(409, `the run ${lease.holder} has broken something here; one run at a time`);
+      }
+      const known = new Set(lease?.holds.map(nameOf));
+      for (const held of holds) {
+        const why = known.has(nameOf(held)) ? null : await whyNot(held);
+        if (why !== null) throw new LeaseRefused(422, why);
+      }
+      if (holds.length === 0) {
+        // A lease without faults needs no heartbeat.
+        if (lease !== null) say(`${holder}: holds nothing any more`);
+        lease = null;
+        return clearTimeout(timer);
+      }
+      if (lease === null) say(`${holder}: holds ${namesOf(holds)}`);
+      lease = { holder, holds, beatMs: performance.now() };
+      watch();
+    },
+    /** Heals what is still held. */
+    end: async (holder: string): Promise<void> => {
+      if (lease?.holder === holder) await release("ended its lease");
+    },
+    /** Heals what is held when the watchdog stops. */
+    close: async (): Promise<void> => {
+      await release("the watchdog is stopped");
+      await healing;
+      clearTimeout(timer);
+    },
+  };
+};
 
 const CALL_MS = 1_000;
 const HEAL_MS = 5_000;
@@ -22,24 +136,14 @@ const COMMAND_MS = 30_000;
 const BODY_MOST = 64_000;
 const HOLDS_MOST = 64;
 
-const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-
 /** Safe in a log. */
-const isName = (value: unknown): value is string => typeof value === "string" && /^[\x20-\x7e]{1,200}$/.test(value);
-
-/** An own property of the body. */
-const field = (body: unknown, name: string): unknown =>
-  typeof body === "object" && body !== null && Object.hasOwn(body, name)
-    ? (body as Record<string, unknown>)[name]
-    : undefined;
-
-/** Rebuilt from known fields; `null` for anything else. */
-const heldOf = (value: unknown): Held | null => {
-  const [proxy, fault, disables] = ["proxy", "fault", "disables"].map((name) => field(value, name));
-  if (isName(fault) && proxy === undefined) return { fault };
-  return isName(proxy) && fault === undefined && typeof disables === "boolean" ? { proxy, disables } : null;
-};
-
+const NAME = Type.String({ pattern: "^[\\x20-\\x7e]{1,200}$" });
+const CLOSED = { additionalProperties: false };
+const HELD = Type.Union([
+  Type.Object({ proxy: NAME, disables: Type.Boolean() }, CLOSED),
+  Type.Object({ fault: NAME }, CLOSED),
+]);
+const BODY = Compile(Type.Object({ holder: NAME, holds: Type.Array(HELD, { maxItems: HOLDS_MOST }) }, CLOSED));
 const EXPECTED = `expected {"holder": NAME, "holds": [{"proxy", "disables"} or {"fault"}]}, at most ${HOLDS_MOST} of them`;
 
 const readBody = async (request: IncomingMessage): Promise<{ holder: string; holds: Held[] }> => {
@@ -49,37 +153,35 @@ const readBody = async (request: IncomingMessage): Promise<{ holder: string; hol
     if (text.length > BODY_MOST) throw new LeaseRefused(413, `expected at most ${BODY_MOST} characters`);
   }
   const body = parseJson(text);
-  const [holder, stated] = [field(body, "holder"), field(body, "holds")];
-  const holds = Array.isArray(stated) && stated.length <= HOLDS_MOST ? stated.map(heldOf) : [null];
-  if (!isName(holder) || holds.includes(null)) throw new LeaseRefused(422, EXPECTED);
-  return { holder, holds: holds as Held[] };
+  if (!BODY.Check(body)) throw new LeaseRefused(422, EXPECTED);
+  return body;
 };
 
 /** What this machine can heal, by its own target file. */
-const keepingOf = (target: Target, file: string, say: (text: string) => void) => {
+const keepingOf = (target: Target, file: string, say: (text: string) => void): LeaseKeeping => {
   const { toxiproxy, faults = {} } = target;
-  const ours = Object.values(toxiproxy?.proxies ?? {});
   const cwd = dirname(resolve(file));
   return {
     say,
-    whyNot: async (held: Held): Promise<string | null> => {
+    whyNot: async (held) => {
       if ("fault" in held) {
         return Object.hasOwn(faults, held.fault) ? null : `the watchdog's target file has no faults.${held.fault}`;
       }
       const { proxy } = held;
-      if (toxiproxy === undefined || !ours.includes(proxy)) {
+      if (toxiproxy === undefined || !Object.values(toxiproxy.proxies ?? {}).includes(proxy)) {
         return `the watchdog's target file names no proxy "${proxy}" under toxiproxy.proxies`;
       }
       const control = openToxiproxy(toxiproxy.api_url, { callMs: CALL_MS });
-      const read = (async () => control.proxy(proxy).read())();
-      return read
-        .then(
-          () => null,
-          (error: Error) => `the watchdog cannot reach the proxy "${proxy}": ${error.message}`,
-        )
-        .finally(() => control.close());
+      try {
+        await control.proxy(proxy).read();
+        return null;
+      } catch (error) {
+        return `the watchdog cannot reach the proxy "${proxy}": ${(error as Error).message}`;
+      } finally {
+        await control.close();
+      }
     },
-    healOne: async (held: Held): Promise<string> => {
+    healOne: async (held) => {
       if ("proxy" in held) {
         const about = { api_url: toxiproxy?.api_url ?? "", target: targetName(target, file) };
         const limits = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS };
@@ -94,16 +196,7 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
   };
 };
 
-/** Throws `LeaseRefused`. */
-const handle = async (lease: WatchdogLease, request: IncomingMessage): Promise<void> => {
-  if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
-  if (request.method === "GET") return;
-  if (request.method !== "PUT" && request.method !== "DELETE")
-    throw new LeaseRefused(405, "expected GET, PUT or DELETE");
-  const { holder, holds } = await readBody(request);
-  if (request.method === "PUT") await lease.beat(holder, holds);
-  else await lease.end(holder);
-};
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
 export type WatchdogServer = { url: string; close(): Promise<void> };
 
@@ -120,24 +213,31 @@ export const startWatchdogServer = async (options: {
   const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
   const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
   const wanted = digest(`Bearer ${token}`);
-  const answerTo = async (request: IncomingMessage): Promise<{ status: number; body: unknown }> => {
+  /** Throws `LeaseRefused`. */
+  const handle = async (request: IncomingMessage): Promise<void> => {
+    const foreign = whyForeign(request, door);
+    if (foreign !== null) throw new LeaseRefused(foreign.status, foreign.error);
+    if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted))
+      throw new LeaseRefused(401, "expected Authorization: Bearer with the watchdog's token");
+    if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
+    const { method } = request;
+    if (method === "GET") return;
+    if (method !== "PUT" && method !== "DELETE") throw new LeaseRefused(405, "expected GET, PUT or DELETE");
+    const { holder, holds } = await readBody(request);
+    if (method === "PUT") await lease.beat(holder, holds);
+    else await lease.end(holder);
+  };
+  const server = createServer(async (request, response) => {
+    let [status, body]: [number, unknown] = [200, null];
     try {
-      const foreign = whyForeign(request, door);
-      if (foreign !== null) throw new LeaseRefused(foreign.status, foreign.error);
-      if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted))
-        throw new LeaseRefused(401, "expected Authorization: Bearer with the watchdog's token");
-      await handle(lease, request);
-      return { status: 200, body: { lease: lease.state() } };
+      await handle(request);
+      body = { lease: lease.state() };
     } catch (error) {
       request.resume();
-      const { message } = error as Error;
-      return { status: error instanceof LeaseRefused ? error.status : 500, body: { error: message } };
+      status = error instanceof LeaseRefused ? error.status : 500;
+      body = { error: (error as Error).message };
     }
-  };
-  const server = createServer((request, response) => {
-    void answerTo(request).then(({ status, body }) =>
-      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),
-    );
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   });
   await once(server.listen(port, host), "listening");
   const { address, family, port: own } = server.address() as AddressInfo;

@@ -11,8 +11,7 @@ import type { Target } from "../target/target.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
 import { makeFault } from "./link-faults.ts";
-import { createWatchdogLease } from "./watchdog-lease.ts";
-import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
+import { createWatchdogLease, startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 
 const TOKEN = "a-token-for-the-watchdog";
 /** The issue's own bound for a network that was cut. */

@@ -39,7 +39,7 @@ export class CrashFileError extends Error {
 }
 
 /** Of the first call that proves the finding; of none where it is the sums that are wrong. */
-const curlOf = ({ failed, trial }: Finding): Pick<ScheduleCrash, "curl" | "variables"> => {
+const curlOf = (failed: Finding["failed"], trial: Finding["trial"]): Pick<ScheduleCrash, "curl" | "variables"> => {
   const ids = new Set(failed.flatMap(({ evidence }) => evidence));
   const call = trial.lines.find((line) => line.type === "call" && ids.has(line.id) && line.route !== "-");
   if (call?.type !== "call" || call.route === "-") return { curl: "", variables: {} };
@@ -55,23 +55,18 @@ const curlOf = ({ failed, trial }: Finding): Pick<ScheduleCrash, "curl" | "varia
 };
 
 export const scheduleCrashOf = (
-  finding: Finding,
-  run: { seed: number; links: LinksKind; limiter: "sqlite" | "redis"; mutant: string | null; file: string },
+  { number, schedule, drawn, replayed, isFlaky, failed, trial }: Finding,
+  { file, ...run }: Pick<ScheduleCrash, "seed" | "links" | "limiter" | "mutant"> & { file: string },
 ): ScheduleCrash => ({
   schema: SCHEDULE_CRASH_SCHEMA,
-  title: `${finding.failed.map(({ id }) => id).join(", ")}: ${describeSchedule(finding.schedule)}`,
-  seed: run.seed,
-  number: finding.number,
-  links: run.links,
-  limiter: run.limiter,
-  mutant: run.mutant,
-  schedule: finding.schedule,
-  drawn: finding.drawn,
-  replays: { failed: finding.replayed.failed, of: finding.replayed.of },
-  flaky: finding.isFlaky,
-  failed: finding.failed.map(({ id, reason, expected, got, evidence }) => ({ id, reason, expected, got, evidence })),
-  replay: `npx floodgate dev replay ${run.file}`,
-  ...curlOf(finding),
+  title: `${failed.map(({ id }) => id).join(", ")}: ${describeSchedule(schedule)}`,
+  ...run,
+  ...{ number, schedule, drawn },
+  replays: { failed: replayed.failed, of: replayed.of },
+  flaky: isFlaky,
+  failed: failed.map(({ id, reason, expected, got, evidence }) => ({ id, reason, expected, got, evidence })),
+  replay: `npx floodgate dev replay ${file}`,
+  ...curlOf(failed, trial),
 });
 
 /** Of a file of `crashes/`; `null` where it is another kind of crash. Throws a sentence where it is none at all. */

@@ -1,7 +1,4 @@
-/**
- * Listeners, connections and breakable links in this process: as much of a TCP socket as Node's HTTP and undici use, and
- * the links of the stand-in proxy over it.
- */
+/** Listeners, connections and links of the stand-in proxy in this process: as much of a TCP socket as Node's HTTP and undici use. */
 import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
@@ -36,7 +33,6 @@ class VirtualSocket extends Duplex {
     this.remotePort = remotePort;
   }
 
-  /** From now on what is written goes there. */
   leadsTo(out: (packet: Packet) => void): void {
     this.out = out;
     for (const packet of this.#held) out(packet);
@@ -60,11 +56,8 @@ class VirtualSocket extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
-    if (this.#isAlone) done(socketError("EPIPE"));
-    else {
-      this.out({ data: Buffer.from(chunk) });
-      done();
-    }
+    if (!this.#isAlone) this.out({ data: Buffer.from(chunk) });
+    done(this.#isAlone ? socketError("EPIPE") : undefined);
   }
 
   override _final(done: () => void): void {
@@ -90,21 +83,11 @@ class VirtualSocket extends Duplex {
     }
   }
 
-  setNoDelay(): this {
-    return this;
-  }
-  setKeepAlive(): this {
-    return this;
-  }
-  setTimeout(): this {
-    return this;
-  }
-  ref(): this {
-    return this;
-  }
-  unref(): this {
-    return this;
-  }
+  readonly setNoDelay = (): this => this;
+  readonly setKeepAlive = (): this => this;
+  readonly setTimeout = (): this => this;
+  readonly ref = (): this => this;
+  readonly unref = (): this => this;
 }
 
 export type VirtualNetwork = Omit<Network, "listen"> & {
@@ -151,10 +134,7 @@ export const createVirtualNetwork = (time: VirtualTime): VirtualNetwork => {
       time.after(2 * HOP_MS, () => {
         if (client.destroyed) return;
         const listener = listeners.get(to);
-        if (listener === undefined) {
-          client.destroy(socketError("ECONNREFUSED"));
-          return;
-        }
+        if (listener === undefined) return void client.destroy(socketError("ECONNREFUSED"));
         caller += 1;
         const server = new VirtualSocket(caller, true);
         server.leadsTo((packet) => void time.after(HOP_MS, () => client.receive(packet)));

@@ -23,22 +23,15 @@ export type VirtualTime = {
 };
 
 /** The latest first, so that the next one is popped. */
-const createQueue = () => {
-  const entries: Entry[] = [];
+const put = (entries: Entry[], entry: Entry): void => {
   const isBefore = (a: Entry, b: Entry): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
-  return {
-    push: (entry: Entry): void => {
-      let [low, high] = [0, entries.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (isBefore(entry, entries[middle] as Entry)) low = middle + 1;
-        else high = middle;
-      }
-      entries.splice(low, 0, entry);
-    },
-    pop: (): Entry | undefined => entries.pop(),
-    clear: (): void => void entries.splice(0),
-  };
+  let [low, high] = [0, entries.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(entry, entries[middle] as Entry)) low = middle + 1;
+    else high = middle;
+  }
+  entries.splice(low, 0, entry);
 };
 
 /** As much of Node's timer as anybody uses. */
@@ -61,27 +54,21 @@ class VirtualTimer {
     this.cancel();
     return this;
   }
-  ref(): this {
-    return this;
-  }
-  unref(): this {
-    return this;
-  }
-  hasRef(): boolean {
-    return true;
-  }
+  readonly ref = (): this => this;
+  readonly unref = (): this => this;
+  readonly hasRef = (): boolean => true;
 }
 
 /** `startMs`: the wall clock's reading when it begins, in milliseconds since 1970. */
 export const installVirtualTime = (startMs: number): VirtualTime => {
   const real = { setImmediate: globalThis.setImmediate, setTimeout: globalThis.setTimeout };
-  const queue = createQueue();
+  const queue: Entry[] = [];
   let nowMs = 0;
   let order = 0;
 
   const add = (ms: number, run: () => void): Entry => {
     const entry = { atMs: nowMs + Math.max(0, ms), order: order++, run };
-    queue.push(entry);
+    put(queue, entry);
     return entry;
   };
   const cancel = (timer: unknown): void => {
@@ -139,7 +126,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
       }
     },
     pause: (ms) => new Promise((resolve) => add(ms, resolve)),
-    clear: () => queue.clear(),
+    clear: () => void queue.splice(0),
     waitsForReal: false,
   };
   return time;

@@ -1,7 +1,4 @@
-/**
- * One schedule of faults in virtual time: the unchanged deployment, client, driver and stories on a network and a clock
- * of this thread.
- */
+/** One schedule of faults in virtual time: the real deployment, client, driver and stories on a network and a clock of this thread. */
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
@@ -22,7 +19,6 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { connectorOf } from "../platform/links/http-client.ts";
 import type { Parts } from "../platform/parts.ts";
-import type { RoleOptions } from "../platform/start-role.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { ProxyControl } from "../tools/toxiproxy.ts";
@@ -49,19 +45,6 @@ export type VirtualLoad = {
 
 type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, ProxyControl> };
 
-const roleOf = ({ slots, places, placesOfOrg, serviceMs, shedding }: VirtualLoad, seed: number): RoleOptions => ({
-  shedding,
-  globalInFlight: places,
-  orgInFlight: placesOfOrg,
-  rateLimit: null,
-  inference: { slots, serviceMs, tokens: 4, seed },
-  logLevel: "error",
-});
-
-const limitsOf = ({ slots, places, placesOfOrg, serviceMs }: VirtualLoad): Limits => ({
-  ...{ replicas: 1, slots, service_ms: serviceMs, global_in_flight: places, org_in_flight: placesOfOrg },
-});
-
 /** To be called, and waited for, inside `time.until`. */
 const startVirtualPlatform = async (
   time: VirtualTime,
@@ -76,15 +59,18 @@ const startVirtualPlatform = async (
     parts,
     role: {
       network,
-      globalInFlight: LIMITS.global_in_flight,
-      orgInFlight: LIMITS.org_in_flight,
-      rateLimit: { perS: LIMITS.rate_per_s, burst: LIMITS.burst },
-      inference: { slots: LIMITS.slots, serviceMs: LIMITS.service_ms, tokens: 6, seed },
+      shedding: load?.shedding,
+      globalInFlight: load?.places ?? LIMITS.global_in_flight,
+      orgInFlight: load?.placesOfOrg ?? LIMITS.org_in_flight,
+      rateLimit: load === undefined ? { perS: LIMITS.rate_per_s, burst: LIMITS.burst } : null,
+      inference: {
+        ...{ slots: load?.slots ?? LIMITS.slots, serviceMs: load?.serviceMs ?? LIMITS.service_ms, seed },
+        tokens: load === undefined ? 6 : 4,
+      },
       limiterBudgetMs: LIMITS.limiter_budget_ms,
       keyServiceBudgetMs: LIMITS.key_service_budget_ms,
       stopDeadlineMs: 1_000,
-      logLevel: "info",
-      ...(load === undefined ? {} : roleOf(load, seed)),
+      logLevel: load === undefined ? "info" : "error",
     },
     links: async (services) => {
       const keys = await network.through("keys", services.keys);
@@ -167,14 +153,9 @@ const play = async (
   const startUs = clock.nowUs() + LEAD_US;
   const pressing = startPressing(
     {
-      ...how,
-      story: story.name,
-      seed: schedule.seed,
-      target,
-      view,
-      epochUs: 0,
+      ...{ ...how, target, view },
+      ...{ story: story.name, seed: schedule.seed, epochUs: 0, arrivals: "poisson" },
       profile: load?.profile ?? constant(schedule.ratePerS, durationS(schedule)),
-      arrivals: "poisson",
     },
     ...([story, client, clock, startUs, how] as const),
   );
@@ -187,21 +168,22 @@ const play = async (
     return gauges !== undefined && gauges.unsettled === 0 && (gauges.in_flight === 0 || gauges.sockets === 0);
   };
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
+  const { tenants } = platform;
+  for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  const limits: Limits =
+    load === undefined
+      ? LIMITS
+      : {
+          ...{ replicas: 1, slots: load.slots, service_ms: load.serviceMs },
+          ...{ global_in_flight: load.places, org_in_flight: load.placesOfOrg },
+        };
   const facts: StageFacts = {
-    stage: STAGE,
-    reference: true,
-    exclusive: true,
-    incidental: true,
+    ...{ stage: STAGE, reference: true, exclusive: true, incidental: true },
     shedding: load?.shedding ?? "fixed",
     stream_end: REFERENCE_STREAM_ENDS,
-    limits: load === undefined ? LIMITS : limitsOf(load),
+    limits,
     started_at_ms: VIRTUAL_START_MS,
-    tenants: Object.fromEntries(
-      Object.entries(platform.tenants).map(([org, tenant]) => [
-        org,
-        story.noisy(view).includes(org) ? { ...tenant, noisy: true } : tenant,
-      ]),
-    ),
+    tenants,
     faults: schedule.events.length > 0,
     drained: isDrained(),
     recovery_deadline_ms: RECOVERY_MS,
@@ -214,7 +196,7 @@ const play = async (
   await platform.close();
   const ordered = inOrder(lines);
   const claims = load === undefined ? judgeStage(INVARIANTS, facts, ordered, "") : [];
-  const byOutcome: Record<string, number> = {};
+  const byOutcome: Trial["byOutcome"] = {};
   for (const line of ordered) if (line.type === "call") byOutcome[line.outcome] = (byOutcome[line.outcome] ?? 0) + 1;
   return {
     failed: claims.filter(({ verdict, level }) => verdict === "fail" && level === "must"),

@@ -1,43 +1,34 @@
 /**
- * Judges whether a deployment grows under long load: memory, sockets, timers, open files. Read from its control plane or
- * from the observers' queries of the same names, by the slope after the warm-up.
+ * Judges whether a deployment grows under long load, by the slope after the warm-up of what its control plane or the observers'
+ * queries of the same names show.
  */
 import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
-import type { Gauges } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
 import { type Observed, observe } from "./witnesses.ts";
 
-type Watched = {
-  name: string;
-  unit: string;
-  /** Base units in one reported unit. */
-  size: number;
-  /** Permitted growth an hour, over all replicas. */
-  perHour: number;
-  of(gauges: Gauges): number | null | undefined;
-};
-
 const MB = 1_000_000;
 
-/** Small against a leak in one of a hundred calls, large against what a busy quarter of an hour moves. */
-export const WATCHED: readonly Watched[] = [
-  { name: "heap", unit: "MB", size: MB, perHour: 60, of: ({ heap_bytes }) => heap_bytes },
-  { name: "resident_memory", unit: "MB", size: MB, perHour: 300, of: ({ rss_bytes }) => rss_bytes },
-  { name: "sockets", unit: "sockets", size: 1, perHour: 200, of: ({ sockets }) => sockets },
-  { name: "timers", unit: "timers", size: 1, perHour: 200, of: ({ timers }) => timers },
-  { name: "open_files", unit: "files", size: 1, perHour: 200, of: ({ open_files }) => open_files },
-];
+/**
+ * `size`: base units in one reported unit; `perHour`: permitted growth over all replicas, small against a leak in one of a hundred
+ * calls, large against what a busy quarter of an hour moves.
+ */
+// biome-ignore format: a row is a line
+export const WATCHED = [
+  { name: "heap", unit: "MB", size: MB, perHour: 60, gauge: "heap_bytes" },
+  { name: "resident_memory", unit: "MB", size: MB, perHour: 300, gauge: "rss_bytes" },
+  { name: "sockets", unit: "sockets", size: 1, perHour: 200, gauge: "sockets" },
+  { name: "timers", unit: "timers", size: 1, perHour: 200, gauge: "timers" },
+  { name: "open_files", unit: "files", size: 1, perHour: 200, gauge: "open_files" },
+] as const;
 
 const GROWTH_EVERY_MS = 5_000;
 /** Caches fill and code is compiled: at least so long, and a fifth of all. */
 const WARM_UP_MS = 60_000;
 const WARM_UP_SHARE = 0.2;
 const STAGE = "growth";
-
-type Readings = ReadonlyMap<string, readonly Reading[]>;
 
 const warm = (readings: readonly Reading[]): readonly Reading[] => {
   const first = readings[0]?.atMs ?? 0;
@@ -46,7 +37,7 @@ const warm = (readings: readonly Reading[]): readonly Reading[] => {
   return readings.filter(({ atMs }) => atMs >= fromMs);
 };
 
-export const growthOf = (readings: Readings, replay: string): { claims: Claim[]; measurements: Measurement[] } => {
+export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, replay: string) => {
   const claims: Claim[] = [];
   const measurements: Measurement[] = [];
   for (const { name, unit, size, perHour } of WATCHED) {
@@ -69,30 +60,24 @@ export const growthOf = (readings: Readings, replay: string): { claims: Claim[];
   return { claims, measurements };
 };
 
-const sumOf = (gauges: readonly Gauges[], of: Watched["of"]): number | null => {
-  const values = gauges.map(of).filter((value) => typeof value === "number");
-  return values.length === gauges.length && values.length > 0 ? values.reduce((sum, one) => sum + one, 0) : null;
-};
-
+/** Over all replicas that show it. */
 const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed> => {
   const apis = deployment.target.control?.api ?? [];
   const gauges = apis.length === 0 ? [] : await readHeld(apis).catch(() => []);
-  const { values } = gauges.length === 0 ? await observe(deployment) : { values: {} };
+  const { values } = gauges.length === 0 ? await observe(deployment) : { values: {} as Observed };
   return Object.fromEntries(
-    WATCHED.flatMap(({ name, of }) => {
-      const value = sumOf(gauges, of) ?? (values as Observed)[name] ?? null;
-      return value === null ? [] : [[name, value]];
+    WATCHED.flatMap(({ name, gauge }) => {
+      const shown = gauges.map((one) => one[gauge]).filter((value) => typeof value === "number");
+      const isWhole = shown.length === gauges.length && shown.length > 0;
+      const value = isWhole ? shown.reduce((sum, one) => sum + one, 0) : values[name];
+      return value === undefined ? [] : [[name, value]];
     }),
   );
 };
 
-export type GrowthWatch = {
-  look(): void;
-  rest(): Promise<void>;
-  judged(replay: string): { claims: Claim[]; measurements: Measurement[] };
-};
+export type GrowthWatch = ReturnType<typeof watchGrowth>;
 
-export const watchGrowth = (deployment: Pick<Deployment, "target">): GrowthWatch => {
+export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
   const readings = new Map<string, Reading[]>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> = Promise.resolve();
@@ -103,16 +88,16 @@ export const watchGrowth = (deployment: Pick<Deployment, "target">): GrowthWatch
     }
   };
   return {
-    look: () => {
+    look: (): void => {
       clearInterval(timer);
       timer = setInterval(() => {
         looking = looking.then(once);
       }, GROWTH_EVERY_MS);
     },
-    rest: async () => {
+    rest: async (): Promise<void> => {
       clearInterval(timer);
       await looking;
     },
-    judged: (replay) => growthOf(readings, replay),
+    judged: (replay: string) => growthOf(readings, replay),
   };
 };

@@ -1,28 +1,19 @@
 /**
- * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, witnessed
- * and judged. Lines are measured as they come and read back from disk to be judged, so that a soak needs no more memory
- * than a short stage.
+ * One stage under load: a driver plays a story, faults may be injected meanwhile, then the stage is drained, witnessed and judged.
+ * Lines are measured as they come and read back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
-
 import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
-import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
+import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { capabilitiesOf } from "../faults/capabilities.ts";
-import { faultRecords } from "../faults/disturb.ts";
-import { faultFacts } from "../faults/pace.ts";
+import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
 import { FaultStates } from "../history/fault-states.ts";
 import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
-import {
-  type Claim,
-  HTTP_VERSIONS,
-  type Measurement,
-  type Protocol,
-  type StageSummary,
-} from "../history/run-document.ts";
+import { HTTP_VERSIONS, type Measurement, type StageSummary } from "../history/run-document.ts";
 import type { Offered, StageFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { statesReached } from "../history/states-reached.ts";
@@ -32,8 +23,7 @@ import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { curveLines } from "../report/shown-curve.ts";
-import type { Curve } from "../shedding/curve.ts";
-import { openStageCurve, type StageCurve } from "../shedding/stage-curve.ts";
+import { openStageCurve } from "../shedding/stage-curve.ts";
 import type { Target } from "../target/target.ts";
 import { countArrivals } from "../workload/arrivals.ts";
 import { streamers } from "../workload/callers/overload.ts";
@@ -46,15 +36,7 @@ import { play } from "./play.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { interferenceIn } from "./taints.ts";
-import {
-  heldNow,
-  observe,
-  observedStage,
-  readAllWitnesses,
-  readTenants,
-  statedFacts,
-  watchLookups,
-} from "./witnesses.ts";
+import { heldNow, observe, readAllWitnesses, readTenants, statedFacts, watchLookups } from "./witnesses.ts";
 
 /** The offered rate counts the arrivals of the seed, not their expected number. */
 const measured = (
@@ -82,69 +64,39 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
     return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
   });
 
-/** For the page, and at once for whoever waits. */
-const keepCurve = ({ folder, events }: RunContext, curve: Curve): Promise<void> => {
-  for (const line of curveLines(curve)) events.result(line);
-  return folder.writeJson("curve.json", curve);
-};
-
 /** Objectives of the target file that streams of chat have to keep. */
 const ofStreams = ({ slo = {} }: Target): string | undefined => {
   const objectives = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
   return objectives.length === 0 ? undefined : objectives.join(",");
 };
 
-const curveFacts = (offered: Offered, view: TargetView, target: Target): Pick<StageFacts, "offered" | "curve"> => {
+/** What a judge of the curve, or of a step, knows of the load. */
+const shapeFacts = (
+  { step: of, curve }: LoadStage,
+  offered: Offered,
+  view: TargetView,
+  target: Target,
+): Pick<StageFacts, "offered" | "step" | "curve"> => {
+  const objectives = ofStreams(target);
+  const step = of && { of, objectives };
+  if (curve !== true) return step ? { offered, step } : {};
   const rates = offered.pieces.map(({ from }) => from);
   const kneePerS = (rates[0] as number) / CURVE_LEVELS[0];
   const most = Math.max(...rates);
   const { global_in_flight, slots = global_in_flight, org_in_flight: ofOrg = Number.POSITIVE_INFINITY } = view.limits;
   return {
-    offered,
+    ...{ offered, step },
     curve: {
       not_played: CURVE_LEVELS.filter((level) => level * kneePerS > 1.01 * most),
       // Fewer organizations than that reach their own caps first.
       slots: slots === undefined ? undefined : Math.floor(Math.min(slots, ofOrg / streamers(view).shares.org)),
-      objectives: ofStreams(target),
+      objectives,
     },
   };
 };
 
-const stepFacts = ({ step: of }: LoadStage, offered: Offered, target: Target): Pick<StageFacts, "offered" | "step"> =>
-  of === undefined ? {} : { offered, step: { of, objectives: ofStreams(target) } };
-
 /** Lines judged in one turn of the event loop: a stop signal must not wait. */
 const TURN_LINES = 10_000;
-
-const judged = async (
-  plan: LoadStage,
-  facts: StageFacts,
-  ordered: Iterable<Line>,
-  replay: string,
-  states: FaultStates,
-  curve: StageCurve | null,
-): Promise<Claim[]> => {
-  const judges = openJudges(invariantsFor(plan.judges), facts);
-  let n = 0;
-  for (const line of ordered) {
-    judges.see(line);
-    states.see(line);
-    curve?.see(line);
-    if (++n % TURN_LINES === 0) await setImmediate();
-  }
-  return judges.claims(replay);
-};
-
-/** Behind a proxy the protocol shows only on the wire. */
-const otherProtocol = (stated: Protocol = "h1", seen: readonly Protocol[]): Problem[] =>
-  seen
-    .filter((protocol) => protocol !== stated)
-    .map((protocol) => ({
-      verdict: "inconclusive",
-      reason: `${HTTP_VERSIONS[protocol]} was agreed upon with the target, and transport.protocol is "${stated}"`,
-    }));
-
-const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
 
@@ -157,11 +109,10 @@ export const playLoadStage = async (
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs } = context;
   const { target } = deployment;
+  const { name: stage } = plan;
   const story = storyOfPlan(plan);
   const tenants = await readTenants(target);
-  const readings = Object.fromEntries(
-    Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
-  );
+  const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
   const view = viewWith(deployment, readings);
   const refusal = closedLoopRefusal(plan, target);
   if (refusal !== null) throw new Error(refusal);
@@ -172,18 +123,10 @@ export const playLoadStage = async (
   if (planned === null) return skippedStage(plan, deployment, [NO_RATE], replay);
   const { profile, arrivals, reach, slowedTo } = planned;
   const slowed = slowedTo === undefined ? [] : [slowedReplayText(slowedTo)];
-  for (const text of slowed) context.events.warning(`${plan.name}: ${text}`);
-  const idRun = `${context.run}.${plan.name}`;
+  for (const text of slowed) context.events.warning(`${stage}: ${text}`);
+  const idRun = `${context.run}.${stage}`;
   const job: Drive["job"] = {
-    stage: plan.name,
-    idPrefix: `${idRun}.c`,
-    story: plan.story,
-    seed,
-    profile,
-    arrivals,
-    target,
-    view,
-    epochUs,
+    ...{ stage, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
     reference: deployment.reference ? true : undefined,
     precise: plan.precise,
   };
@@ -193,77 +136,87 @@ export const playLoadStage = async (
   const lookups = plan.tenants === "few" ? await watchLookups(context, target) : null;
   const startedMs = wallUs() / 1000;
   const began = performance.now();
-  const recording = await context.record(plan.name, { fold: plan.fold === true, reference: deployment.reference });
-  const measure = new StageMeasure(plan.name);
+  const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
+  const measure = new StageMeasure(stage);
   const isClosedLoop = plan.driver === "autocannon";
-  const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
+  const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
   const machineUse = watchMachineUse(target.base_url);
-  const { driven, disturbed, faults, seenAtDisturbance } = await play(
-    context,
-    deployment,
-    plan,
-    job,
-    (line) => {
-      measure.see(line);
-      objectives?.see(line);
-      onLine?.(line);
-    },
-    driver,
-  );
+  const see = (line: Line): void => {
+    measure.see(line);
+    objectives?.see(line);
+    onLine?.(line);
+  };
+  const { driven, disturbed, faults, seenAtDisturbance } = await play(context, deployment, plan, job, see, driver);
   const durationMs = performance.now() - began;
   const used = machineUse();
   const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
-  const host = stageHost(measure.lag, {
-    driven,
-    used,
-    measurements,
-    calibration: context.failedChecks(plan.driver),
-  });
+  const calibration = context.failedChecks(plan.driver);
+  const host = stageHost(measure.lag, { driven, used, measurements, calibration });
   const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal, heldBefore);
-  const keyLookups = await lookups?.();
-  const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs, pieces: profile.pieces };
   const facts: StageFacts = {
-    ...statedFacts(plan.name, deployment),
+    ...statedFacts(stage, deployment),
     started_at_ms: epochUs / 1000,
     incidental: isIncidental(plan) ? true : undefined,
     closed_loop: isClosedLoop ? true : undefined,
-    tenants,
-    host,
+    ...{ tenants, host },
     ...faulted,
-    ...stepFacts(plan, offered, target),
-    ...(plan.curve === true ? curveFacts(offered, view, target) : {}),
+    ...shapeFacts(plan, offered, view, target),
     gauges_before: heldBefore ?? undefined,
-    key_lookups: keyLookups,
+    key_lookups: await lookups?.(),
     ...witnesses,
   };
+  const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const after = await observe(deployment);
-  const seen = observedStage(plan.name, after);
   const interference = await interferenceIn(deployment, {
     ...{ before: before.values, atDisturbance: seenAtDisturbance, after: after.values, tenants, facts, others },
   });
   const { protocols = [] } = driven;
+  const stated = target.transport?.protocol ?? "h1";
   const problems = [
     ...driven.problems,
-    ...otherProtocol(target.transport?.protocol, protocols),
+    // Behind a proxy the protocol shows only on the wire.
+    ...protocols
+      .filter((protocol) => protocol !== stated)
+      .map(
+        (protocol) =>
+          `${HTTP_VERSIONS[protocol]} was agreed upon with the target, and transport.protocol is "${stated}"`,
+      )
+      .map(inconclusive),
     ...disturbed.problems,
-    ...interference.taints.map(tainted),
+    ...interference.taints.map(inconclusive),
   ]
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
   const states = new FaultStates(facts);
   const curve = openStageCurve(facts);
-  const judgements = await judged(plan, facts, await recording.lines(), replay, states, curve);
+  const judges = openJudges(invariantsFor(plan.judges), facts);
+  let judged = 0;
+  for (const line of await recording.lines()) {
+    judges.see(line);
+    states.see(line);
+    curve?.see(line);
+    if (++judged % TURN_LINES === 0) await setImmediate();
+  }
+  const judgements = judges.claims(replay);
   const shedding = curve?.end(replay);
+  if (shedding?.curve != null) {
+    for (const line of curveLines(shedding.curve)) context.events.result(line);
+    await context.folder.writeJson("curve.json", shedding.curve);
+  }
   const { measurements: ofShedding = [] } = shedding ?? {};
-  /** What they measure with an interval, over the part of the stage that it is about. */
-  const isOfShedding = (wanted: string): boolean => ofShedding.some(({ name }) => name === wanted);
-  if (shedding?.curve != null) await keepCurve(context, shedding.curve);
-  const met = plan.requiredStates === undefined ? undefined : statesReached(states.times(facts), plan.requiredStates);
+  // What the curve measures with an interval, over the part of the stage that it is about, replaces the stage's own.
+  const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
+  const ofObservers = Object.entries(after.values).map(
+    ([name, value]): Measurement => ({
+      ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
+    }),
+  );
   const whole: StageSummary = {
     ...{ ...summary, driver: plan.driver, protocols: protocols.length === 0 ? undefined : [...protocols] },
-    ...{ states: met, replayed: plan.replayed },
+    states: plan.requiredStates && statesReached(states.times(facts), plan.requiredStates),
+    replayed: plan.replayed,
   };
   const claims = [
     ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: whole }, replay),
@@ -271,23 +224,18 @@ export const playLoadStage = async (
     ...(shedding?.claims ?? []),
     ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
   ];
+  const notes = [
+    ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
+    ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...after.troubles],
+  ];
   return {
     summary: whole,
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
-    measurements: [...measurements.filter(({ name }) => !isOfShedding(name)), ...ofShedding, ...seen.measurements],
+    measurements: [...ofStage, ...ofShedding, ...ofObservers],
     faults: faultRecords(faults),
     isLeftBroken: disturbed.isLeftBroken,
     didNotRecover: problems.some(({ about, verdict }) => about === "recovery" && verdict === "fail"),
-    notes: [
-      ...driven.notes,
-      ...[
-        ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
-        ...slowed,
-        ...hostNotesOf(host),
-        ...interference.notes,
-      ].map((note) => `${plan.name}: ${note}`),
-      ...seen.notes,
-    ],
+    notes: [...driven.notes, ...notes.map((note) => `${stage}: ${note}`)],
   };
 };

@@ -1,6 +1,6 @@
 /**
- * Measures who used the cores of this machine while a stage ran: the run, a local deployment, and others, from /proc
- * (Linux only). Others make every time longer, except those with the lowest priority.
+ * Who used the cores of this machine while a stage ran: the run, a local deployment, and others, from /proc (Linux only). Others
+ * make every time longer, except those with the lowest priority.
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
@@ -25,9 +25,9 @@ import {
 
 const EVERY_MS = 500;
 
+/** `apis`: control planes of the API replicas; none where the target shows none. */
 type SamplingOf = {
   stage: string;
-  /** Control planes of the API replicas; none where the target shows none. */
   apis: readonly string[];
   pids: readonly number[];
   nowUs(): number;
@@ -35,43 +35,37 @@ type SamplingOf = {
 };
 
 const gaugeValues = (gauges: readonly Gauges[]): Sample["values"] => {
-  const known = (name: "sockets" | "rss_bytes" | "event_loop_lag_ms_p99"): number[] =>
-    gauges.map((gauge) => gauge[name]).filter((value) => value !== undefined);
-  const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
-  const [sockets, rss, lags] = [known("sockets"), known("rss_bytes"), known("event_loop_lag_ms_p99")];
+  const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99"): number[] | undefined => {
+    const shown = gauges.map((gauge) => gauge[name]).filter((value) => value !== undefined);
+    return shown.length === 0 ? undefined : shown;
+  };
+  const sum = (values: readonly number[] | undefined) => values?.reduce((all, one) => all + one, 0);
+  const lags = over("event_loop_lag_ms_p99");
   return {
-    in_flight: sum(gauges.map(({ in_flight }) => in_flight)),
-    ...(sockets.length === 0 ? {} : { sockets: sum(sockets) }),
-    ...(rss.length === 0 ? {} : { rss_bytes: sum(rss) }),
-    ...(lags.length === 0 ? {} : { event_loop_lag_ms_p99: Math.max(...lags) }),
+    in_flight: sum(over("in_flight")) ?? 0,
+    sockets: sum(over("sockets")),
+    rss_bytes: sum(over("rss_bytes")),
+    event_loop_lag_ms_p99: lags && Math.max(...lags),
   };
 };
 
-type Used = { atMs: number; byPid: Map<number, number>; machine: MachineTime | null };
-
-const usedNow = (pids: readonly number[]): Used => {
-  const byPid = new Map<number, number>();
-  for (const pid of pids) {
-    const ms = cpuTimeMs(pid);
-    if (ms !== null) byPid.set(pid, ms);
-  }
+const usedNow = (pids: readonly number[]) => {
+  const used = pids.map((pid) => [pid, cpuTimeMs(pid)] as const);
+  const byPid = new Map(used.filter((one): one is readonly [number, number] => one[1] !== null));
   return { atMs: performance.now(), byPid, machine: machineTime() };
 };
+type Used = ReturnType<typeof usedNow>;
 
 const share = (part: number, whole: number): number => Math.round((1000 * part) / whole) / 1000;
 
-const usedValues = (was: Used, is: Used): Sample["values"] => {
+const usedValues = ({ machine: then, ...was }: Used, { machine: now, ...is }: Used): Sample["values"] => {
   const ms = [...is.byPid].reduce((sum, [pid, used]) => sum + used - (was.byPid.get(pid) ?? 0), 0);
-  const machine = was.machine !== null && is.machine !== null && is.machine.all > was.machine.all;
-  const all = machine ? is.machine!.all - was.machine!.all : 0;
+  const all = then === null || now === null ? 0 : now.all - then.all;
+  const of = (part: "steal" | "idle"): number => (now?.[part] ?? 0) - (then?.[part] ?? 0);
   return {
-    ...(is.byPid.size === 0 ? {} : { generator_cores: share(ms, is.atMs - was.atMs) }),
-    ...(machine
-      ? {
-          host_steal: share(is.machine!.steal - was.machine!.steal, all),
-          host_busy: share(all - (is.machine!.idle - was.machine!.idle), all),
-        }
-      : {}),
+    generator_cores: is.byPid.size === 0 ? undefined : share(ms, is.atMs - was.atMs),
+    host_steal: all > 0 ? share(of("steal"), all) : undefined,
+    host_busy: all > 0 ? share(all - of("idle"), all) : undefined,
   };
 };
 
@@ -89,8 +83,9 @@ export const sampleStage = ({ stage, apis, pids, nowUs, onSample }: SamplingOf):
     const at_us = nowUs();
     const gauges = apis.length === 0 ? null : await readGauges(apis).catch(() => null);
     isReading = false;
-    const values = { ...used, ...(gauges === null ? {} : gaugeValues(gauges)) };
-    if (!isOver && Object.keys(values).length > 0) onSample({ type: "sample", stage, at_us, values });
+    const values = Object.entries({ ...used, ...(gauges && gaugeValues(gauges)) }).filter(([, is]) => is !== undefined);
+    if (isOver || values.length === 0) return;
+    onSample({ type: "sample", stage, at_us, values: Object.fromEntries(values) });
   };
   const timer = setInterval(() => void look(), EVERY_MS);
   timer.unref();
@@ -105,21 +100,28 @@ const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 /** `lag`: by how much calls left later than they should have, in microseconds. */
 export const stageHost = (
   lag: Histogram,
-  parts: { driven: Driven; used: MachineUse; measurements: readonly Measurement[]; calibration: Calibration[] },
-): StageHost => {
-  const { driven, used, measurements, calibration } = parts;
-  return {
-    host: driven.host,
-    // All cores, as /proc/stat counts them, even where this process may use fewer.
-    cores: cpus().length,
-    ...used,
-    calls: lag.n,
-    lag_ms: lag.n === 0 ? [] : SHARES.map((share) => [share, (lag.quantile(share) as number) / 1000]),
-    rate_error: measurements.find(({ name }) => name === "rate_error")?.value ?? null,
-    generator: driven.problems.flatMap(({ about, reason }) => (about === "time" ? [reason] : [])),
+  {
+    driven,
+    used,
+    measurements,
     calibration,
-  };
-};
+  }: {
+    driven: Driven;
+    used: Pick<StageHost, "target_cores" | "other_cores">;
+    measurements: readonly Measurement[];
+    calibration: Calibration[];
+  },
+): StageHost => ({
+  host: driven.host,
+  // All cores, as /proc/stat counts them, even where this process may use fewer.
+  cores: cpus().length,
+  ...used,
+  calls: lag.n,
+  lag_ms: lag.n === 0 ? [] : SHARES.map((share) => [share, (lag.quantile(share) as number) / 1000]),
+  rate_error: measurements.find(({ name }) => name === "rate_error")?.value ?? null,
+  generator: driven.problems.flatMap(({ about, reason }) => (about === "time" ? [reason] : [])),
+  calibration,
+});
 
 /** A process and all that come from it. */
 const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
@@ -154,46 +156,37 @@ export const portHere = (url: string): number | null => {
   return isHere ? Number(port || (protocol === "https:" ? 443 : 80)) : null;
 };
 
-type MachineUse = { target_cores: number | null; other_cores: number | null };
-
 /** With that of their children which have ended and were waited for. */
-const ticksOf = (pids: Iterable<number>, of: ReadonlyMap<number, ProcessStat>): number => {
-  let sum = 0;
-  for (const pid of pids) {
-    const { ticks = 0, childTicks = 0 } = of.get(pid) ?? {};
-    sum += ticks + childTicks;
-  }
-  return sum;
-};
+const ticksOf = (pids: readonly number[], of: ReadonlyMap<number, ProcessStat>): number =>
+  pids.reduce((sum, pid) => sum + (of.get(pid)?.ticks ?? 0) + (of.get(pid)?.childTicks ?? 0), 0);
 
 /** `baseUrl`: of the deployment, `null` where there is none. The function that comes back says what was used since. */
-export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
+export const watchMachineUse = (baseUrl: string | null) => {
   const before = statsHere();
   const machineBefore = machineTime();
   const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
-  return () => {
+  return (): Pick<StageHost, "target_cores" | "other_cores"> => {
     const after = statsHere();
     const machine = machineTime();
     const seconds = (performance.now() - beganMs) / 1000;
     if (machineBefore === null || machine === null || seconds <= 0) return { target_cores: null, other_cores: null };
     const cores = (ticks: number): number => Math.max(0, ticks / TICKS_PER_S / seconds);
     const ours = treeOf(process.pid, after);
-    const oursBefore = treeOf(process.pid, before);
     // Processes that started during the stage, such as the generator, are not the deployment's.
     const listening = listener === null ? new Set<number>() : treeOf(listener, before);
     const target = [...listening].filter((pid) => pid !== process.pid && after.has(pid));
     const foreign = target.filter((pid) => !ours.has(pid));
-    const busy =
-      machine.all - machineBefore.all - (machine.idle - machineBefore.idle) - (machine.steal - machineBefore.steal);
-    const used =
-      ticksOf(ours, after) - ticksOf(oursBefore, before) + ticksOf(foreign, after) - ticksOf(foreign, before);
+    const since = (part: keyof MachineTime): number => machine[part] - machineBefore[part];
+    const usedBy = (pids: Iterable<number>, then = pids): number =>
+      ticksOf([...pids], after) - ticksOf([...then], before);
+    const used = usedBy(ours, treeOf(process.pid, before)) + usedBy(foreign);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
     const givenWay = givenWayTicks(givingWay(before), givingWay(after), (pid) => !isCounted(pid));
     return {
-      target_cores: listener === null ? null : cores(ticksOf(target, after) - ticksOf(target, before)),
-      other_cores: cores(busy - used - givenWay),
+      target_cores: listener === null ? null : cores(usedBy(target)),
+      other_cores: cores(since("all") - since("idle") - since("steal") - used - givenWay),
     };
   };
 };

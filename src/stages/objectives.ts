@@ -1,7 +1,4 @@
-/**
- * Judges the `slo` of a target file in stages in which nobody should be refused; an objective's name says which calls it
- * is about.
- */
+/** Judges the `slo` of a target file where nobody should be refused; an objective's name says which calls it is about. */
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import { claimOf } from "../history/claim.ts";
@@ -25,13 +22,11 @@ const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
 const isMeant = (name: string): ((route: string) => boolean) => {
   const kind = KINDS[name];
   if (kind !== undefined) return kind;
-  if (!ROUTE_NAMES.some((route) => route === name)) {
-    const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
-    const meant = nearest(name, names);
-    const others = meant === null ? "" : `; did you mean ${meant}?`;
-    throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
-  }
-  return (route) => route === name;
+  if (ROUTE_NAMES.some((route) => route === name)) return (route) => route === name;
+  const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
+  const meant = nearest(name, names);
+  const others = meant === null ? "" : `; did you mean ${meant}?`;
+  throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
 };
 
 /** Throws `ObjectiveError` for a name or an objective that cannot be read. */
@@ -42,16 +37,7 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
   }
 };
 
-type StageObjectives = {
-  see(line: Line): void;
-  /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
-  claims(replay: string, host?: StageHost, lacking?: string): Claim[];
-};
-
-const notEachSeen = (mixed: number): string =>
-  `every call whole; ${mixed} calls of this kind were folded together with others`;
-
-export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string): StageObjectives => {
+export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string) => {
   const kinds = Object.entries(slo).map(([name, text]) => ({
     name,
     meant: isMeant(name),
@@ -61,7 +47,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
     mixed: 0,
   }));
   return {
-    see: (line) => {
+    see: (line: Line): void => {
       for (const kind of kinds) {
         if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
         if (line.type !== "fold") continue;
@@ -70,19 +56,18 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
         else kind.mixed += meant;
       }
     },
-    claims: (replay, host, lacking) =>
+    /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
+    claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
       kinds
         .filter(({ tally, mixed }) => tally.calls + mixed > 0)
         .map(({ name, text, tally, mixed }) => {
-          const missing = lacking ?? (mixed === 0 ? null : notEachSeen(mixed));
+          const folded = `every call whole; ${mixed} calls of this kind were folded together with others`;
+          const missing = lacking ?? (mixed === 0 ? null : folded);
           if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
-          const skipped = {
-            verdict: "skipped" as const,
-            reason: `skipped: ${missing}`,
-            expected: text,
-            got: "not judged",
-          };
-          return claimOf({ id: `slo/${name}/${stage}`, stage, level: "should", replay, ...skipped });
+          return claimOf({
+            ...{ id: `slo/${name}/${stage}`, stage, level: "should", verdict: "skipped", replay },
+            ...{ reason: `skipped: ${missing}`, expected: text, got: "not judged" },
+          });
         }),
   };
 };

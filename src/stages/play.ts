@@ -7,11 +7,18 @@ import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import { disturb } from "../faults/disturb.ts";
-import type { Disturbance, Disturbed } from "../faults/disturbance.ts";
-import { consequencesOf } from "../faults/disturbance.ts";
+import { breakBySchedule } from "../faults/by-schedule.ts";
+import {
+  consequencesOf,
+  type Disturbance,
+  type DisturbanceContext,
+  type Disturbed,
+  faultFacts,
+  inconclusive,
+} from "../faults/disturbance.ts";
 import { watchBesideFault } from "../faults/errors-beside-a-fault.ts";
-import { faultFacts } from "../faults/pace.ts";
+import { injectBesideLoad } from "../faults/experiment.ts";
+import { changeDeployment } from "../faults/operator-changes.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
 import type { FaultLine, Line, MarkLine } from "../history/line.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -19,8 +26,7 @@ import type { Supervisor } from "../supervision/supervisor.ts";
 import { profilePeakPerS } from "../workload/load-profiles.ts";
 import { sampleStage } from "./machine-use.ts";
 import type { LoadStage } from "./stage-plan.ts";
-import type { Observed } from "./witnesses.ts";
-import { observe } from "./witnesses.ts";
+import { type Observed, observe } from "./witnesses.ts";
 
 /** Ends processes and removes folders if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
@@ -72,6 +78,12 @@ const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> 
   });
 };
 
+const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<Disturbed> => {
+  if (disturbance.kind === "faults") return injectBesideLoad(disturbance, beside);
+  if (disturbance.kind === "fault-schedule") return breakBySchedule(disturbance, beside);
+  return changeDeployment(disturbance, beside);
+};
+
 /** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
 type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
 
@@ -84,7 +96,7 @@ export const play = async (
   onLine: (line: Line) => void,
   given?: Driver,
 ): Promise<Played> => {
-  const { disturbance } = plan;
+  const { disturbance, name: stage, requiredStates = [] } = plan;
   const pids: number[] = [];
   const recent = createRecentCalls();
   const faults: FaultLine[] = [];
@@ -94,10 +106,8 @@ export const play = async (
   };
   const ratePerS = profilePeakPerS(job.profile);
   const { recovery_deadline_ms: recoveryMs } = faultFacts(disturbance, ratePerS, deployment.target.limits);
-  const errors =
-    recoveryMs === undefined
-      ? undefined
-      : watchBesideFault(deployment.budget, recoveryMs, consequencesOf(disturbance).mayCause);
+  const tolerated = consequencesOf(disturbance).mayCause;
+  const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.budget, recoveryMs, tolerated);
   let disturbed: Disturbed = { problems: [], notes: [] };
   let seenAtDisturbance: Observed | undefined;
   const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
@@ -109,30 +119,14 @@ export const play = async (
       errors?.fault(line);
     };
     const signal = AbortSignal.any([context.signal, loadOver]);
-    const about = {
-      context,
-      deployment,
-      stage: plan.name,
-      ratePerS,
-      signal,
-      recent,
-      onLine,
-      requiredStates: plan.requiredStates ?? [],
-    };
-    disturbed = await disturb(disturbance, about).catch(
-      (error: Error): Disturbed => ({
-        problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],
-        notes: [],
-      }),
-    );
+    const about = { context, deployment, stage, ratePerS, signal, recent, onLine, requiredStates };
+    disturbed = await disturb(disturbance, about).catch((error: Error): Disturbed => {
+      const reason = `the disturbance could not be carried out: ${error.message}`;
+      return { problems: [inconclusive(reason)], notes: [] };
+    });
   };
-  const endSampling = sampleStage({
-    stage: plan.name,
-    apis: deployment.target.control?.api ?? [],
-    pids,
-    nowUs: context.nowUs,
-    onSample: context.sample,
-  });
+  const apis = deployment.target.control?.api ?? [];
+  const endSampling = sampleStage({ stage, apis, pids, nowUs: context.nowUs, onSample: context.sample });
   try {
     const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
     const driven = await driver(
@@ -147,7 +141,7 @@ export const play = async (
           errors?.call(line);
         },
         onFold: plan.fold === true && disturbance === undefined ? keep : undefined,
-        onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
+        onProgress: (text) => context.events.progress(`${stage}: ${text}`),
         onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),
         signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
       },

@@ -1,7 +1,4 @@
-/**
- * Prepares a target file for a run: reads and checks it, registers its secrets for masking, asks the safety guard. Sends
- * nothing.
- */
+/** Prepares a target file for a run: reads and checks it, has its secrets masked, asks the safety guard. Sends nothing. */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { nearest } from "../contract/nearest.ts";
@@ -33,13 +30,10 @@ const meantBy = (name: string): string | null => {
   const [group = "", part] = name.split("/");
   const parts = group === "verify" ? RULE_IDS : STAGES;
   if (part === undefined) return GROUPS.has(name) || STAGES.has(name) ? null : nearest(name, [...GROUPS, ...STAGES]);
-  const meant = {
-    group: GROUPS.has(group) ? group : nearest(group, GROUPS),
-    part: parts.has(part) ? part : nearest(part, parts),
-  };
-  return meant.group === null || meant.part === null || name === `${meant.group}/${meant.part}`
-    ? null
-    : `${meant.group}/${meant.part}`;
+  const meantGroup = GROUPS.has(group) ? group : nearest(group, GROUPS);
+  const meantPart = parts.has(part) ? part : nearest(part, parts);
+  const meant = `${meantGroup}/${meantPart}`;
+  return meantGroup === null || meantPart === null || name === meant ? null : meant;
 };
 
 export const misspeltRequired = ({ required = [] }: Pick<Target, "required">): string[] =>
@@ -87,9 +81,8 @@ export const readTarget = async (
   const { target, folder, warnings } = await readTargetFile(file);
   checkObjectives(target);
   if (target.transport?.protocol === "h2" && target.base_url.startsWith("http:")) {
-    const why =
-      'transport.protocol: expected "h1" for an http:// address; HTTP/2 is agreed upon over TLS only, and got "h2"';
-    throw new TargetFileError(file, [why]);
+    const expected = 'expected "h1" for an http:// address; HTTP/2 is agreed upon over TLS only, and got "h2"';
+    throw new TargetFileError(file, [`transport.protocol: ${expected}`]);
   }
   const guard = await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
   return {

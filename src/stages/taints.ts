@@ -1,14 +1,9 @@
-/**
- * Detects what others did to a deployment during a stage: restarts, replica changes, foreign charges. They put the stage
- * in doubt.
- */
-
+/** What others did to a deployment during a stage (restarts, replica changes, foreign charges) puts the stage in doubt. */
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
-import type { Observed } from "./witnesses.ts";
-import { readTenants } from "./witnesses.ts";
+import { type Observed, readTenants } from "./witnesses.ts";
 
 const CHANGES = ["restarts", "replicas"];
 
@@ -16,9 +11,7 @@ const CHANGES = ["restarts", "replicas"];
 const SHOWN_WITHIN_MS = 60_000;
 
 /** Changes that a disturbance may have caused and the observers had not shown by the end of its stage. */
-export type OwedChanges = { names: readonly string[]; untilMs: number };
-
-type ChangesSeen = { taints: string[]; notes: string[]; owed: OwedChanges | undefined };
+type OwedChanges = { names: readonly string[]; untilMs: number };
 
 /**
  * Any disturbance may restart processes, directly or through an orchestrator, so a change after it began is ours, and one
@@ -29,8 +22,8 @@ export const changesSeen = (
   { before, atDisturbance, after }: { before: Observed; atDisturbance?: Observed; after: Observed },
   owed: OwedChanges | undefined,
   nowMs: number,
-): ChangesSeen => {
-  const seen: ChangesSeen = { taints: [], notes: [], owed: undefined };
+): { taints: string[]; notes: string[]; owed?: OwedChanges } => {
+  const seen: ReturnType<typeof changesSeen> = { taints: [], notes: [] };
   const stillOwed = new Set(owed === undefined || nowMs > owed.untilMs ? [] : owed.names);
   const unchanged: string[] = [];
   for (const name of CHANGES) {
@@ -50,11 +43,6 @@ export const changesSeen = (
   if (atDisturbance !== undefined) seen.owed = { names: unchanged, untilMs: nowMs + SHOWN_WITHIN_MS };
   else if (stillOwed.size > 0 && owed !== undefined) seen.owed = { names: [...stillOwed], untilMs: owed.untilMs };
   return seen;
-};
-
-const usedMeanwhile = (org: string, before: Record<string, TenantFacts>, after: Record<string, TenantFacts>) => {
-  const [was, is] = [before[org]?.used_at_start, after[org]?.used_at_start];
-  return was === undefined || is === undefined ? null : is - was;
 };
 
 /** By each organization's meter, and by ledger entries that are not ours; only on an exclusive deployment. */
@@ -77,14 +65,11 @@ export const foreignCharges = (
   for (const { org, meter, kind, amount } of seen.ledger) {
     if (meter === "map_loads") ours.set(org, (ours.get(org) ?? 0) + (kind === "charge" ? amount : -amount));
   }
-  return Object.keys(seen.before).flatMap((org) => {
-    const used = usedMeanwhile(org, seen.before, seen.after);
+  return Object.entries(seen.before).flatMap(([org, { used_at_start: was = Number.NaN }]) => {
+    const used = (seen.after[org]?.used_at_start ?? Number.NaN) - was;
     const own = ours.get(org) ?? 0;
-    return used === null || used <= own
-      ? []
-      : [
-          `${org} was charged ${used} map loads meanwhile, ${own} of them by our calls, on a deployment stated to be exclusive`,
-        ];
+    const what = `${org} was charged ${used} map loads meanwhile, ${own} of them by our calls`;
+    return used > own ? [`${what}, on a deployment stated to be exclusive`] : [];
   });
 };
 
@@ -108,10 +93,7 @@ export const interferenceIn = async (
   if (owed === undefined) owedChanges.delete(budget);
   else owedChanges.set(budget, owed);
   if (deployment.embedded || !seen.facts.drained) return { taints, notes };
-  const { tenants: before, others } = seen;
   const after = await readTenants(target);
-  return {
-    taints: [...taints, ...foreignCharges(deployment, { before, after, ledger: seen.facts.ledger, others })],
-    notes,
-  };
+  const about = { before: seen.tenants, after, ledger: seen.facts.ledger, others: seen.others };
+  return { taints: [...taints, ...foreignCharges(deployment, about)], notes };
 };

@@ -2,14 +2,14 @@
 
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/transport.ts";
+import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext, RunFolder } from "../deployments/run-context.ts";
 import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
-import { stageOutcome } from "../history/stage-outcome.ts";
+import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
 import { runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
@@ -20,12 +20,12 @@ const ANSWERS_FILE = "answers.ndjson";
 const ANSWER_MOST_CHARS = 64 << 10;
 const ALL_MOST_CHARS = 64 << 20;
 
-const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer): void; close(): Promise<void> } => {
+const keepAnswers = (folder: Pick<RunFolder, "openLines">) => {
   const file = folder.openLines(ANSWERS_FILE);
   let left = ALL_MOST_CHARS;
   let writing = Promise.resolve();
   return {
-    see: ({ id, status, headers, text, chunks, received }) => {
+    see: ({ id, status, headers, text, chunks, received }: Answer): void => {
       const body = (text === "" ? chunks.map((chunk) => chunk.text).join("") : text).slice(0, ANSWER_MOST_CHARS);
       const line = JSON.stringify({ id, status, ended: received.ended, headers, body });
       left -= line.length;
@@ -33,7 +33,7 @@ const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer
       writing = writing.then(() => file.write(line));
       writing.catch(() => undefined);
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await writing;
       await file.close();
     },
@@ -43,7 +43,7 @@ const keepAnswers = (folder: Pick<RunFolder, "openLines">): { see(answer: Answer
 /** `verify` removes what it makes; if the run dies only people can, so the journal just names it. */
 const effectJournal = (journal: Journal): EffectJournal => ({
   about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
-  done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
+  done: (id, detail) => journal.done(id, { detail }),
   undone: (id, detail) => journal.undone(id, detail),
 });
 
@@ -73,14 +73,9 @@ export const playRules = async (
   takeProtocols(target.base_url);
   const answers = keepsAnswers ? keepAnswers(folder) : null;
   const result = await runVerify({
-    target,
-    secrets,
-    runBudget: budget,
-    seed,
-    signal,
+    ...{ target, secrets, runBudget: budget, seed, signal, idPrefix: `${run}.${stage}.c` },
     clock: createRunClock(epochUs),
     journal: effectJournal(journal),
-    idPrefix: `${run}.${stage}.c`,
     ...wish,
     onLine: (line) => {
       measure.see(line);
@@ -97,19 +92,16 @@ export const playRules = async (
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
+  const claims = result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) }));
   const outcome = stageOutcome({
-    summary: { ...summary, driver: "verify", ...(protocols.length === 0 ? {} : { protocols }) },
+    summary: { ...summary, driver: "verify", protocols: protocols.length === 0 ? undefined : protocols },
     facts: bareFacts(stage),
-    claims: [
-      ...left,
-      ...result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) })),
-    ],
+    claims: [...left, ...claims],
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
   });
   return { outcome, result };
 };
 
-const SHED = /^429 (?:b2b|org)_overloaded$/;
 /** As the rule `shedding-ends` has it: less may be others' traffic. */
 const ENOUGH_SHED = 12;
 const PATIENCE_MS = 60_000;
@@ -120,13 +112,11 @@ const PATIENCE_MS = 60_000;
  */
 const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
-  let shed = 0;
-  let firstUs = 0;
-  let lastUs = 0;
+  let [shed, firstUs, lastUs] = [0, 0, 0];
   for (const line of lines) {
     if (line.type !== "call") continue;
     if (line.outcome.startsWith("2")) return null;
-    if (!SHED.test(line.outcome)) continue;
+    if (!SHED_OUTCOMES.has(line.outcome)) continue;
     if (shed === 0) firstUs = line.sent_us;
     shed += 1;
     lastUs = line.done_us;
@@ -140,11 +130,10 @@ export const playVerifyStage = async (
   deployment: Deployment,
   plan: VerifyStage,
 ): Promise<StageOutcome> => {
-  const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad, patienceMs = PATIENCE_MS } = plan;
+  const { kind: _, name, patienceMs = PATIENCE_MS, ...wish } = plan;
   const recording = name === "verify" ? null : await context.record(name);
   const { outcome } = await playRules(context, deployment, {
-    stage: name,
-    ...{ only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad, patienceMs },
+    ...{ ...wish, stage: name, patienceMs },
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
@@ -152,13 +141,10 @@ export const playVerifyStage = async (
   if (recording === null) return outcome;
   // Only the whole run shows this again, since the rule alone finds a fresh deployment.
   const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
-  const claims = outcome.claims.map((claim) => ({
-    ...claim,
-    ...(lost !== null && claim.id === "verify/slots-come-back"
-      ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost }
-      : {}),
-    id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`),
-    replay: context.replay,
-  }));
+  const claims = outcome.claims.map((claim) => {
+    const isLost = lost !== null && claim.id === "verify/slots-come-back";
+    const judged = isLost ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost } : {};
+    return { ...claim, ...judged, id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`), replay: context.replay };
+  });
   return { ...outcome, claims };
 };

@@ -1,8 +1,4 @@
-/**
- * Reads what shows a stage beside the driver's lines: what tenants had used before; after it counts, gauges and charges.
- * What a deployment does not show is absent.
- */
-
+/** Reads what shows a stage beside the driver's lines. What a deployment does not show is absent. */
 import { queryPrometheus } from "../client/control-call.ts";
 import { chargeOf, readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
 import { parseJson } from "../contract/envelopes.ts";
@@ -10,7 +6,6 @@ import { shapeOfBody } from "../contract/foreign-text.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { LedgerLine } from "../history/line.ts";
-import type { Measurement } from "../history/run-document.ts";
 import { bareFacts, type Gauges, type StageFacts, type TenantFacts } from "../history/stage-facts.ts";
 import { holdsMore } from "../invariants/given-back.ts";
 import { runShellCommand } from "../supervision/bounded-child.ts";
@@ -23,30 +18,18 @@ type Stating = Pick<Deployment, "target" | "exclusive"> & { reference?: boolean 
 export const statedFacts = (stage: string, { target, exclusive, reference }: Stating): StageFacts => ({
   ...bareFacts(stage),
   limits: target.limits ?? {},
-  ...(target.stream_end === undefined ? {} : { stream_end: target.stream_end }),
+  stream_end: target.stream_end,
   shedding: target.shedding ?? "unknown",
-  ...(reference === true ? { reference } : {}),
+  reference: reference === true ? true : undefined,
   exclusive,
 });
 
-const LEDGER_MS = 60_000;
-/** Output cut off here ends in half a line, which is rejected. */
-const LEDGER_MOST_CHARS = 256 << 20;
-
 export type Observed = Readonly<Record<string, number>>;
 
-/** A JSON parser's message would quote the text. */
-const jsonOf = <T>(text: string): T => {
-  const json = parseJson(text);
-  if (typeof json !== "object" || json === null)
-    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
-  return json as T;
-};
-
-type Observing = { values: Observed; troubles: string[] };
-
-/** Reads every query once. What cannot be read becomes a note. */
-export const observe = async ({ target }: Pick<Deployment, "target">): Promise<Observing> => {
+/** Reads every query of the observers once. What cannot be read becomes a note. */
+export const observe = async ({
+  target,
+}: Pick<Deployment, "target">): Promise<{ values: Observed; troubles: string[] }> => {
   const { url, queries = {} } = target.observers?.prometheus ?? {};
   const values: Record<string, number> = {};
   const troubles: string[] = [];
@@ -65,22 +48,19 @@ export const observe = async ({ target }: Pick<Deployment, "target">): Promise<O
   return { values, troubles };
 };
 
-export const observedStage = (stage: string, after: Observing): { measurements: Measurement[]; notes: string[] } => ({
-  measurements: Object.entries(after.values).map(([name, value]) => ({
-    name: `observed_${name}`,
-    stage,
-    value,
-    unit: "1",
-    low: null,
-    high: null,
-    n: 1,
-  })),
-  notes: after.troubles.map((trouble) => `${stage}: ${trouble}`),
-});
+const LEDGER_MS = 60_000;
+/** Output cut off here ends in half a line, which is rejected. */
+const LEDGER_MOST_CHARS = 256 << 20;
 
-/**
- * Charges that the deployment's own command prints, as lines of `GET /ledger`: ours, and how many others since `sinceMs`.
- */
+/** A JSON parser's message would quote the text. */
+const ledgerLineOf = (text: string): LedgerLine => {
+  const json = parseJson(text);
+  if (typeof json !== "object" || json === null)
+    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
+  return chargeOf(json as LedgerLine);
+};
+
+/** Charges that the deployment's own command prints, as lines of `GET /ledger`: ours, and how many others since `sinceMs`. */
 export const readLedgerByCommand = async (
   { target, folder }: Pick<Deployment, "target" | "folder">,
   idPrefix: string,
@@ -98,22 +78,13 @@ export const readLedgerByCommand = async (
       if (from === "output" && printed.length < LEDGER_MOST_CHARS) printed += text;
     },
   });
-  const lines = printed
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => chargeOf(jsonOf<LedgerLine>(line)));
+  const lines = printed.split("\n").filter((line) => line.trim() !== "");
   const isOurs = ({ request_id }: LedgerLine): boolean => request_id.startsWith(idPrefix);
-  return { ours: lines.filter(isOurs), others: lines.filter((line) => !isOurs(line) && line.at >= sinceMs).length };
+  const { ours = [], others = [] } = Object.groupBy(lines.map(ledgerLineOf), (line) =>
+    isOurs(line) ? "ours" : "others",
+  );
+  return { ours, others: others.filter(({ at }) => at >= sinceMs).length };
 };
-
-const DRAIN_DEADLINE_MS = 15_000;
-const SHARED_DRAIN_MS = 1_000;
-
-/**
- * Nothing unsettled, and nothing in flight or nobody connected: slots held for nobody are a leak, not a reason to wait.
- */
-const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
-  (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
 
 /** A pool lets go of what it no longer needs some seconds after it was last used. */
 const LET_GO_MS = 6_000;
@@ -124,10 +95,8 @@ export const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<G
 };
 
 /** Waits until as little is open as before; otherwise the judge sees it. */
-const untilLetGo = async (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<void> => {
-  const isLetGo = async (): Promise<boolean> => !holdsMore(before, (await heldNow(deployment)) ?? []);
-  await waitUntil(isLetGo, { forMs: LET_GO_MS, pollMs: 100 });
-};
+const untilLetGo = (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<unknown> =>
+  waitUntil(async () => !holdsMore(before, (await heldNow(deployment)) ?? []), { forMs: LET_GO_MS, pollMs: 100 });
 
 /** Counts the key service's lookups from now on; `undefined` where it does not say or was restarted. */
 export const watchLookups = async (
@@ -143,33 +112,35 @@ export const watchLookups = async (
   };
 };
 
-const drain = async (apis: readonly string[], exclusive: boolean): Promise<boolean> => {
-  const deadline = performance.now() + (exclusive ? DRAIN_DEADLINE_MS : SHARED_DRAIN_MS);
+const DRAIN_MS = { exclusive: 15_000, shared: 1_000 };
+
+/**
+ * Nothing unsettled, and nothing in flight or nobody connected: slots held for nobody are a leak, not a reason to wait.
+ */
+const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
+  (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
+
+const drain = async (deployment: Pick<Deployment, "target" | "exclusive">): Promise<boolean> => {
+  const forMs = deployment.exclusive ? DRAIN_MS.exclusive : DRAIN_MS.shared;
+  const deadline = performance.now() + forMs;
   for (;;) {
-    const gauges = await readGauges(apis).catch(() => null);
-    if (gauges?.every(isDrained)) return true;
+    if ((await heldNow(deployment))?.every(isDrained)) return true;
     if (performance.now() > deadline) return false;
     await pause(50);
   }
 };
 
 export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
-  const known = new Map<string, { tier: TenantFacts["tier"]; allowance: number | undefined }>();
-  for (const { org, tier, limit } of target.tenants ?? []) known.set(org, { tier: tier ?? null, allowance: limit });
+  const known = new Map<string, TenantFacts>();
+  for (const { org, tier = null, limit } of target.tenants ?? []) known.set(org, { tier, allowance: limit });
   for (const [role, credential] of Object.entries(target.credentials ?? {})) {
-    if (credential.org === undefined || known.has(credential.org) || !("key" in credential)) continue;
-    if (credential.limit === undefined) continue;
-    const tier = credential.tier ?? ROLE_POWERS[role]?.tier ?? null;
-    known.set(credential.org, { tier, allowance: credential.limit });
+    if (!("key" in credential)) continue;
+    const { org, limit, tier = ROLE_POWERS[role]?.tier ?? null } = credential;
+    if (org !== undefined && limit !== undefined && !known.has(org)) known.set(org, { tier, allowance: limit });
   }
   const keys = target.control?.keys;
   const used = keys ? await readUsedOf(keys, [...known.keys()]) : new Map<string, number>();
-  return Object.fromEntries(
-    [...known].map(([org, { tier, allowance }]) => {
-      const usedAtStart = used.get(org);
-      return [org, { tier, allowance, used_at_start: usedAtStart }];
-    }),
-  );
+  return Object.fromEntries([...known].map(([org, facts]) => [org, { ...facts, used_at_start: used.get(org) }]));
 };
 
 type Witnesses = Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger"> & {
@@ -185,26 +156,18 @@ export const readAllWitnesses = async (
   signal: AbortSignal,
   heldBefore: readonly Gauges[] | null = null,
 ): Promise<Witnesses> => {
-  const { target } = deployment;
-  const apis = target.control?.api ?? [];
-  const limiter = target.control?.limiter;
-  const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
+  const { api: apis = [], limiter } = deployment.target.control ?? {};
+  const drained = apis.length > 0 && (await drain(deployment));
   if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
   // Concurrently: each has a deadline of its own.
   const [counts, gauges, printed, shown] = await Promise.all([
-    apis.length > 0 ? readCounts(apis, idRun).catch(() => null) : null,
-    apis.length > 0 ? readGauges(apis).catch(() => null) : null,
+    apis.length > 0 ? readCounts(apis, idRun).catch(() => undefined) : undefined,
+    heldNow(deployment),
     limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null),
-    limiter ? readLedger(limiter, `${idRun}.`).catch(() => null) : null,
+    limiter ? readLedger(limiter, `${idRun}.`).catch(() => undefined) : undefined,
   ]);
-  const ledger = shown ?? printed?.ours ?? null;
-  return {
-    others: printed?.others ?? null,
-    drained,
-    ...(counts === null ? {} : { counts }),
-    ...(gauges === null ? {} : { gauges }),
-    ...(ledger === null ? {} : { ledger }),
-  };
+  const ledger = shown ?? printed?.ours;
+  return { others: printed?.others ?? null, drained, counts, gauges: gauges ?? undefined, ledger };
 };
 
 export const readWitnesses = async (

@@ -20,17 +20,10 @@ const BACKLOG = 4096;
 
 const bareFastify = async ({ method, path, status, body }: BareOptions & { kind: "fastify" }): Promise<Started> => {
   const server = fastify();
-  if (method === "GET") {
-    server.get(path, (_request, reply) => {
-      reply.code(status).type("application/json").send(body);
-    });
-  } else {
-    // JSON in, JSON out, both as Fastify does it by default.
-    const answer: unknown = JSON.parse(body);
-    server.post(path, (_request, reply) => {
-      reply.code(status).send(answer);
-    });
-  }
+  // JSON in, JSON out, both as Fastify does it by default.
+  const answer: unknown = method === "GET" ? null : JSON.parse(body);
+  if (method === "GET") server.get(path, (_, reply) => void reply.code(status).type("application/json").send(body));
+  else server.post(path, (_, reply) => void reply.code(status).send(answer));
   const url = await server.listen({ host: "127.0.0.1", port: 0, backlog: BACKLOG });
   return { made: { url }, close: async () => void server.server.closeAllConnections() };
 };
@@ -82,12 +75,8 @@ const bareStreams = async ({ headers, frames, durationMs }: BareOptions & { kind
   };
 };
 
-type Pulse = {
-  socket: Socket;
-  /** -1 where the next frame has to wait for those before it, or the system gives sockets no descriptors. */
-  fd: number;
-  next: number;
-};
+/** `fd`: -1 where the next frame has to wait for those before it, or the system gives sockets no descriptors. */
+type Pulse = { socket: Socket; fd: number; next: number };
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
 
@@ -105,16 +94,9 @@ const write = (stream: Pulse, chunk: Buffer): void => {
   stream.socket.write(chunk.subarray(written));
 };
 
-/**
- * Event streams that cost next to nothing: the same frames for every POST, each written when it is due, from one timer
- * for all streams. Several processes share a port, because so many writes take most of a core.
- */
-const pulses = async ({
-  headers,
-  frames,
-  everyMs,
-  port: wanted,
-}: BareOptions & { kind: "pulses" }): Promise<Started> => {
+/** Event streams that cost next to nothing: the same frames for every POST, each written when due, from one timer for all. */
+const pulses = async (options: BareOptions & { kind: "pulses" }): Promise<Started> => {
+  const { headers, frames, everyMs, port: wanted } = options;
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
   const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
   const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));

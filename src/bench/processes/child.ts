@@ -9,11 +9,8 @@ import type { Supervisor } from "../../supervision/supervisor.ts";
 type ToChild = { n: number; kind: "start" | "ask" | "usage"; body?: unknown };
 type FromChild = { n: number; answer?: unknown } | { n: number; error: string };
 
-type Usage = {
-  /** CPU time since the process began, in microseconds. */
-  cpuUs: number;
-  rssBytes: number;
-};
+/** `cpuUs`: CPU time since the process began, in microseconds. */
+type Usage = { cpuUs: number; rssBytes: number };
 
 export type BenchChild = AsyncDisposable & {
   /** What the child said of itself when it was ready: its address, for instance. */
@@ -95,9 +92,5 @@ export const serveParent = <Options>(start: (options: Options) => Started | Prom
     process.exit(0);
   };
   process.once("SIGTERM", end);
-  readLines(
-    process.stdin,
-    (line) => void hear(line),
-    () => void end(),
-  );
+  readLines(process.stdin, hear, end);
 };

@@ -6,9 +6,7 @@ import type { KeySnapshot } from "../../core/records.ts";
 import { fixedShedder } from "../../core/shedding.ts";
 import { serveParent } from "./child.ts";
 
-const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
-type Decision = (typeof DECISIONS)[number];
-export type DecisionQuestion = { decision: Decision; durationMs: number };
+export type DecisionQuestion = { decision: keyof typeof CASES; durationMs: number };
 
 const ORIGIN = "https://app.example";
 const NOW_MS = 1_767_225_600_000;
@@ -46,7 +44,7 @@ const SESSION = { keyId: "key_bench", orgId: "org_bench", product: "chat", expir
 const TAKEN = { verdict: "taken", used: 1, window: "2026-01" } as const;
 
 /** What one decision is made about; the calls are admitted, but for `shed`. */
-const CASES: Record<Decision, { route: ReturnType<typeof routeOf>; secret: string; body: unknown }> = {
+const CASES = {
   "runtime-server": { route: routeOf("design.styles"), secret: "svc_sk_live_x", body: null },
   "runtime-session": { route: routeOf("chat.control"), secret: "svc_sess_live_a.b.c", body: {} },
   "exchange-chat": { route: routeOf("sdk.sessions"), secret: "svc_pk_live_x", body: { product: "chat" } },
@@ -61,7 +59,7 @@ const answer = (call: Call, { ask }: Ask, body: unknown): void => {
   else call.lookup = call.kind === "server" ? SERVER : PUBLISHABLE;
 };
 
-const decide = (decision: Decision, times: number): void => {
+const decide = (decision: DecisionQuestion["decision"], times: number): void => {
   const { route, secret, body } = CASES[decision];
   const refusal = decision === "shed" ? "b2b_overloaded" : null;
   const shedder = fixedShedder({ globalInFlight: decision === "shed" ? 0 : 64, orgInFlight: 32 });
@@ -87,7 +85,7 @@ const decide = (decision: Decision, times: number): void => {
 const AT_ONCE = 10_000;
 
 serveParent(() => ({
-  made: null,
+  made: Object.keys(CASES),
   answer: ({ decision, durationMs }: DecisionQuestion): number => {
     let decided = 0;
     const beganMs = performance.now();

@@ -3,6 +3,7 @@
  * for a stream, counts the blank lines that end its events, and asks again when it is over.
  */
 import { connect, type Socket } from "node:net";
+import { pause } from "../../supervision/waiting.ts";
 import { serveParent } from "./child.ts";
 
 export type StreamQuestion =
@@ -61,8 +62,6 @@ const openStream = (url: URL, head: string): void => {
     if (!closing) seen.lost += 1;
   });
 };
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 const open = async (question: Extract<StreamQuestion, { do: "open" }>): Promise<StreamsOpened> => {
   const { headers, body, streams, rampMs } = question;

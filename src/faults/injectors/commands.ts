@@ -1,6 +1,7 @@
 /** Injects and heals by the commands of the target file (`faults`). Healing is tried once before the injection. */
 import type { Deployment } from "../../deployments/deployment.ts";
 import { CommandFailedError, runShellCommand } from "../../supervision/bounded-child.ts";
+import type { CommandUndo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
 import { type Fault, faultKey } from "../fault.ts";
@@ -11,32 +12,23 @@ import { PROBE_OVER_BUDGET_MS, watchLink } from "./link.ts";
 /** A command may have to wait for an orchestrator. */
 const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 
-export type FaultCommands = {
-  inject: readonly string[];
-  heal: readonly string[];
-  /** Exits with 0 while the fault is in force, with 1 while it is not. */
-  status?: string;
-};
-
-type ByCommands = Pick<FaultInjector, "inject" | "heal"> & {
-  /** `unknown`: no status command, or it failed. */
-  status: (signal: AbortSignal) => Promise<"in" | "out" | "unknown">;
-};
+/** `status` exits with 0 while the fault is in force, with 1 while it is not. */
+export type FaultCommands = { inject: readonly string[]; heal: readonly string[]; status?: string };
 
 /** `onSpawn`: for supervision, because an inject command that outlives the runner could break things again. */
 export const byCommands = (
   { inject, heal, status }: FaultCommands,
   { cwd, onSpawn }: { cwd: string; onSpawn(pid: number): () => void },
-): ByCommands => {
+) => {
   const run = async (commands: readonly string[], what: string, signal: AbortSignal): Promise<void> => {
     for (const command of commands) {
-      let forget = (): void => undefined;
-      await runShellCommand(command, { what, cwd, signal, onSpawn: (pid) => (forget = onSpawn(pid)) }).finally(() =>
-        forget(),
-      );
+      const forgets: (() => void)[] = [];
+      const spawned = (pid: number): void => void forgets.push(onSpawn(pid));
+      await runShellCommand(command, { what, cwd, signal, onSpawn: spawned }).finally(() => forgets[0]?.());
     }
   };
-  const look: ByCommands["status"] = async (signal) => {
+  /** `unknown`: no status command, or it failed. */
+  const look = async (signal: AbortSignal): Promise<"in" | "out" | "unknown"> => {
     if (status === undefined) return "unknown";
     try {
       await run([status], "status command", signal);
@@ -46,37 +38,35 @@ export const byCommands = (
       return error instanceof CommandFailedError && error.code === 1 ? "out" : "unknown";
     }
   };
+  const requireOut = async (signal: AbortSignal, otherwise: string): Promise<void> => {
+    if ((await look(signal)) === "in") throw new Error(`the status command says that the fault is ${otherwise}`);
+  };
   return {
     status: look,
-    inject: async (signal) => {
-      if ((await look(signal)) === "in") {
-        throw new Error(
-          "the status command says that the fault is already in force; `floodgate chaos --heal` removes old faults",
-        );
-      }
+    inject: async (signal: AbortSignal): Promise<void> => {
+      await requireOut(signal, "already in force; `floodgate chaos --heal` removes old faults");
       await run(inject, "inject command", signal);
     },
-    heal: async (signal) => {
+    heal: async (signal: AbortSignal): Promise<string[]> => {
       await run(heal, "heal command", signal);
-      if ((await look(signal)) === "in")
-        throw new Error("the status command says that the fault is still in force after healing");
+      await requireOut(signal, "still in force after healing");
       return [`${heal.length} heal command(s)`];
     },
   };
 };
+
+const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is judged by the callers"] };
 
 /** Shows the effect through the named proxy if it can be reached, else by the callers. */
 const effectOf = async (
   { component }: Fault,
   { faults, target }: Deployment,
 ): Promise<Pick<FaultInjector, "shows" | "notes">> => {
-  const isLink = component === "limiter" || component === "keys" || component === "edge";
-  const way = isLink ? faults?.links[component] : undefined;
-  const watch =
-    isLink && way !== undefined
-      ? await watchLink(way.listen, linkBudgetMs(component, target.limits) + PROBE_OVER_BUDGET_MS)
-      : null;
-  if (watch === null) return { shows: null, notes: ["injected by commands: the effect is judged by the callers"] };
+  if (component === "api" || component === "service") return BY_CALLERS;
+  const way = faults?.links[component];
+  const giveUpMs = linkBudgetMs(component, target.limits) + PROBE_OVER_BUDGET_MS;
+  const watch = way === undefined ? null : await watchLink(way.listen, giveUpMs);
+  if (watch === null) return BY_CALLERS;
   return {
     shows: async () => watch.isChanged(await watch.look()),
     notes: [`injected by commands: the effect is seen through the proxy "${way?.proxy}"`],
@@ -101,12 +91,6 @@ export const commandInjector = async (
     );
   });
   const target = targetName(deployment.target, deployment.file);
-  return {
-    inject,
-    heal,
-    undo: { how: "command", fault: key, target, commands: [...commands.heal], cwd },
-    stream: "both",
-    ...TIMES,
-    ...(await effectOf(fault, deployment)),
-  };
+  const undo: CommandUndo = { how: "command", fault: key, target, commands: [...commands.heal], cwd };
+  return { inject, heal, undo, stream: "both", ...TIMES, ...(await effectOf(fault, deployment)) };
 };

@@ -36,31 +36,16 @@ export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal
       await fault.put(proxy, { signal });
     },
     heal: async (signal) => {
-      const trouble = await fault.take(proxy, { signal }).then(
-        () => null,
-        (error: Error) => error.message,
-      );
+      const took = await fault.take(proxy, { signal }).catch((error: Error) => error.message);
       const mayEnable = mayReset || fault.disables;
       const healing = await heal(toxiproxy, name, { signal, mayReset, mayEnable, restart });
-      if (healing.healed) return trouble === null ? healing.did : [`take failed (${trouble})`, ...healing.did];
+      if (healing.healed) return took === undefined ? healing.did : [`take failed (${took})`, ...healing.did];
+      const steps = ["take", ...healing.did].join(", ");
       throw new Error(
-        `proxy "${name}" is not whole after ${["take", ...healing.did].join(", ")}: ${[trouble ?? [], healing.trouble].flat().join("; ")}`,
+        `proxy "${name}" is not whole after ${steps}: ${[took ?? [], healing.trouble].flat().join("; ")}`,
       );
     },
   };
-};
-
-/**
- * Compares a link with its whole state, whatever protocol it speaks: Redis and HTTP get a request that they answer in full, other
- * protocols a request that they reject. A look that already resembled the fault before it proves nothing.
- */
-type LinkWatch = {
-  speaks: "http" | "redis" | "something else";
-  /** False if the whole link already looks like this fault. */
-  canShow(fault: LinkFault): boolean;
-  look(): Promise<LinkSeen>;
-  /** Whether the link differs from its whole state. */
-  isChanged(now: LinkSeen): boolean;
 };
 
 /** Beyond its budget a caller would not wait: longer silence is the fault's. */
@@ -73,13 +58,18 @@ const SLOWER_MS = 200;
 /** Long enough to be cut by `truncated-reply` and to arrive in several crumbs. */
 const PINGS = 30;
 
-/** `null`: nothing listens, or it cannot be reached. `link`: `host:port` of the proxy's listener. */
-export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWatch | null> => {
-  const watchWith = (speaks: LinkWatch["speaks"], probe: LinkProbe, before: LinkSeen): LinkWatch => ({
+/**
+ * Compares a link with its whole state, whatever protocol it speaks: Redis and HTTP get a request that they answer in full, other
+ * protocols one that they reject. `null`: nothing listens, or it cannot be reached. `link`: `host:port` of the proxy's listener.
+ */
+export const watchLink = async (link: string, giveUpMs: number) => {
+  const watchWith = (speaks: "http" | "redis" | "something else", probe: LinkProbe, before: LinkSeen) => ({
     speaks,
-    canShow: (fault) => !fault.shows(before),
+    /** False if the whole link already looks like this fault: another such look proves nothing. */
+    canShow: (fault: LinkFault): boolean => !fault.shows(before),
     look: () => observeLink(probe),
-    isChanged: (now) => now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
+    isChanged: (now: LinkSeen): boolean =>
+      now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
   });
   // Redis first: it treats an HTTP request as an attack, while HTTP only rejects a ping.
   const pings = redisProbe(link, giveUpMs, PINGS);
@@ -103,11 +93,9 @@ export const linkInjector = async (
   const fault = makeFault(name, { budgetMs });
   const broken = { ...faults, proxy, fault };
   const notes: string[] = [];
-  if (component === "keys" && limits?.revocation_budget_ms === undefined) {
-    notes.push(
-      "`limits.revocation_budget_ms` is not stated: where records are cached for longer, the fault stays hidden",
-    );
-  }
+  const hidden =
+    "`limits.revocation_budget_ms` is not stated: where records are cached for longer, the fault stays hidden";
+  if (component === "keys" && limits?.revocation_budget_ms === undefined) notes.push(hidden);
   let shows: FaultInjector["shows"] = async () =>
     fault.shows(await observeLink(httpProbe(listen, "/health", giveUpMs)));
   // Every embedded link speaks HTTP, except to Redis.
@@ -119,12 +107,6 @@ export const linkInjector = async (
     else if (!canShow)
       notes.push(`the whole link (${watch.speaks}) already looks like this fault: the effect is judged by the callers`);
   }
-  return {
-    ...onLink(broken),
-    ...TIMES,
-    undo: undoOf(broken, undoTarget(deployment)),
-    stream: fault.stream,
-    shows,
-    notes,
-  };
+  const undo = undoOf(broken, undoTarget(deployment));
+  return { ...onLink(broken), ...TIMES, undo, stream: fault.stream, shows, notes };
 };

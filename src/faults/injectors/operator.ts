@@ -8,42 +8,29 @@ import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 
 const SLOWED_TIMES = 5;
 
-const slowed = ({ control }: Target): FaultInjector => {
-  const change = async (factor: number): Promise<void> => {
-    for (const api of control?.api ?? []) await controlSend("PATCH", `${api}/deployment`, { service_factor: factor });
-  };
-  return {
-    ...ENDS_WITH_US,
-    ...{ injectMs: 5_000, effectMs: 10_000, healMs: 10_000 },
-    inject: () => change(SLOWED_TIMES),
-    // Callers have to see it, because the request for it proves nothing.
-    shows: null,
-    heal: async () => void (await change(1)),
-  };
-};
-
-/** Calls in flight meanwhile finish. */
-const halved = ({ control }: Target): FaultInjector => {
+/** Changes a field of every replica, and puts back what it was. Calls in flight meanwhile finish. */
+const patched = (
+  { control }: Target,
+  field: "service_factor" | "slots",
+  changed: (was: number) => number,
+): Pick<FaultInjector, "inject" | "shows" | "heal"> => {
   const before = new Map<string, number>();
-  const slotsOf = async (api: string): Promise<number> =>
-    (await controlGet<{ slots: number }>(`${api}/deployment`)).slots;
-  const change = (api: string, slots: number): Promise<unknown> => controlSend("PATCH", `${api}/deployment`, { slots });
+  const read = async (api: string) => (await controlGet<Record<typeof field, number>>(`${api}/deployment`))[field];
+  const write = (api: string, value: number) => controlSend("PATCH", `${api}/deployment`, { [field]: value });
   return {
-    ...ENDS_WITH_US,
-    ...{ injectMs: 5_000, effectMs: 5_000, healMs: 10_000 },
     inject: async () => {
       for (const api of control?.api ?? []) {
-        const slots = await slotsOf(api);
-        before.set(api, slots);
-        await change(api, Math.max(1, Math.floor(slots / 2)));
+        const was = await read(api);
+        before.set(api, was);
+        await write(api, changed(was));
       }
     },
     shows: async () => {
-      const now = await Promise.all([...before].map(async ([api, slots]) => (await slotsOf(api)) < slots));
+      const now = await Promise.all([...before].map(async ([api, was]) => (await read(api)) !== was));
       return now.length > 0 && now.every(Boolean);
     },
     heal: async () => {
-      for (const [api, slots] of before) await change(api, slots);
+      for (const [api, was] of before) await write(api, was);
       return undefined;
     },
   };
@@ -87,18 +74,16 @@ export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
 /** An offset of 0 restores the clock. Rejects if a part did not confirm it. */
 export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: number): Promise<void> => {
   // The limiter first, because it charges; until the API follows, it only sends requests.
-  const parts = [control?.limiter, control?.keys, ...(control?.api ?? [])];
-  for (const part of new Set(parts)) {
-    if (part !== undefined && part !== null) {
-      await controlSend("PATCH", `${part}/deployment`, { clock_offset_ms: offsetMs });
-    }
-  }
+  for (const part of new Set([control?.limiter, control?.keys, ...(control?.api ?? [])]))
+    if (part != null) await controlSend("PATCH", `${part}/deployment`, { clock_offset_ms: offsetMs });
 };
 
 /** Time to inject the other fault and for calls to meet it. */
 const EDGE_AHEAD_MS = 2_500;
 /** All parts read this host's clock in milliseconds. */
 const EDGE_DOUBT_US = 10_000;
+
+type Beside = Pick<DisturbanceContext, "context" | "stage" | "onLine">;
 
 /** Moved before the limiter's link is broken; the month's end then comes by itself. */
 const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInjector => {
@@ -132,17 +117,20 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
   };
 };
 
-type Beside = Pick<DisturbanceContext, "context" | "stage" | "onLine">;
-
 export const operatorInjector = (
   fault: Extract<Fault, { by: "operator" }>["fault"],
   { target, own, beside }: { target: Target; own: OwnParts; beside: Beside },
 ): FaultInjector => {
   switch (fault) {
-    case "slowed":
-      return slowed(target);
-    case "halved":
-      return halved(target);
+    case "slowed": {
+      const change = patched(target, "service_factor", () => SLOWED_TIMES);
+      // Callers have to see it, because the request for it proves nothing.
+      return { ...ENDS_WITH_US, ...change, injectMs: 5_000, effectMs: 10_000, healMs: 10_000, shows: null };
+    }
+    case "halved": {
+      const change = patched(target, "slots", (slots) => Math.max(1, Math.floor(slots / 2)));
+      return { ...ENDS_WITH_US, ...change, injectMs: 5_000, effectMs: 5_000, healMs: 10_000 };
+    }
     case "rolling-deploy":
       return replaced(own);
     case "new-month":

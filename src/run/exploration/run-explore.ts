@@ -1,7 +1,7 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
 
 import type { RunContext } from "../../deployments/run-context.ts";
-import { faultRecords } from "../../faults/disturb.ts";
+import { faultRecords } from "../../faults/disturbance.ts";
 import { describeSchedule } from "../../faults/fault-schedule.ts";
 import { claimOf } from "../../history/claim.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
