@@ -1,5 +1,6 @@
 /** In which order claims are listed, and how they are counted and grouped. */
 import type { Claim, ClaimVerdict, Level } from "../history/run-document.ts";
+import { known } from "../history/statistics/counts.ts";
 import { oneLine } from "./escape.ts";
 
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
@@ -22,12 +23,7 @@ export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
 /** In the order in which the first of each comes. */
 export const groupedBy = <T>(all: Iterable<T>, keyOf: (one: T) => string): Map<string, T[]> => {
   const groups = new Map<string, T[]>();
-  for (const one of all) {
-    const key = keyOf(one);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [one]);
-    else group.push(one);
-  }
+  for (const one of all) known(groups, keyOf(one), () => []).push(one);
   return groups;
 };
 

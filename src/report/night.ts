@@ -1,5 +1,6 @@
 /** `night.json`: what is kept of one night so that it can be compared with another. */
 import type { Measurement, RunDocument } from "../history/run-document.ts";
+import { countByVerdict } from "./claim-order.ts";
 import { utf8Bytes } from "./escape.ts";
 
 const BYTES_MOST = 4_096;
@@ -25,17 +26,11 @@ const short = (value: number | null): number | null => (value === null ? null : 
 export const nightJson = ({ claims, measurements, ...run }: RunDocument): string => {
   const { id, profile, seed, commit, started_at, duration_ms, verdict, exit_code, environment } = run;
   const failed = claims.filter((claim) => claim.level === "must" && claim.verdict === "fail").map((claim) => claim.id);
-  const count = (wanted: string): number => claims.filter((claim) => claim.verdict === wanted).length;
   const night = {
     ...{ schema: "floodgate/night@1", id, profile, seed, commit, started_at, duration_ms, verdict, exit_code },
     target: { name: run.target.name.slice(0, 100), embedded: run.target.embedded },
     host: { cores: environment.cores, cpu: environment.cpu },
-    claims: {
-      pass: count("pass"),
-      fail: count("fail"),
-      inconclusive: count("inconclusive"),
-      skipped: count("skipped"),
-    },
+    claims: countByVerdict(claims),
     failed: failed.slice(0, FAILED_MOST),
     left_out: measurements.length,
     measurements: {} as Record<string, (number | null)[]>,

@@ -6,6 +6,7 @@
  */
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
+import { known } from "../history/statistics/counts.ts";
 import { type DurationName, eachDuration } from "../history/tally.ts";
 
 type Attributes = Record<string, string>;
@@ -25,12 +26,9 @@ type Points = Map<string, Point>;
 
 const at = (points: Points, attributes: Attributes): Point => {
   const key = JSON.stringify(attributes);
-  const known = points.get(key);
-  if (known !== undefined) return known;
-  if (points.size >= SERIES_MOST && attributes !== OVERFLOW) return at(points, OVERFLOW);
-  const point = { attributes, n: 0, sum: 0, buckets: BOUNDS.map(() => 0).concat(0) };
-  points.set(key, point);
-  return point;
+  const isFull = points.size >= SERIES_MOST && !points.has(key) && attributes !== OVERFLOW;
+  if (isFull) return at(points, OVERFLOW);
+  return known(points, key, () => ({ attributes, n: 0, sum: 0, buckets: [...BOUNDS, 0].map(() => 0) }));
 };
 
 const DURATIONS: Partial<Record<DurationName, readonly [name: string, description: string]>> = {
@@ -59,9 +57,10 @@ export class OtlpMetrics {
     const { stage } = line;
     if (line.type === "sample") {
       for (const [name, value] of Object.entries(line.values)) {
-        const points = this.#gauges.get(name) ?? new Map();
-        this.#gauges.set(name, points);
-        at(points, { stage }).n = value;
+        at(
+          known(this.#gauges, name, () => new Map()),
+          { stage },
+        ).n = value;
       }
     }
     if (line.type !== "call" && line.type !== "fold") return;

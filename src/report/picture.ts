@@ -1,10 +1,9 @@
 /** One stage as a picture for a README: an SVG without a style, light or dark, because it does not know the theme of the page. */
-import { scaleLinear } from "d3-scale";
-import { type Series, type StageSeries, sumOf } from "../history/series.ts";
+import { type Series, sumOf } from "../history/series.ts";
 import { chartSeriesOf, stepPath } from "./charts/chart-series.ts";
 import { WIDTH } from "./charts/frame.ts";
 import { type Layer, layerAreas } from "./charts/layers.ts";
-import { timeTicks } from "./charts/over-time.ts";
+import { linear, timeTicks } from "./charts/over-time.ts";
 import { figure } from "./figures.ts";
 import type { OutcomeKind } from "./outcome-kinds.ts";
 import { html, type Markup } from "./page/markup.ts";
@@ -34,32 +33,26 @@ const TOP = 64;
 const SIZE = { width: LEFT + WIDTH + 16, height: TOP + HEIGHT + 34 };
 const DETAIL = { binsMost: 90, rowsMost: 1 };
 
-const busiest = ({ stages }: Series): StageSeries => {
-  const [first] = [...stages].sort((a, b) => sumOf(b.offered) - sumOf(a.offered));
-  if (first === undefined) throw new RangeError("a picture needs a stage with calls");
-  return first;
-};
-
 /** A whole SVG document. Throws `RangeError` where the run has no stage. */
 export const pictureOf = (series: Series, theme: Theme): string => {
-  const stage = chartSeriesOf(busiest(series), DETAIL);
+  const [busiest] = series.stages.toSorted((a, b) => sumOf(b.offered) - sumOf(a.offered));
+  if (busiest === undefined) throw new RangeError("a picture needs a stage with calls");
+  const stage = chartSeriesOf(busiest, DETAIL);
   const { binS, bands } = stage;
   const offered = stage.series.offered.map((n) => n / binS);
-  const y = scaleLinear([0, Math.max(...offered)], [HEIGHT, 0]).nice(4);
+  const { y, ticks } = linear(HEIGHT, Math.max(...offered), 4);
   const colour = ({ kind }: Layer): string => theme.kinds[kind] ?? theme.muted;
   const areas = layerAreas(stage, y, HEIGHT);
   const shapes = areas.map(({ layer, d }) => html`<path fill="${colour(layer)}" d="${d}"/>`);
   const layers = areas.map(({ layer }) => layer).reverse();
-  const xOf = (s: number): number => (Math.min(Math.max(0, s), stage.spanS) / stage.spanS) * WIDTH;
-  const faults = bands.map(
-    ({ fromS, toS, name }) =>
-      html`<rect x="${xOf(fromS).toFixed(1)}" width="${(xOf(toS) - xOf(fromS)).toFixed(1)}" height="${HEIGHT}" fill="${theme.band}" fill-opacity=".12"/><text x="${xOf(fromS).toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`,
-  );
-  const rows = y.ticks(4).map((value) => ({ at: Math.round(y(value)), text: figure(value) }));
-  const scale = rows.map(
-    ({ at, text }) =>
-      html`<path stroke="${theme.line}" d="M0 ${at}h${WIDTH}"/><text x="-8" y="${at + 4}" text-anchor="end">${text}</text>`,
-  );
+  const faults = bands.map(({ fromS, toS, name }) => {
+    const [from = 0, to = 0] = [fromS, toS].map((s) => (Math.min(Math.max(0, s), stage.spanS) / stage.spanS) * WIDTH);
+    return html`<rect x="${from.toFixed(1)}" width="${(to - from).toFixed(1)}" height="${HEIGHT}" fill="${theme.band}" fill-opacity=".12"/><text x="${from.toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`;
+  });
+  const scale = ticks.map(({ at, text }) => {
+    const row = Math.round(at * HEIGHT);
+    return html`<path stroke="${theme.line}" d="M0 ${row}h${WIDTH}"/><text x="-8" y="${row + 4}" text-anchor="end">${text}</text>`;
+  });
   const times = timeTicks(stage).map(
     ({ at, text }) => html`<text x="${(at * WIDTH).toFixed(1)}" y="${HEIGHT + 18}" text-anchor="middle">${text}</text>`,
   );

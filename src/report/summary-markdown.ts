@@ -146,24 +146,20 @@ export const summaryMarkdown = (
     lines.push(line);
     return true;
   };
+  const cutText = (n: number, what: string): string =>
+    `**${count(n)} rows ${what} to keep this file small;** run.json has them all.`;
   let dropped = 0;
-  for (const { before, rows, after } of sections(run, curve)) {
+  for (const { before, rows, after } of sections(run, curve).filter((section) => section.rows.length > 0)) {
     const frame = utf8Bytes([...before, ...after].join("\n")) + 120;
-    if (rows.length === 0) continue;
-    if (frame > left) {
-      dropped += rows.length;
-      continue;
+    if (frame > left) dropped += rows.length;
+    else {
+      left -= frame;
+      lines.push(...before);
+      const kept = rows.findIndex((line) => !take(line));
+      if (kept !== -1) lines.push("", cutText(rows.length - kept, "are cut here"));
+      lines.push(...after);
     }
-    left -= frame;
-    lines.push(...before);
-    const kept = rows.findIndex((line) => !take(line));
-    const cut = kept === -1 ? 0 : rows.length - kept;
-    if (cut > 0) lines.push("", `**${count(cut)} rows are cut here to keep this file small;** run.json has them all.`);
-    lines.push(...after);
   }
-  if (dropped > 0)
-    lines.push(
-      `**${count(dropped)} rows of further sections are cut to keep this file small;** run.json has them all.`,
-    );
+  if (dropped > 0) lines.push(cutText(dropped, "of further sections are cut"));
   return `${lines.join("\n").trimEnd()}\n`;
 };

@@ -1,6 +1,7 @@
 /** The outcomes of a stage as layers that lie on each other: together they are every call that was offered. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type StageSeries, sumOf } from "../../history/series.ts";
+import { known } from "../../history/statistics/counts.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type ChartSeries } from "./chart-series.ts";
@@ -45,9 +46,8 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
     const refusal = REFUSAL_PATTERNS[rank] ?? "refused";
     const other = outcome === ORG_OVERLOADED ? "shed-org" : kind;
     const pattern = kind === "answered" ? null : kind === "refused" ? refusal : other;
-    const layer = layers.get(name) ?? { name, kind, pattern, counts: offered.map(() => 0) };
+    const layer = known(layers, name, () => ({ name, kind, pattern, counts: offered.map(() => 0) }));
     for (const [i, n] of counts.entries()) layer.counts[i] = (layer.counts[i] as number) + n;
-    layers.set(name, layer);
   }
   const kinds = Object.keys(OUTCOME_KINDS) as OutcomeKind[];
   const order = ({ kind, pattern }: Layer): number =>
