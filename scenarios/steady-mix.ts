@@ -1,5 +1,5 @@
 /** An ordinary day of many organizations, by k6. */
-import { steadyMix } from "../src/workload/stories/steady-mix.ts";
+import { steadyMix } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(steadyMix, {

@@ -1,9 +1,8 @@
 /** What the runner would hand over, made from the target file by the script itself. */
 import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
 import { budgetShare, statedBudget } from "../../src/workload/budget.ts";
-import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
-import { viewOf } from "../../src/workload/callers/view-of-target.ts";
+import { keysFor, originsOf, viewOf } from "../../src/workload/callers/view-of-target.ts";
 import { type HandOver, PLACEHOLDER } from "../../src/workload/handover.ts";
 import {
   callsAtOnceFor,

@@ -3,8 +3,7 @@
  * a call's by itself, from what it has seen.
  */
 import type { HandOver, PrintedFault, PrintedPart, PrintedSpent } from "../../src/workload/handover.ts";
-import type { Step } from "../../src/workload/step.ts";
-import type { SessionWanted } from "../../src/workload/story.ts";
+import type { SessionWanted, Step } from "../../src/workload/step.ts";
 import { type CallMade, floodgate } from "./extension.ts";
 
 /** In the init context, by every VU. */

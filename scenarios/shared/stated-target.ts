@@ -6,7 +6,6 @@ import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/ad
 import { isLoopbackHost } from "../../src/contract/loopback.ts";
 import type { StatedStreamEnds } from "../../src/contract/streams.ts";
 import type { StatedBounds } from "../../src/workload/budget.ts";
-import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER } from "../../src/workload/handover.ts";
 
@@ -14,7 +13,6 @@ import { PLACEHOLDER } from "../../src/workload/handover.ts";
 export class Refusal extends Error {}
 
 type TargetFile = StatedTarget &
-  StatedKeys &
   StatedBounds & {
     readonly name?: string;
     readonly base_url: string;

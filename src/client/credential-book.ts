@@ -4,8 +4,7 @@ import type { AdminCredential, KeyCredential, Target } from "../target/target.ts
 import type { CallerName } from "../workload/callers/target-view.ts";
 import type { HeldSession } from "../workload/handover.ts";
 import { credentialName } from "../workload/request.ts";
-import type { CredentialRef } from "../workload/step.ts";
-import type { SessionWanted } from "../workload/story.ts";
+import type { CredentialRef, SessionWanted } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
 
 export class CredentialMissingError extends Error {

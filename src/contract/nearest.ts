@@ -2,22 +2,18 @@
 
 /** Edits between two words, where a swap of neighbours is one edit (optimal string alignment distance). */
 const distance = (a: string, b: string): number => {
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? Number.POSITIVE_INFINITY;
   for (let i = 1; i <= a.length; i += 1) {
     const row = [i];
+    rows.push(row);
     for (let j = 1; j <= b.length; j += 1) {
-      const at = (line: readonly number[], index: number): number => line[index] ?? Number.POSITIVE_INFINITY;
-      const isSame = a[i - 1] === b[j - 1];
-      let least = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (isSame ? 0 : 1));
       const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (isSwap) least = Math.min(least, at(beforeLast, j - 2) + 1);
-      row.push(least);
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, isSwap ? at(i - 2, j - 2) + 1 : replaced));
     }
-    beforeLast = last;
-    last = row;
   }
-  return last[b.length] ?? a.length;
+  return at(a.length, b.length);
 };
 
 /** The largest share of differing letters. */

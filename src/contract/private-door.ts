@@ -39,23 +39,18 @@ const isOurs = (host: string, { bound, names }: Door): boolean => {
 export const whyForeign = ({ headers, rawHeaders }: Knock, door: Door): Foreign | null => {
   const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === "host");
   if (hosts.length !== 1) return { status: 400, error: `expected one Host header, got ${hosts.length}` };
+  const forbidden = (error: string): Foreign => ({ status: 403, error });
   const [, host = ""] = /^(\[[^\]]*\]|[^:]*)(?::\d+)?$/.exec(hosts[0] as string) ?? [];
   if (!isOurs(host, door)) {
-    return {
-      status: 403,
-      error:
-        "expected a Host that is this machine's: loopback, or beyond it an IP address, a name without dots or one under .internal, .local or .svc",
-    };
+    return forbidden(
+      "expected a Host that is this machine's: loopback, or beyond it an IP address, a name without dots or one under .internal, .local or .svc",
+    );
   }
-  if (headers.origin !== undefined) return { status: 403, error: "expected no Origin: pages have no business here" };
-  const site = headers["sec-fetch-site"];
-  if (site !== undefined && site !== "none" && site !== "same-origin") {
-    return { status: 403, error: "expected no request that a page of another site makes" };
+  if (headers.origin !== undefined) return forbidden("expected no Origin: pages have no business here");
+  if (!/^(?:none|same-origin)$/.test(`${headers["sec-fetch-site"] ?? "none"}`)) {
+    return forbidden("expected no request that a page of another site makes");
   }
   const hasBody = headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
-  const type = `${headers["content-type"] ?? ""}`;
-  if (hasBody && !/^application\/json *(?:;|$)/i.test(type)) {
-    return { status: 415, error: "expected Content-Type: application/json" };
-  }
-  return null;
+  const isJson = /^application\/json *(?:;|$)/i.test(`${headers["content-type"] ?? ""}`);
+  return hasBody && !isJson ? { status: 415, error: "expected Content-Type: application/json" } : null;
 };

@@ -80,20 +80,16 @@ const ALL: Readonly<Record<AnyRefusalName, Refusal>> = { ...REFUSALS, ...GAP_REF
 export const refusalOf = (name: AnyRefusalName): Refusal => ALL[name];
 
 /** The outcome of a refusal, as in `by_outcome` and `/counts`: the status, a space and the subcode if there is one. */
-export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
-
-const OUTCOME_OF = Object.fromEntries(
-  Object.entries(ALL).map(([name, { status, subcode }]) => [
-    name,
-    subcode === null ? `${status}` : `${status} ${subcode}`,
-  ]),
-) as Readonly<Record<AnyRefusalName, string>>;
+export const outcomeOf = (name: AnyRefusalName): string => {
+  const { status, subcode } = ALL[name];
+  return subcode === null ? `${status}` : `${status} ${subcode}`;
+};
 
 export const SHED_OUTCOMES: ReadonlySet<string> = new Set(SHEDS.map(outcomeOf));
 
 /** Every refusal by its outcome. */
 export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
-  (Object.keys(ALL) as AnyRefusalName[]).map((name) => [OUTCOME_OF[name], ALL[name]]),
+  (Object.keys(ALL) as AnyRefusalName[]).map((name) => [outcomeOf(name), ALL[name]]),
 );
 
 /** The two failures under status 200: an `error` key in the body, and an `error` event in a stream. */

@@ -12,14 +12,12 @@ const LONG_DAY_NAME = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day";
 const MONTH = `(${MONTHS.join("|")})`;
 const TIME = "(\\d\\d):(\\d\\d):(\\d\\d)";
 
-type DateParts = readonly [day: string, month: string, year: string, hour: string, minute: string, second: string];
-
 /** Each form, with the positions of day, month, year, hour, minute and second. */
-const FORMS: readonly { form: RegExp; places: readonly number[] }[] = [
+const FORMS: readonly (readonly [form: RegExp, places: readonly number[]])[] = [
   // IMF-fixdate is the current form; those of RFC 850 and asctime are obsolete.
-  { form: new RegExp(`^${DAY_NAME}, (\\d\\d) ${MONTH} (\\d{4}) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
-  { form: new RegExp(`^${LONG_DAY_NAME}, (\\d\\d)-${MONTH}-(\\d\\d) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
-  { form: new RegExp(`^${DAY_NAME} ${MONTH} ([ \\d]\\d) ${TIME} (\\d{4})$`), places: [2, 1, 6, 3, 4, 5] },
+  [new RegExp(`^${DAY_NAME}, (\\d\\d) ${MONTH} (\\d{4}) ${TIME} GMT$`), [1, 2, 3, 4, 5, 6]],
+  [new RegExp(`^${LONG_DAY_NAME}, (\\d\\d)-${MONTH}-(\\d\\d) ${TIME} GMT$`), [1, 2, 3, 4, 5, 6]],
+  [new RegExp(`^${DAY_NAME} ${MONTH} ([ \\d]\\d) ${TIME} (\\d{4})$`), [2, 1, 6, 3, 4, 5]],
 ];
 
 /** A year of two digits is never more than 50 years ahead. */
@@ -31,13 +29,13 @@ const fullYear = (digits: string, nowMs: number): number => {
 };
 
 const dateMs = (text: string, nowMs: number): number | null => {
-  for (const { form, places } of FORMS) {
+  for (const [form, places] of FORMS) {
     const found = form.exec(text);
     if (found === null) continue;
-    const parts = places.map((place) => found[place] as string) as unknown as DateParts;
-    const [day, hour, minute, second] = [Number(parts[0]), Number(parts[3]), Number(parts[4]), Number(parts[5])];
-    const month = MONTHS.indexOf(parts[1]);
-    const year = fullYear(parts[2], nowMs);
+    const [days = "", name = "", years = "", ...times] = places.map((place) => found[place] as string);
+    const [day, hour = 0, minute = 0, second = 0] = [days, ...times].map(Number) as [number, ...number[]];
+    const month = MONTHS.indexOf(name);
+    const year = fullYear(years, nowMs);
     // `Date.UTC` would turn 31 February into 3 March. 60 is a leap second.
     const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
     const isReal = day >= 1 && day <= lastDay && hour < 24 && minute < 60 && second <= 60;

@@ -30,26 +30,11 @@ export const ERROR_CODES = ["upstream_timeout", "upstream_error", "content_block
 export type ErrorEvent = { type: "error"; message: string; code: string; partial_text: string };
 
 /** Each stream ends in exactly one of these ways. */
-export type StreamEnd =
-  | "done"
-  | "error_event"
-  | "eof"
-  | "truncated"
-  | "reset"
-  | "timeout"
-  | "refused"
-  | "closed_by_client";
-
-export const STREAM_ENDS: readonly StreamEnd[] = [
-  "done",
-  "error_event",
-  "eof",
-  "truncated",
-  "reset",
-  "timeout",
-  "refused",
-  "closed_by_client",
+export const STREAM_ENDS = [
+  ...(["done", "error_event", "eof", "truncated", "reset", "timeout", "refused", "closed_by_client"] as const),
 ];
+
+export type StreamEnd = (typeof STREAM_ENDS)[number];
 
 /** `stream_end` of a target file: the last event of a whole stream of each kind, if stated. */
 export type StatedStreamEnds = { readonly [kind in Stream]?: string | null };
@@ -68,8 +53,8 @@ export type LastEvent = {
 };
 
 export const lastEventOf = (kind: Stream, stated: StatedStreamEnds = {}): LastEvent => {
-  const name = stated[kind] ?? undefined;
-  return name === undefined ? { name: VOCABULARIES[kind].done, isStated: false } : { name, isStated: true };
+  const name = stated[kind] ?? VOCABULARIES[kind].done;
+  return { name, isStated: typeof stated[kind] === "string" };
 };
 
 /** The code of `transport-codes.ts` for a stream that ended in order without its stated last event. */
@@ -88,18 +73,8 @@ export type StreamEnding = {
   readonly aborted?: boolean;
 };
 
-/**
- * The result of an admitted call for its caller.
- * - `whole`: not a stream, or a stream that ended; where no last event is known, an end of the body in order after at
- *   least one event
- * - `failed`: ended by an `error` event
- * - `empty`: ended in order without an event, or not an event stream: no answer
- * - `cut`: broke off, or fell silent
- * - `left`: the caller left
- */
-type StreamResult = "whole" | "failed" | "empty" | "cut" | "left";
-
-export const streamResult = ({ ended, events, aborted }: StreamEnding): StreamResult => {
+/** The result of an admitted call for its caller; the README has the table. A call without a stream is `whole`. */
+export const streamResult = ({ ended, events, aborted }: StreamEnding) => {
   if (aborted === true || ended === "closed_by_client") return "left";
   if (ended === undefined || ended === "done") return "whole";
   if (ended === "error_event") return "failed";
@@ -109,10 +84,7 @@ export const streamResult = ({ ended, events, aborted }: StreamEnding): StreamRe
 };
 
 /** The answer ended by itself, so its time is the time of an answer. */
-export const isWholeAnswer = (ending: StreamEnding): boolean => {
-  const result = streamResult(ending);
-  return result === "whole" || result === "failed";
-};
+export const isWholeAnswer = (ending: StreamEnding): boolean => /^(?:whole|failed)$/.test(streamResult(ending));
 
 /** A stream without an event, however it ended, unless the caller left: no answer. */
 export const isAnswerless = (ending: StreamEnding): boolean => {

@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { arrivalTimesUs, makeSchedule } from "./arrivals.ts";
 import {
-  bursts,
   constant,
   PROFILES,
+  type Profile,
   profileCalls,
   profileDurationS,
   ramp,
-  sawtooth,
   spike,
   upAndDown,
 } from "./load-profiles.ts";
@@ -35,10 +34,10 @@ describe("schedules", () => {
   });
 
   test("bursts leave nothing between them, and each tooth of a saw falls at once", () => {
-    const on = arrivalTimesUs(bursts(100, 4, 4), "uniform", 1);
-    expect(on).toHaveLength(100);
+    const on = arrivalTimesUs(PROFILES.bursts?.(100, 5) as Profile, "uniform", 1);
+    expect(on).toHaveLength(125);
     expect(on.filter((us) => us % 1_000_000 > 250_000)).toEqual([]);
-    const teeth = arrivalTimesUs(sawtooth(100, 4, 4), "uniform", 1);
+    const teeth = arrivalTimesUs(PROFILES.sawtooth?.(100, 4) as Profile, "uniform", 1);
     const inHalf = (half: number): number =>
       teeth.filter((us) => Math.floor((us % 1_000_000) / 500_000) === half).length;
     // A quarter of a triangle lies in the first half of its base.

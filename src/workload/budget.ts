@@ -25,30 +25,19 @@ export type Budget = {
 
 type Writable = { -readonly [unit in keyof Budget]: Budget[unit] };
 
-export type Spent = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
+const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
+
+type Unit = (typeof UNITS)[number];
+
+export type Spent = Record<Unit, number>;
 
 export const NOTHING_SPENT: Spent = { requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 };
 
-export const addSpent = (a: Spent, b: Spent): Spent => ({
-  requests: a.requests + b.requests,
-  map_loads: a.map_loads + b.map_loads,
-  analyses: a.analyses + b.analyses,
-  stream_seconds: a.stream_seconds + b.stream_seconds,
-});
+export const addSpent = (a: Spent, b: Spent): Spent =>
+  Object.fromEntries(UNITS.map((unit) => [unit, a[unit] + b[unit]])) as Spent;
 
 /** What a call uses besides one request. */
 export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly stream?: boolean };
-
-export type Taken = {
-  /** Microseconds to wait before the call leaves, for the rate. */
-  readonly waitUs: number;
-  /** After the wait: how much longer to wait, if the process woke so late that it lost its turn; 0 to leave. */
-  waitAgainUs(nowUs: number): number;
-  /** Whether it may leave after the wait. Errors forbid it; a budget that later calls exhausted includes this one. */
-  mayLeave(): boolean;
-  /** Call once, with the result of the call. */
-  settle(nowUs: number, became: Became): void;
-};
 
 export type Became = {
   readonly outcome: string;
@@ -66,24 +55,6 @@ export type Stopped = {
   /** `spent`: a budget, or a process's share of one. `asked`: from outside. `failed`: the process could not go on. */
   readonly by: "spent" | "errors" | "asked" | "failed";
   readonly reason: string;
-};
-
-export type BudgetGuard = {
-  /**
-   * `null`: it must not be sent. If `stopped` is `null` too, calls in flight have reserved the rest: ask again when
-   * `settled` resolves.
-   */
-  take(nowUs: number, charging?: Charging): Taken | null;
-  /** Resolves when one more call has settled, or sending has stopped. */
-  settled(): Promise<void>;
-  /** Adds what another process spent of the same budget. */
-  absorb(spent: Spent, stopped: Stopped | null): void;
-  spent(): Spent;
-  /** What is left of the budget. */
-  left(): Budget;
-  /** The whole stated budget, of which this is a share or a rest. */
-  readonly stated: Budget;
-  readonly stopped: Stopped | null;
 };
 
 /** Calls leave below the permitted rate, because networks bunch them. */
@@ -129,12 +100,8 @@ export const createErrorWatch = (limit: number | undefined) => {
   };
 };
 
-const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
-
-type Unit = (typeof UNITS)[number];
-
 /** `stated`: the whole budget of the target file, for messages. */
-export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuard => {
+export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   const spent: Spent = { ...NOTHING_SPENT };
   const spacing = createSpacing(budget.maxPerS);
   const watch = createErrorWatch(budget.stopErrorRate);
@@ -164,7 +131,11 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
   };
 
   return {
-    take: (nowUs, charging = {}) => {
+    /**
+     * `null`: it must not be sent. If `stopped` is `null` too, calls in flight have reserved the rest: ask again when
+     * `settled` resolves.
+     */
+    take: (nowUs: number, charging: Charging = {}) => {
       if (stopped !== null) return null;
       const unit = lacking(nowUs, charging);
       const { charge, stream } = charging;
@@ -191,14 +162,18 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       }
       let settled = false;
       return {
+        /** Microseconds to wait before the call leaves, for the rate. */
         waitUs,
-        waitAgainUs: (atUs) => {
+        /** After the wait: how much longer to wait, if the process woke so late that it lost its turn; 0 to leave. */
+        waitAgainUs: (atUs: number): number => {
           if (atUs - turnUs <= LATE_US) return 0;
           turnUs = atUs + spacing(atUs);
           return turnUs - atUs;
         },
-        mayLeave: () => !endsAll(stopped),
-        settle: (atUs, { outcome, sent, sentUs, doneUs, ending = {} }) => {
+        /** Whether it may leave after the wait. Errors forbid it; a budget that later calls exhausted includes this one. */
+        mayLeave: (): boolean => !endsAll(stopped),
+        /** Call once, with the result of the call. */
+        settle: (atUs: number, { outcome, sent, sentUs, doneUs, ending = {} }: Became): void => {
           if (settled) return;
           settled = true;
           if (stream === true) {
@@ -215,15 +190,19 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
         },
       };
     },
-    absorb: (more, why) => {
+    /** Adds what another process spent of the same budget. */
+    absorb: (more: Spent, why: Stopped | null): void => {
       Object.assign(spent, addSpent(spent, more));
       stopped ??= why;
       wake();
     },
-    settled: () => new Promise((resolve) => void waiting.push(resolve)),
+    /** Resolves when one more call has settled, or sending has stopped. */
+    settled: (): Promise<void> => new Promise((resolve) => void waiting.push(resolve)),
+    /** The whole stated budget, of which this is a share or a rest. */
     stated,
-    spent: () => ({ ...spent }),
-    left: () => {
+    spent: (): Spent => ({ ...spent }),
+    /** What is left of the budget. */
+    left: (): Budget => {
       const left: Writable = { ...budget };
       for (const unit of UNITS) {
         const all = budget[unit];
@@ -231,11 +210,14 @@ export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuar
       }
       return left;
     },
-    get stopped() {
+    get stopped(): Stopped | null {
       return stopped;
     },
   };
 };
+
+export type BudgetGuard = ReturnType<typeof guardBudget>;
+export type Taken = NonNullable<ReturnType<BudgetGuard["take"]>>;
 
 /** The share of one of several processes of a schedule; the shares never exceed the whole. */
 export const budgetShare = (budget: Budget, index: number, of: number): Budget => {

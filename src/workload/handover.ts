@@ -8,7 +8,7 @@ import type { Budget, Spent, Stopped } from "./budget.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import type { Profile } from "./load-profiles.ts";
 import type { Places } from "./request.ts";
-import type { SessionWanted } from "./story.ts";
+import type { SessionWanted } from "./step.ts";
 import type { Timeouts } from "./timeouts.ts";
 
 /** A session token, and when to renew it; milliseconds since 1970. */

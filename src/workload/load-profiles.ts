@@ -16,29 +16,22 @@ export type Profile = {
   readonly momentsUs?: readonly number[];
 };
 
-const piece = (from: number, to: number, durationS: number): Piece => ({ from, to, durationS });
+const level = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
 
 export const constant = (ratePerS: number, durationS: number): Profile => ({
   name: "constant",
-  pieces: [piece(ratePerS, ratePerS, durationS)],
+  pieces: [level(ratePerS, durationS)],
 });
 
-export const ramp = (fromPerS: number, toPerS: number, durationS: number): Profile => ({
+export const ramp = (from: number, to: number, durationS: number): Profile => ({
   name: "ramp",
-  pieces: [piece(fromPerS, toPerS, durationS)],
+  pieces: [{ from, to, durationS }],
 });
 
 /** A baseline, a jump to `factor` times the rate, and twice as long a baseline, which shows recovery. */
 export const spike = (ratePerS: number, factor: number, durationS: number): Profile => {
   const part = durationS / 4;
-  return {
-    name: "spike",
-    pieces: [
-      piece(ratePerS, ratePerS, part),
-      piece(ratePerS * factor, ratePerS * factor, part),
-      piece(ratePerS, ratePerS, 2 * part),
-    ],
-  };
+  return { name: "spike", pieces: [level(ratePerS, part), level(ratePerS * factor, part), level(ratePerS, 2 * part)] };
 };
 
 /** Shorter than this, a storm has no pause. */
@@ -51,43 +44,19 @@ const PAUSED_FROM_S = 60;
 export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
   const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
   const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];
-  const pieces = parts.map((part, at) => {
-    const rate = rates[at] as number;
-    return piece(rate, rate, (durationS * part) / 28);
-  });
-  return { name: "storm", pieces };
+  return { name: "storm", pieces: parts.map((part, at) => level(rates[at] as number, (durationS * part) / 28)) };
 };
 
 /** One level after the other, of equal length. Rates in calls per second. */
-export const steps = (levels: readonly number[], durationS: number): Profile => ({
-  name: "steps",
-  pieces: levels.map((level) => piece(level, level, durationS / levels.length)),
+export const steps = (levels: readonly number[], durationS: number, name = "steps"): Profile => ({
+  name,
+  pieces: levels.map((rate) => level(rate, durationS / levels.length)),
 });
 
-/** From 0 up to the rate and down at once, `teeth` times, as retries or an expiring cache do. */
-export const sawtooth = (ratePerS: number, durationS: number, teeth = 4): Profile => ({
-  name: "sawtooth",
-  pieces: Array.from({ length: teeth }, () => piece(0, ratePerS, durationS / teeth)),
-});
-
+/** From 0 up to the rate and down at once, as retries or an expiring cache do. */
+const TEETH = 4;
 /** The rate for a quarter of each period, then nothing, as callers started by a clock do. */
-export const bursts = (ratePerS: number, durationS: number, periods = 5): Profile => {
-  const onS = durationS / periods / 4;
-  return {
-    name: "bursts",
-    pieces: Array.from({ length: periods }, () => [piece(ratePerS, ratePerS, onS), piece(0, 0, 3 * onS)]).flat(),
-  };
-};
-
-/** Levels from half to three times the capacity, so that the knee lies inside. */
-const stepsPastCapacity = (
-  capacityPerS: number,
-  durationS: number,
-  levels: readonly number[] = [0.5, 0.8, 1, 1.5, 2, 3],
-): Profile => ({
-  name: "steps-past-capacity",
-  pieces: levels.map((level) => piece(level * capacityPerS, level * capacityPerS, durationS / levels.length)),
-});
+const PERIODS = 5;
 
 /** Levels of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
@@ -115,29 +84,37 @@ export const upAndDown = (
   const up = CURVE_LEVELS.filter((level) => level * kneePerS <= maxPerS);
   const levels = [...up, ...up.slice(0, -1).reverse(), ...up.filter((level) => level === AFTERWARDS)];
   const unitS = durationS / levels.reduce((sum, level) => sum + weightOf(level), 0);
-  return {
-    name: "up-and-down",
-    pieces: levels.map((level) => {
-      const perS = level * kneePerS;
-      const enoughS = Math.max(LEVEL_MIN_S, LEVEL_CALLS / perS, LEVEL_STAYS * stayS);
-      return piece(perS, perS, Math.min(unitS * weightOf(level), enoughS));
-    }),
-  };
+  const pieces = levels.map((at) => {
+    const enoughS = Math.max(LEVEL_MIN_S, LEVEL_CALLS / (at * kneePerS), LEVEL_STAYS * stayS);
+    return level(at * kneePerS, Math.min(unitS * weightOf(at), enoughS));
+  });
+  return { name: "up-and-down", pieces };
 };
 
 /** The profiles that `--profile NAME` knows. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
-  ramp: (ratePerS, durationS) => ramp(0, ratePerS, durationS),
-  steps: (ratePerS, durationS) =>
+  ramp: (rate, s) => ramp(0, rate, s),
+  steps: (rate, s) => steps([0.25 * rate, 0.5 * rate, 0.75 * rate, rate], s),
+  spike: (rate, s) => spike(rate, 5, s),
+  sawtooth: (rate, s) => ({
+    name: "sawtooth",
+    pieces: Array.from({ length: TEETH }, () => ({ from: 0, to: rate, durationS: s / TEETH })),
+  }),
+  bursts: (rate, s) => {
+    const onS = s / PERIODS / 4;
+    return {
+      name: "bursts",
+      pieces: Array.from({ length: PERIODS }, () => [level(rate, onS), level(0, 3 * onS)]).flat(),
+    };
+  },
+  // From half to three times the capacity, so that the knee lies inside.
+  "steps-past-capacity": (rate, s) =>
     steps(
-      [0.25, 0.5, 0.75, 1].map((share) => share * ratePerS),
-      durationS,
+      [0.5, 0.8, 1, 1.5, 2, 3].map((share) => share * rate),
+      s,
+      "steps-past-capacity",
     ),
-  spike: (ratePerS, durationS) => spike(ratePerS, 5, durationS),
-  sawtooth: (ratePerS, durationS) => sawtooth(ratePerS, durationS),
-  bursts: (ratePerS, durationS) => bursts(ratePerS, durationS),
-  "steps-past-capacity": (ratePerS, durationS) => stepsPastCapacity(ratePerS, durationS),
 };
 
 export const profileDurationS = (profile: Profile): number =>
@@ -151,14 +128,15 @@ export const profilePeakPerS = (profile: Profile): number =>
   profile.pieces.reduce((peak, { from, to }) => Math.max(peak, from, to), 0);
 
 /** Multiplies every rate. A trace keeps its calls, so its time is scaled instead. */
-export const scaleProfile = (profile: Profile, factor: number): Profile => {
-  const { name, pieces, momentsUs } = profile;
-  if (momentsUs !== undefined) {
-    return {
-      name,
-      pieces: pieces.map(({ from, to, durationS }) => piece(from * factor, to * factor, durationS / factor)),
-      momentsUs: momentsUs.map((us) => Math.round(us / factor)),
-    };
-  }
-  return { name, pieces: pieces.map(({ from, to, durationS }) => piece(from * factor, to * factor, durationS)) };
+export const scaleProfile = ({ name, pieces, momentsUs }: Profile, factor: number): Profile => {
+  const slower = momentsUs === undefined ? 1 : factor;
+  return {
+    name,
+    pieces: pieces.map(({ from, to, durationS }) => ({
+      from: from * factor,
+      to: to * factor,
+      durationS: durationS / slower,
+    })),
+    momentsUs: momentsUs?.map((us) => Math.round(us / factor)),
+  };
 };

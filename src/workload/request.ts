@@ -19,17 +19,10 @@ export const credentialName = (ref: CredentialRef): string =>
   "of" in ref ? `${ref.as} ${ref.of}${ref.as === "session" ? ` ${ref.product}` : ""}` : ref.as;
 
 /** The text of a forged or missing credential; `undefined` for a real one. */
-export const nobodysCredential = (step: Step): string | null | undefined => {
-  switch (step.credential.as) {
-    case "none":
-      return null;
-    case "garbage":
-      return GARBAGE_KEY;
-    case "unknown":
-      return step.route === "sdk.sessions" ? UNKNOWN_KEYS.publishable : UNKNOWN_KEYS.server;
-    default:
-      return undefined;
-  }
+export const nobodysCredential = ({ credential: { as }, route }: Step): string | null | undefined => {
+  if (as === "none") return null;
+  if (as === "garbage") return GARBAGE_KEY;
+  return as === "unknown" ? UNKNOWN_KEYS[route === "sdk.sessions" ? "publishable" : "server"] : undefined;
 };
 
 /** The URLs of a deployment; tiles and key management may be elsewhere. */
@@ -37,19 +30,12 @@ export type Places = { readonly base_url: string; readonly key_management_url?: 
 
 const withoutSlash = (url: string): string => (url.endsWith("/") ? url.replace(/\/+$/, "") : url);
 
-const tileUrl = (template: string, path: string): string | null => {
-  const [, z, x, y] = /^\/maps\/tiles\/([^/?]+)\/([^/?]+)\/([^/?]+)$/.exec(path) ?? [];
-  if (z === undefined || x === undefined || y === undefined) return null;
-  return template.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);
-};
-
-export const urlOf = (places: Places, step: Step): string => {
-  if (step.route === "maps.tiles" && places.tile_url !== undefined) {
-    const tile = tileUrl(places.tile_url, step.path);
-    if (tile !== null) return tile;
+export const urlOf = ({ base_url, key_management_url = base_url, tile_url }: Places, { route, path }: Step): string => {
+  const [, z, x, y] = (route === "maps.tiles" && /^\/maps\/tiles\/([^/?]+)\/([^/?]+)\/([^/?]+)$/.exec(path)) || [];
+  if (tile_url !== undefined && z !== undefined && x !== undefined && y !== undefined) {
+    return tile_url.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);
   }
-  const manages = step.route.startsWith("keys.") && places.key_management_url !== undefined;
-  return withoutSlash(manages ? (places.key_management_url as string) : places.base_url) + step.path;
+  return withoutSlash(route.startsWith("keys.") ? key_management_url : base_url) + path;
 };
 
 type RequestParts = {

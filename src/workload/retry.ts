@@ -24,14 +24,9 @@ export type Refused = {
 
 /** Milliseconds until the next attempt, `null` for none. `seed` and `i` give the jitter. */
 export const nextAttemptMs = (step: Step, seed: number, i: number, refused: Refused): number | null => {
-  const { retry } = step;
-  if (
-    retry === undefined ||
-    refused.attempt >= retry.times ||
-    REFUSAL_BY_OUTCOME.get(refused.outcome)?.retryable !== true
-  )
-    return null;
-  if (!retry.honours) return 0;
+  const { times = 0, honours } = step.retry ?? {};
+  if (refused.attempt >= times || REFUSAL_BY_OUTCOME.get(refused.outcome)?.retryable !== true) return null;
+  if (honours !== true) return 0;
   const asked = retryAfterMs(refused.retryAfter, refused.nowMs);
   if (asked > WAIT_MAX_MS) return null;
   // At least half a second of jitter, or `0` and past dates would bring all clients back at once.
@@ -47,14 +42,10 @@ type Try = {
   readonly waitMs: number | null;
 };
 
-type CameOfTry = Pick<Refused, "outcome" | "retryAfter" | "nowMs">;
-
 export type Tries = {
   /** The next try. `came`: the result of the last one, absent for the first. */
-  next(came?: CameOfTry): { readonly done: false; readonly value: Try } | { readonly done: true };
+  next(came?: Omit<Refused, "attempt">): { readonly done: false; readonly value: Try } | { readonly done: true };
 };
-
-const OVER = { done: true } as const;
 
 /**
  * Yields the attempts of a call's steps, each with an id of its own, until a step fails for good, because later ones
@@ -64,22 +55,17 @@ const OVER = { done: true } as const;
 export const triesOf = (steps: readonly Step[], seed: number, i: number): Tries => {
   let at = 0;
   let attempt = 0;
-  const tryOf = (waitMs: number | null): ReturnType<Tries["next"]> => {
-    const step = steps[at];
-    return step === undefined ? OVER : { done: false, value: { step, at, attempt, waitMs } };
-  };
   return {
     next: (came) => {
-      const step = steps[at];
-      if (came === undefined || step === undefined) return tryOf(null);
-      const waitMs = nextAttemptMs(step, seed, i, { ...came, attempt });
-      if (waitMs !== null) {
-        attempt += 1;
-        return tryOf(waitMs);
+      let waitMs: number | null = null;
+      const last = steps[at];
+      if (came !== undefined && last !== undefined) {
+        waitMs = nextAttemptMs(last, seed, i, { ...came, attempt });
+        if (waitMs === null) at = came.outcome.startsWith("2") ? at + 1 : steps.length;
+        attempt = waitMs === null ? 0 : attempt + 1;
       }
-      at = came.outcome.startsWith("2") ? at + 1 : steps.length;
-      attempt = 0;
-      return tryOf(null);
+      const step = steps[at];
+      return step === undefined ? { done: true } : { done: false, value: { step, at, attempt, waitMs } };
     },
   };
 };

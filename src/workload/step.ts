@@ -3,8 +3,7 @@
  * host.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
-import type { Product, RouteName } from "../contract/routes.ts";
-import { routeOf } from "../contract/routes.ts";
+import { type Product, type RouteName, routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";
 import { type CallerName, callerOf, type TargetView } from "./callers/target-view.ts";
 
@@ -13,6 +12,8 @@ export type CredentialRef =
   | { readonly as: "none" | "garbage" | "unknown" }
   | { readonly as: "publishable" | "server" | "admin"; readonly of: CallerName }
   | { readonly as: "session"; readonly of: CallerName; readonly product: Product };
+
+export type SessionWanted = { readonly of: CallerName; readonly product: Product };
 
 /** `listed`: an origin in the allowlist of the caller's key; `null`: the text of a sandboxed frame. */
 export type OriginRef = "listed" | "foreign" | "none" | "null";
@@ -60,22 +61,16 @@ export type StepWish = {
 
 const factsOf = (
   view: TargetView,
-  wish: StepWish,
+  { credential, route, product, body }: StepWish,
   origin: OriginRef,
   hasBody: boolean,
 ): { org: string; facts: CallFacts } => {
-  const { credential } = wish;
-  const facts: CallFacts = {
-    credential: credential.as,
-    origin,
-    body: wish.body?.is ?? (hasBody ? "ok" : "none"),
-  };
-  if (wish.product !== undefined) facts.product = wish.product;
+  const facts: CallFacts = { credential: credential.as, origin, body: body?.is ?? (hasBody ? "ok" : "none") };
+  if (product !== undefined) facts.product = product;
   if (!("of" in credential)) return { org: "-", facts };
   if (credential.as === "admin") {
-    const stated = view.roles[credential.of.slice("role:".length)];
     facts.state = "valid";
-    return { org: stated?.org ?? credential.of, facts };
+    return { org: view.roles[credential.of.slice("role:".length)]?.org ?? credential.of, facts };
   }
   const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
   facts.state = powers.state ?? "valid";
@@ -83,7 +78,7 @@ const factsOf = (
   if (powers.scopes !== undefined) facts.scopes = powers.scopes;
   if (powers.products !== undefined) facts.products = powers.products;
   if (credential.as === "server") facts.ip = powers.ip ?? "allowed";
-  if (credential.as === "session" && wish.route !== "sdk.sessions") facts.product = credential.product;
+  if (credential.as === "session" && route !== "sdk.sessions") facts.product = credential.product;
   return { org: facts.state === "valid" ? org : "-", facts };
 };
 
@@ -96,16 +91,12 @@ const bucketOf = (credential: CredentialRef): string | undefined => {
 export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   const route = routeOf(wish.route);
   const origin = wish.origin ?? "none";
-  const body =
-    wish.body !== undefined
-      ? wish.body.text
-      : wish.route === "sdk.sessions"
-        ? JSON.stringify({ product: wish.product ?? "chat" })
-        : bodyOf(wish.route, n);
-  const asked: StepWish =
-    wish.route === "sdk.sessions" && wish.body === undefined ? { product: "chat", ...wish } : wish;
+  const isExchange = wish.route === "sdk.sessions";
+  const asked: StepWish = isExchange && wish.body === undefined ? { product: "chat", ...wish } : wish;
+  const correct = isExchange ? JSON.stringify({ product: wish.product ?? "chat" }) : bodyOf(wish.route, n);
+  const body = wish.body === undefined ? correct : wish.body.text;
   const { org, facts } = factsOf(view, asked, origin, body !== undefined);
-  const meter = route.meter ?? (wish.route === "sdk.sessions" && asked.product === "tile" ? "map_loads" : undefined);
+  const meter = route.meter ?? (isExchange && asked.product === "tile" ? "map_loads" : undefined);
   const bucket = bucketOf(wish.credential);
   // Written out, because spreading costs a k6 script more than the rest of a call.
   const step: { -readonly [name in keyof Step]: Step[name] } = {

@@ -2,10 +2,11 @@
  * A story: what one call does, as a pure function of its number, the profile that it is meant for, and what it needs,
  * can show and spends on a deployment. k6, the open-loop driver and the simulation play the same one.
  */
-import { type Product, routeOf } from "../contract/routes.ts";
-import type { CallerName, TargetView } from "./callers/target-view.ts";
-import { type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
-import type { Step } from "./step.ts";
+import { type RouteName, routeOf } from "../contract/routes.ts";
+import { callersMissing, runtimeCallers, sessionsOf } from "./callers/callers.ts";
+import type { TargetView } from "./callers/target-view.ts";
+import { constant, type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
+import type { SessionWanted, Step } from "./step.ts";
 
 /** The expected use of a deployment's `budget`, were every call admitted. */
 export type Costs = {
@@ -50,8 +51,6 @@ export const costsOfPlan = (
   };
 };
 
-export type SessionWanted = { readonly of: CallerName; readonly product: Product };
-
 /** The user's wishes, and the highest rate that the owner permits (`permits.load_max_rps`). */
 export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: number; readonly maxPerS?: number };
 
@@ -89,17 +88,31 @@ export type Story = {
   noisy(view: TargetView): string[];
 };
 
+/** A profile at the wished rate, or at the one that fits; `null` where nobody knows one. */
+export const profileAt =
+  (
+    fits: (view: TargetView) => number | null,
+    lengthS: number,
+    shape: (ratePerS: number, durationS: number) => Profile = constant,
+  ): Story["profile"] =>
+  (view, { ratePerS, durationS = lengthS } = {}) => {
+    const rate = ratePerS ?? fits(view);
+    return rate === null ? null : shape(rate, durationS);
+  };
+
 const ANSWERED: Reach = { all: ["200"], oneOf: [], beyond: [] };
 
 /** The ramp that finds each capacity. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
 
-type Parts = Pick<Story, "name" | "purpose" | "profile" | "plan" | "missing"> & Partial<Story>;
+/** `routes`: what runtime callers call, who may need sessions for it. */
+type Parts = Pick<Story, "name" | "purpose" | "profile" | "plan"> & Partial<Story> & { routes?: readonly RouteName[] };
 
 /** Completes a story with defaults. */
-export const storyOf = (parts: Parts): Story => {
-  const sessions = parts.sessions ?? (() => []);
+export const storyOf = ({ routes = [], ...parts }: Parts): Story => {
+  const sessions = parts.sessions ?? ((view) => sessionsOf(runtimeCallers(view), routes));
   return {
+    missing: callersMissing,
     noisy: () => [],
     needsCapacity: null,
     reaches: () => ANSWERED,

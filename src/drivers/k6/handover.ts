@@ -5,7 +5,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, wallUs } from "../../client/clock.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
-import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
+import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import {
   allPlacesTaken,

@@ -3,8 +3,7 @@
  * that a target with one key can be played with. Computed once per view.
  */
 import { type Product, type RouteName, routeOf, type Scope } from "../../contract/routes.ts";
-import { type CredentialRef, type Step, type StepWish, stepOf } from "../step.ts";
-import type { SessionWanted } from "../story.ts";
+import { type CredentialRef, type SessionWanted, type Step, type StepWish, stepOf } from "../step.ts";
 import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
 
 type KeyKind = "publishable" | "server";
@@ -51,17 +50,17 @@ const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
 const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
   FULL_ROLES[kind].flatMap((role) => roleCaller(view, role, kind) ?? []);
 
-const withKind = (kind: KeyKind) =>
-  oncePerView((view: TargetView): readonly Caller[] => {
-    const tenants = fromTenants(view, kind);
-    return tenants.length > 0 ? tenants : fromRoles(view, kind);
-  });
-const servers = withKind("server");
-const publishables = withKind("publishable");
+const withKind = (view: TargetView, kind: KeyKind): readonly Caller[] => {
+  const tenants = fromTenants(view, kind);
+  return tenants.length > 0 ? tenants : fromRoles(view, kind);
+};
+const byKind = oncePerView((view) => ({
+  server: withKind(view, "server"),
+  publishable: withKind(view, "publishable"),
+}));
 
 /** Callers with a key of one kind: tenants, or roles where no tenant has such a key. */
-export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] =>
-  kind === "server" ? servers(view) : publishables(view);
+export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] => byKind(view)[kind];
 
 // Free admits product `tile` alone and has no server keys (items 48, 75): nothing here that is not charged.
 const notFree = ({ tier }: Caller): boolean => tier !== "Free";
@@ -100,23 +99,17 @@ const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scop
 /** One for all its calls, so that whoever looks something up by it may keep what was found. */
 const serverKeys = new WeakMap<Caller, CredentialRef>();
 
-const serverKeyOf = (caller: Caller): CredentialRef => {
-  const known = serverKeys.get(caller);
-  if (known !== undefined) return known;
-  const ref = { as: "server", of: caller.name } as const;
-  serverKeys.set(caller, ref);
-  return ref;
-};
-
 /** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
-export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step =>
-  caller.kind === "server"
-    ? stepOf(view, n, { ...wish, credential: serverKeyOf(caller) })
-    : stepOf(view, n, {
-        origin: "listed",
-        ...wish,
-        credential: { as: "session", of: caller.name, product: productFor(wish.route) },
-      });
+export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step => {
+  const of = caller.name;
+  if (caller.kind === "server") {
+    const credential = serverKeys.get(caller) ?? { as: "server", of };
+    serverKeys.set(caller, credential);
+    return stepOf(view, n, { ...wish, credential });
+  }
+  const credential = { as: "session", of, product: productFor(wish.route) } as const;
+  return stepOf(view, n, { origin: "listed", ...wish, credential });
+};
 
 /** The sessions that callers need for routes; none for those with a server key. */
 export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteName[]): SessionWanted[] => {

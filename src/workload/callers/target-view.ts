@@ -6,14 +6,17 @@ import type { Product, Scope } from "../../contract/routes.ts";
 
 export type Tier = "Free" | "Pro" | null;
 
-/** One organization of the target file's `tenants`; its keys are full-scope and unrestricted, as the roles' are. */
-export type TenantInView = {
-  readonly org: string;
+type AccountInView = {
   readonly tier?: Tier;
   /** Monthly allowance of map loads. */
   readonly allowance?: number;
   /** Map loads used before the stage, as read from the deployment; absent where nobody could read it: not zero. */
   readonly used?: number;
+};
+
+/** One organization of the target file's `tenants`; its keys are full-scope and unrestricted, as the roles' are. */
+export type TenantInView = AccountInView & {
+  readonly org: string;
   /** Whether there is a publishable key with an origin, and a server key. */
   readonly publishable: boolean;
   readonly server: boolean;
@@ -24,14 +27,7 @@ export type TenantInView = {
 };
 
 /** One role of the target file's `credentials`. */
-export type RoleInView = {
-  readonly org?: string;
-  readonly tier?: Tier;
-  readonly allowance?: number;
-  /** As for a tenant. */
-  readonly used?: number;
-  readonly hasOrigin: boolean;
-};
+export type RoleInView = AccountInView & { readonly org?: string; readonly hasOrigin: boolean };
 
 /** `limits` of the target file, as far as stories need them. */
 export type LimitsInView = {
@@ -78,13 +74,10 @@ type KeyPowers = {
 
 const FULL: readonly Scope[] = ["ai", "design", "maps"];
 const publishable = (more: Partial<KeyPowers> = {}): KeyPowers => ({
-  kind: "publishable",
-  tier: "Pro",
-  scopes: FULL,
-  products: [],
+  ...{ kind: "publishable", tier: "Pro", scopes: FULL, products: [] },
   ...more,
 });
-const server = (more: Partial<KeyPowers> = {}): KeyPowers => ({ ...publishable(more), kind: "server" });
+const server = (more: Partial<KeyPowers> = {}): KeyPowers => publishable({ ...more, kind: "server" });
 
 export const ROLE_POWERS: Readonly<Record<string, KeyPowers>> = {
   publishable: publishable(),
@@ -112,11 +105,9 @@ export type CallerName = `role:${string}` | `tenant:${string}`;
 export const oncePerView = <T>(compute: (view: TargetView) => T): ((view: TargetView) => T) => {
   const kept = new WeakMap<TargetView, { value: T }>();
   return (view) => {
-    const found = kept.get(view);
-    if (found !== undefined) return found.value;
-    const value = compute(view);
-    kept.set(view, { value });
-    return value;
+    const found = kept.get(view) ?? { value: compute(view) };
+    kept.set(view, found);
+    return found.value;
   };
 };
 
@@ -125,19 +116,13 @@ const tenantsByOrg = oncePerView((view) => new Map(view.tenants.map((tenant) => 
 type CallerFound = { readonly org: string; readonly powers: KeyPowers };
 
 const findCaller = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
-  if (name.startsWith("tenant:")) {
-    const org = name.slice("tenant:".length);
-    const tier = tenantsByOrg(view).get(org)?.tier;
-    const powers: KeyPowers = { kind, scopes: FULL, products: [] };
-    return { org, powers: tier === undefined ? powers : { ...powers, tier } };
-  }
+  const [, tenant] = /^tenant:(.*)$/s.exec(name) ?? [];
   const role = name.slice("role:".length);
-  const powers = ROLE_POWERS[role] ?? { kind };
-  const stated = view.roles[role];
-  return {
-    org: stated?.org ?? name,
-    powers: stated?.tier === undefined ? powers : { ...powers, tier: stated.tier },
-  };
+  const stated = tenant === undefined ? view.roles[role] : tenantsByOrg(view).get(tenant);
+  const usual: KeyPowers =
+    tenant === undefined ? (ROLE_POWERS[role] ?? { kind }) : { kind, scopes: FULL, products: [] };
+  const powers = stated?.tier === undefined ? usual : { ...usual, tier: stated.tier };
+  return { org: tenant ?? stated?.org ?? name, powers };
 };
 
 /** Asked for each call. */
@@ -152,10 +137,7 @@ const callersFound = oncePerView((_view) => ({
  */
 export const callerOf = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
   const known = callersFound(view)[kind];
-  let found = known.get(name);
-  if (found === undefined) {
-    found = findCaller(view, name, kind);
-    known.set(name, found);
-  }
+  const found = known.get(name) ?? findCaller(view, name, kind);
+  known.set(name, found);
   return found;
 };

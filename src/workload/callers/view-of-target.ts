@@ -1,7 +1,9 @@
-/** A target file without its secrets: what stories may know (target-view.ts). */
-import type { LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
+/** A target file as stories see it: a view without its secrets (target-view.ts), and the keys that a story needs. */
+import type { CredentialRef } from "../step.ts";
+import type { Story } from "../story.ts";
+import type { CallerName, LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
 
-/** The part of a target file that a view is made of. */
+/** The part of a target file that a view is made of. Each key is a secret or a reference to one. */
 export type StatedTarget = {
   readonly tile_url?: string;
   readonly limits?: LimitsInView;
@@ -12,19 +14,14 @@ export type StatedTarget = {
     readonly tier?: Exclude<Tier, null>;
     readonly limit?: number;
     readonly weight?: number;
-    readonly publishable?: { readonly origin?: string };
-    readonly server?: object;
+    readonly publishable?: { readonly key: string; readonly origin?: string };
+    readonly server?: { readonly key: string };
   }[];
-  /** Roles by name. */
+  /** `{ key, origin? }` or, for an administrator, `{ token }` by role. */
   readonly credentials?: object;
 };
 
-type StatedRole = {
-  readonly org?: string;
-  readonly tier?: Exclude<Tier, null>;
-  readonly limit?: number;
-  readonly origin?: string;
-};
+type StatedRole = { org?: string; tier?: Exclude<Tier, null>; limit?: number; origin?: string };
 
 /**
  * Both routes of scope `maps` are extensions of the reference platform (item 128). A file states where tiles are; who serves
@@ -64,3 +61,56 @@ export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): Tar
     permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
   };
 };
+
+type StatedCredential = { readonly key: string; readonly origin?: string } | { readonly token: string };
+
+type KeyOfCaller = {
+  readonly ref: CredentialRef & { readonly of: CallerName };
+  /** As the file has it: the secret, or `env:…`, `file:…`, `exec:…`. */
+  readonly value: string;
+  readonly origin?: string;
+  /** Where in the file, for a message. */
+  readonly what: string;
+};
+
+const keysOf = ({ tenants = [], credentials = {} }: StatedTarget): KeyOfCaller[] => [
+  ...tenants.flatMap(({ org, publishable, server }) => {
+    const keys = { publishable, server: server && { ...server, origin: undefined } };
+    return (["publishable", "server"] as const).flatMap((as): KeyOfCaller[] => {
+      const { key, origin } = keys[as] ?? {};
+      const ref = { as, of: `tenant:${org}` } as const;
+      return key === undefined ? [] : [{ ref, value: key, what: `tenants (${org}).${as}.key`, origin }];
+    });
+  }),
+  ...(Object.entries(credentials) as [string, StatedCredential][]).map(([role, credential]): KeyOfCaller => {
+    const of = `role:${role}` as const;
+    const what = `credentials.${role}`;
+    if ("token" in credential) return { ref: { as: "admin", of }, value: credential.token, what: `${what}.token` };
+    const as = role.startsWith("server") ? "server" : "publishable";
+    return { ref: { as, of }, value: credential.key, what: `${what}.key`, origin: credential.origin };
+  }),
+];
+
+/** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
+const LOOKED_AT = 2000;
+
+/**
+ * The keys of a file that a story may use: of all tenants where tenants call, of the roles that its calls name. Others
+ * are not read, so that a scenario of tenants needs no role's secret.
+ */
+export const keysFor = (story: Story, seed: number, view: TargetView, file: StatedTarget): KeyOfCaller[] => {
+  const roles = new Set<string>();
+  let tenants = false;
+  for (let i = 0; i < LOOKED_AT; i++) {
+    for (const { credential } of story.plan(seed, i, view)) {
+      if (!("of" in credential)) continue;
+      if (credential.of.startsWith("tenant:")) tenants = true;
+      else roles.add(credential.of);
+    }
+  }
+  return keysOf(file).filter(({ ref }) => (ref.of.startsWith("tenant:") ? tenants : roles.has(ref.of)));
+};
+
+/** The origin that each caller may come from, by its name. */
+export const originsOf = (keys: readonly KeyOfCaller[]): Record<string, string> =>
+  Object.fromEntries(keys.flatMap(({ ref, origin }) => (origin === undefined ? [] : [[ref.of, origin]])));

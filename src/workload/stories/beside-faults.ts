@@ -10,13 +10,12 @@
  *                      one after the other, so that at any fault some have had their last unit, some take it, and some have it
  *                      yet to take. Then all of them again, so that a unit that was given back is taken.
  */
-import { type Caller, callAs, callersMissing, callersWith, runtimeCallers, sessionsOf } from "../callers/callers.ts";
-import { readsPerS } from "../callers/rates.ts";
+import { type Caller, callAs, callersWith, runtimeCallers } from "../callers/callers.ts";
+import { partOf, readsPerS } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { turnsOf } from "../callers/tenants.ts";
-import { constant } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
-import { type Story, storyOf } from "../story.ts";
+import { profileAt, storyOf } from "../story.ts";
 import { leftAtMost } from "./tile-quota.ts";
 
 const PLENTY = 10_000;
@@ -37,30 +36,24 @@ const castOf = oncePerView((view: TargetView) => {
   };
 });
 
-const profileUpTo =
-  (mostPerS: number): Story["profile"] =>
-  (view, { ratePerS, durationS = 15 } = {}) => {
-    const allowed = readsPerS(view, runtimeCallers(view));
-    return constant(ratePerS ?? Math.min(mostPerS, allowed === null ? mostPerS : 0.6 * allowed), durationS);
-  };
+const profileUpTo = (mostPerS: number) =>
+  profileAt((view) => Math.min(mostPerS, partOf(readsPerS(view, runtimeCallers(view)), 0.6) ?? mostPerS), 15);
 
 export const brokenDependency = storyOf({
   name: "broken-dependency",
   purpose: "reads and metered calls of many organizations, beside a broken link",
-  missing: callersMissing,
   profile: profileUpTo(30),
   plan: (_seed, i, view) => {
     const { at, isCharged } = castOf(view);
     const route = i % 2 === 0 ? "design.styles" : isCharged ? "maps.loads" : "design.themes";
     return [callAs(view, i, at(Math.floor(i / 2)), { route })];
   },
-  sessions: (view) => sessionsOf(runtimeCallers(view), ["design.styles"]),
+  routes: ["design.styles"],
 });
 
 export const brokenEdge = storyOf({
   name: "broken-edge",
   purpose: "streams, reads and metered calls, beside a broken way from callers to the API",
-  missing: callersMissing,
   profile: profileUpTo(20),
   plan: (_seed, i, view) => {
     const { at, mayCharge } = castOf(view);
@@ -69,7 +62,7 @@ export const brokenEdge = storyOf({
     const routes = ["chat.control", metered, "design.styles"] as const;
     return [callAs(view, i, caller, { route: routes[i % 3] ?? "design.styles" })];
   },
-  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]),
+  routes: ["chat.control", "design.styles"],
 });
 
 const EVERY = 4;

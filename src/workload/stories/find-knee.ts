@@ -4,7 +4,7 @@
  * as soon as the knee is found.
  */
 import type { RouteName } from "../../contract/routes.ts";
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { callAs } from "../callers/callers.ts";
 import { streamers } from "../callers/overload.ts";
 import { inTurn } from "../callers/tenants.ts";
 import { type Profile, steps } from "../load-profiles.ts";
@@ -29,13 +29,12 @@ const rampStory = (name: string, purpose: string, routes: readonly RouteName[]):
   storyOf({
     name,
     purpose,
-    missing: callersMissing,
     profile: (_view, { ratePerS, durationS, maxPerS } = {}) => kneeRamp(ratePerS ?? maxPerS ?? MAX_PER_S, durationS),
     plan: (_seed, i, view) => {
       const { at } = streamers(view);
       return [callAs(view, i, at(i), { route: inTurn(routes, i) })];
     },
-    sessions: (view) => sessionsOf(runtimeCallers(view), routes),
+    routes,
   });
 
 export const findKnee = rampStory("find-knee", "streams at a rate that grows until the target refuses some", [

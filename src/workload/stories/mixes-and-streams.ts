@@ -1,9 +1,13 @@
 /**
  * Stories of the ordinary mix and of streams alone. Most carry an ordinary load beside something that the runner does to the
- * deployment (a slower service, a lost replica, a deploy); the last two overload it.
+ * deployment (a slower service, a lost replica, a deploy); the last ones overload it.
  */
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import type { RouteName } from "../../contract/routes.ts";
+import { callAs, minting, runtimeCallers } from "../callers/callers.ts";
 import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
+import { chatPerS, inFlightCaps, partOf, sharesOf } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { bySize, chooserOf } from "../callers/tenants.ts";
 import {
   constant,
   type Profile,
@@ -14,27 +18,80 @@ import {
   storm,
   upAndDown,
 } from "../load-profiles.ts";
-import type { StepWish } from "../step.ts";
-import { type ProfileWish, type Story, storyOf } from "../story.ts";
-import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";
+import { saltOf, uniform } from "../random.ts";
+import { exchangeStep, type Step, type StepWish } from "../step.ts";
+import { profileAt, type Story, storyOf } from "../story.ts";
 
-const mixStory = (
-  name: string,
-  purpose: string,
-  profile: (ratePerS: number, durationS: number) => Profile,
-  lengthS: number,
-): Story =>
+type Shape = (ratePerS: number, durationS: number) => Profile;
+
+const WHO = saltOf("steady-mix who");
+const WHAT = saltOf("steady-mix what");
+
+const DEEDS: readonly { item: RouteName | "exchange"; weight: number }[] = [
+  { item: "design.styles", weight: 22 },
+  { item: "design.themes", weight: 12 },
+  { item: "design.samples", weight: 6 },
+  { item: "poi.enrich", weight: 20 },
+  { item: "chat.control", weight: 14 },
+  { item: "chat.summary", weight: 5 },
+  { item: "chat.button", weight: 5 },
+  { item: "chat.route", weight: 6 },
+  { item: "maps.tiles", weight: 5 },
+  { item: "exchange", weight: 5 },
+];
+const deedFor = chooserOf(DEEDS);
+/** Part of the calls that work for as long as a stream does. */
+const WORKING = 0.5;
+
+const callersBySize = oncePerView((view: TargetView) => {
+  const weighted = bySize(runtimeCallers(view));
+  return { choose: chooserOf(weighted), shares: sharesOf(weighted) };
+});
+const mintingBySize = oncePerView((view: TargetView) => chooserOf(bySize(minting(view))));
+
+const planMix = (seed: number, i: number, view: TargetView): Step[] => {
+  const deed = deedFor(uniform(seed, i, WHAT));
+  const who = uniform(seed, i, WHO);
+  if (deed === "exchange" && minting(view).length > 0) {
+    return [exchangeStep(view, i, mintingBySize(view)(who).name, "chat")];
+  }
+  const caller = callersBySize(view).choose(who);
+  // A tile needs a place to ask for it, and of a page a session that is charged.
+  const hasTiles = view.tiles === true && caller.kind === "server";
+  const isRead = deed === "exchange" || (deed === "maps.tiles" && !hasTiles);
+  return [callAs(view, i, caller, { route: isRead ? "design.styles" : deed })];
+};
+
+/**
+ * Calls per second that leave half of the streams' capacity free (one call in four is a stream), and of what the largest
+ * organization and the most used key may ask for as well. `null` when no capacity is known.
+ */
+const mixRatePerS = (view: TargetView): number | null => {
+  const { shares } = callersBySize(view);
+  const streams = chatPerS(view, shares);
+  if (streams === null) return null;
+  const { org } = inFlightCaps(view);
+  const { service_ms: serviceMs, rate_per_s: rate } = view.limits;
+  const bounds = [200, 0.5 * streams];
+  if (rate !== undefined && shares.key > 0) bounds.push((0.6 * rate) / shares.key);
+  if (org !== undefined && serviceMs !== undefined && shares.org > 0) {
+    bounds.push((0.5 * org * 1000) / (serviceMs * WORKING * shares.org));
+  }
+  return Math.min(...bounds);
+};
+
+/**
+ * An ordinary day: many organizations of unequal size, mostly reads, some chat, a few maps opened. Nobody is meant to be
+ * refused, and nothing of it is charged: tiles are free, and the sessions are for chat (A9, item 80).
+ */
+const mixStory = (name: string, purpose: string, shape: Shape, lengthS: number): Story =>
   storyOf({
     name,
     purpose,
-    missing: callersMissing,
     needsCapacity: "chat",
-    profile: (view, { ratePerS, durationS = lengthS }: ProfileWish = {}) => {
-      const rate = ratePerS ?? mixRatePerS(view);
-      return rate === null ? null : profile(rate, durationS);
-    },
+    profile: profileAt(mixRatePerS, lengthS, shape),
     plan: planMix,
-    sessions: sessionsOfMix,
+    routes: ["chat.control", "design.styles"],
   });
 
 /** Streams alone, in turn, at a share of capacity; `habit`: what is peculiar to a call's reader. */
@@ -44,33 +101,34 @@ const streamStory = (
   share: number,
   lengthS: number,
   habit: (reader: number) => Partial<StepWish> = () => ({}),
-  shape: (ratePerS: number, durationS: number) => Profile = constant,
 ): Story =>
   storyOf({
     name,
     purpose,
-    missing: callersMissing,
     needsCapacity: "chat",
-    profile: (view, { ratePerS, durationS = lengthS } = {}) => {
-      const fits = streamsPerS(view);
-      if (ratePerS === undefined && fits === null) return null;
-      return shape(ratePerS ?? share * (fits as number), durationS);
-    },
+    profile: profileAt((view) => partOf(streamsPerS(view), share), lengthS),
     plan: (_seed, i, view) => {
       const { callers, at } = streamers(view);
       // By rounds, so that each caller has readers of every kind.
       const reader = i + Math.floor(i / callers.length);
       return [callAs(view, i, at(i), { route: "chat.control", ...habit(reader) })];
     },
-    sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
+    routes: ["chat.control"],
   });
 
 /** The same past the capacity: which refusal has to come depends on who calls. */
-const overloadStory = (...of: Parameters<typeof streamStory>): Story => {
-  const story = streamStory(...of);
-  return { ...story, reaches: (view, wish) => overloadReach(view, story.profile(view, wish)) };
-};
+const overloading = (story: Story, profile: Story["profile"] = story.profile): Story => ({
+  ...story,
+  profile,
+  reaches: (view, wish) => overloadReach(view, profile(view, wish)),
+});
 
+export const steadyMix = mixStory(
+  "steady-mix",
+  "an ordinary day of many organizations, with nobody refused",
+  constant,
+  15,
+);
 export const spikeAndRecover = mixStory(
   "spike-and-recover",
   "five times the ordinary load for a while, then calm",
@@ -126,25 +184,25 @@ export const slowReaders = streamStory("slow-readers", "streams half of which ar
  * none comes near its own cap or its key's rate, and every shed is the deployment's (`b2b_overloaded`, item 210). With fewer
  * an organization's or a key's refusal comes first.
  */
-export const chatPastCapacity = overloadStory(
-  "chat-past-capacity",
-  "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
-  3,
-  10,
+export const chatPastCapacity = overloading(
+  streamStory(
+    "chat-past-capacity",
+    "three times the streams that fit, from many organizations evenly: overload of the whole deployment",
+    3,
+    10,
+  ),
 );
+
 const RETRIES = 3;
 /** A storm's baseline, and its top in attempts, as multiples of what is carried. */
 const STORM_BASE = 0.8;
 const STORM_TOP = 10;
 /** Attempts for each call where nine of ten are refused: what ten times the capacity leads to. */
-const STORM_ATTEMPTS = Array.from({ length: RETRIES + 1 }, (_, i) => (1 - 1 / STORM_TOP) ** i).reduce(
-  (a, b) => a + b,
-  0,
-);
+const STORM_ATTEMPTS = STORM_TOP * (1 - (1 - 1 / STORM_TOP) ** (RETRIES + 1));
 /** Attempts come in bunches, which a rate near the permit would hold back. */
 const STORM_OF_PERMIT = 0.8;
 
-const STORM: Story = streamStory(
+const STORM = streamStory(
   "retry-storm",
   "streams at a baseline, then ten times what is carried with retries, half of them without waiting, then the baseline again",
   STORM_BASE,
@@ -157,18 +215,14 @@ const STORM: Story = streamStory(
  * again at once. When the top is over, the deployment has to serve as before in spite of the second kind. `ratePerS`: the
  * baseline.
  */
-export const retryStorm: Story = {
-  ...STORM,
-  profile: (view, wish = {}) => {
-    const { maxPerS = Number.POSITIVE_INFINITY } = wish;
-    const base = STORM.profile(view, wish);
-    if (base === null) return null;
-    const ratePerS = profilePeakPerS(base);
-    const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, STORM_OF_PERMIT * maxPerS) / STORM_ATTEMPTS;
-    return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
-  },
-  reaches: (view, wish) => overloadReach(view, retryStorm.profile(view, wish)),
-};
+export const retryStorm = overloading(STORM, (view, wish = {}) => {
+  const base = STORM.profile(view, wish);
+  if (base === null) return null;
+  const ratePerS = profilePeakPerS(base);
+  const permitted = STORM_OF_PERMIT * (wish.maxPerS ?? Number.POSITIVE_INFINITY);
+  const topPerS = Math.min((STORM_TOP / STORM_BASE) * ratePerS, permitted) / STORM_ATTEMPTS;
+  return storm(ratePerS, Math.max(ratePerS, topPerS), profileDurationS(base));
+});
 
 const CURVE_S = 300;
 /** Standard deviations of a Poisson process that a permitted rate has to leave room for. */
@@ -180,18 +234,17 @@ const onAverage = (maxPerS: number): number => {
 };
 
 /** Streams at levels from half of the knee to ten times it, as far as permitted, and down again. `ratePerS`: the knee. */
-export const sheddingCurve: Story = storyOf({
+const CURVE = storyOf({
   name: "shedding-curve",
   purpose: "streams at rates from half to ten times what is carried, up and down again: what shedding costs",
-  missing: callersMissing,
   needsCapacity: "chat",
-  profile: (view, { ratePerS, durationS = CURVE_S, maxPerS } = {}) => {
-    const kneePerS = ratePerS ?? streamsPerS(view);
-    if (kneePerS === null) return null;
+  profile: (view, wish = {}) => {
     const { service_ms: serviceMs = Number.POSITIVE_INFINITY } = view.limits;
-    return upAndDown(kneePerS, durationS, maxPerS && onAverage(maxPerS), serviceMs / 1000);
+    const levels: Shape = (kneePerS, durationS) =>
+      upAndDown(kneePerS, durationS, wish.maxPerS && onAverage(wish.maxPerS), serviceMs / 1000);
+    return profileAt(streamsPerS, CURVE_S, levels)(view, wish);
   },
-  reaches: (view, wish) => overloadReach(view, sheddingCurve.profile(view, wish)),
   plan: (_seed, i, view) => [callAs(view, i, streamers(view).at(i), { route: "chat.control" })],
-  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
+  routes: ["chat.control"],
 });
+export const sheddingCurve = overloading(CURVE);

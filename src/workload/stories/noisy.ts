@@ -6,20 +6,13 @@
  * on as before. chat-beside-noisy, which the gate plays: the others open streams as well, every fifth call of a burst too;
  * with too few organizations for that, all of them take turns.
  */
-import {
-  areOfTwoOrganizations,
-  type Caller,
-  callAs,
-  callersMissing,
-  runtimeCallers,
-  sessionsOf,
-} from "../callers/callers.ts";
+import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers } from "../callers/callers.ts";
 import { GLOBAL, KEY, ORGANIZATION, streamers, streamsPerS } from "../callers/overload.ts";
-import { inFlightCaps } from "../callers/rates.ts";
+import { inFlightCaps, partOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { turnsOf } from "../callers/tenants.ts";
-import { constant, profilePeakPerS } from "../load-profiles.ts";
-import { type Reach, type Story, storyOf } from "../story.ts";
+import { profilePeakPerS } from "../load-profiles.ts";
+import { profileAt, type Reach, type Story, storyOf } from "../story.ts";
 
 type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
 
@@ -29,6 +22,8 @@ const castOf = oncePerView((view: TargetView): Cast => {
   const quiet = noisy === undefined ? [] : callers.filter((caller) => areOfTwoOrganizations(caller, noisy));
   return { noisy, quiet, quietAt: turnsOf(quiet) };
 });
+
+export const orgsOf = (caller: Caller | null | undefined): string[] => (caller ? [caller.org] : []);
 
 /** Calls of a burst where no cap is stated. */
 const BURST = 64;
@@ -84,13 +79,10 @@ export const noisyNeighbour = storyOf({
       ? []
       : ["callers of two organizations: two tenants, or the roles `publishable` and `publishable_other_org`"],
   needsCapacity: "chat",
-  profile: (view, { ratePerS, durationS = 12 } = {}) => {
+  profile: profileAt((view) => {
     const outruns = outrunsPerS(view);
-    const fits = streamsPerS(view);
-    if (ratePerS !== undefined) return constant(ratePerS, durationS);
-    if (outruns === null) return fits === null ? null : constant(3 * fits, durationS);
-    return constant(Math.max(40, Math.min(400, outruns)), durationS);
-  },
+    return outruns === null ? partOf(streamsPerS(view), 3) : Math.max(40, Math.min(400, outruns));
+  }, 12),
   reaches: (view, wish) => {
     const profile = noisyNeighbour.profile(view, wish);
     return burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
@@ -102,11 +94,8 @@ export const noisyNeighbour = storyOf({
     // The quiet ones read, so that the deployment as a whole has room.
     return [callAs(view, i, quietAt(i), { route: i % 8 === 0 ? "poi.enrich" : "design.styles" })];
   },
-  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]),
-  noisy: (view) => {
-    const { noisy } = castOf(view);
-    return noisy === undefined ? [] : [noisy.org];
-  },
+  routes: ["chat.control", "design.styles"],
+  noisy: (view) => orgsOf(castOf(view).noisy),
 });
 
 /** Call by call what noisy-neighbour makes on the same seed, without the bursts: what the quiet ones get alone. */
@@ -147,21 +136,13 @@ const isNoisy = (view: TargetView, i: number): boolean => {
 export const chatBesideNoisy = storyOf({
   name: "chat-beside-noisy",
   purpose: "streams from many organizations evenly, while one of them opens more than it may hold",
-  missing: callersMissing,
   needsCapacity: "chat",
-  profile: (view, { ratePerS, durationS = 10 } = {}) => {
-    const fits = streamsPerS(view);
-    if (ratePerS === undefined && fits === null) return null;
-    return constant(ratePerS ?? LOW * (fits as number), durationS);
-  },
+  profile: profileAt((view) => partOf(streamsPerS(view), LOW), 10),
   plan: (_seed, i, view) => {
     const noisy = isNoisy(view, i) ? noisyStreamer(view) : null;
     const at = noisyStreamer(view) === null ? streamers(view).at : castOf(view).quietAt;
     return [callAs(view, i, noisy ?? at(i), { route: "chat.control" })];
   },
-  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
-  noisy: (view) => {
-    const noisy = noisyStreamer(view);
-    return noisy === null ? [] : [noisy.org];
-  },
+  routes: ["chat.control"],
+  noisy: (view) => orgsOf(noisyStreamer(view)),
 });

@@ -1,29 +1,19 @@
 /** Stories of the cheapest calls there are, which hold no slot for long: catalog reads, exchanges, and a key's rate. */
-import {
-  type Caller,
-  callAs,
-  callersMissing,
-  minting,
-  mintingMissing,
-  runtimeCallers,
-  sessionsOf,
-} from "../callers/callers.ts";
+import { type Caller, callAs, minting, mintingMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { KEY } from "../callers/overload.ts";
-import { readsPerS, withinMax } from "../callers/rates.ts";
+import { partOf, readsPerS, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
-import { type ProfileWish, type Reach, type Story, storyOf } from "../story.ts";
+import { type ProfileWish, profileAt, type Reach, storyOf } from "../story.ts";
 
 /** A share of what the keys of these callers may ask for together, and no more than `mostPerS`. */
-const profileOf =
-  (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number): Story["profile"] =>
-  (view, { ratePerS, durationS = 10 } = {}) => {
-    const allowed = readsPerS(view, callersOf(view));
-    if (ratePerS === undefined && allowed === null) return null;
-    return constant(ratePerS ?? Math.min(mostPerS, share * (allowed as number)), durationS);
-  };
+const profileOf = (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number) =>
+  profileAt((view) => {
+    const allowed = partOf(readsPerS(view, callersOf(view)), share);
+    return allowed === null ? null : Math.min(mostPerS, allowed);
+  }, 10);
 
 export const CATALOGS = ["design.styles", "design.samples", "design.themes"] as const;
 
@@ -33,14 +23,13 @@ const readers = oncePerView((view: TargetView) => turnsOf(runtimeCallers(view)))
 export const catalogReads = storyOf({
   name: "catalog-reads",
   purpose: "catalog reads: the cost of deciding, with next to no work behind it",
-  missing: callersMissing,
   needsCapacity: "reads",
   profile: profileOf(runtimeCallers, 0.7, 200),
   plan: (_seed, i, view) => {
     const route = inTurn(CATALOGS, Math.floor(i / runtimeCallers(view).length) + i);
     return [callAs(view, i, readers(view)(i), { route })];
   },
-  sessions: (view) => sessionsOf(runtimeCallers(view), CATALOGS),
+  routes: CATALOGS,
 });
 
 const minters = oncePerView((view: TargetView) => turnsOf(minting(view)));
@@ -86,7 +75,6 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
   purpose: "keys at twice their rate: the bucket neither leaks nor grows at a window's edge",
-  missing: callersMissing,
   needsCapacity: "reads",
   // Long enough for the burst to be gone in the first third.
   profile: (view, { ratePerS, durationS, maxPerS } = {}) => {

@@ -10,24 +10,14 @@ import { CORRECT_CALLS, REFUSED_CALLS, REFUSED_KEYS } from "../cases.ts";
 import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, type StepWish, stepOf } from "../step.ts";
-import { costsOfPlan, type ProfileWish, type Reach, type SessionWanted, storyOf } from "../story.ts";
+import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
 
 const SALT = saltOf("smoke");
 /** Where the target file states no budget and permits no burning. */
-const UNSTATED = { mapLoads: 20, analyses: 3 };
+const MAP_LOADS = 20;
+const ANALYSES = 3;
 /** Rounds that a budget must have room for, or charged calls are made once. */
 const ROUNDS = 10;
-
-type Program = {
-  first: readonly StepWish[];
-  /** Of every round after the first. */
-  later: readonly StepWish[];
-  /** Spent by one round that has the charged calls in it, beside the session for tiles. */
-  charged: { mapLoads: number; analyses: number };
-  tileSessions: number;
-  /** Whether there is a call that has to be admitted. */
-  hasCorrect: boolean;
-};
 
 /** A tenant's keys may do what those of `server` and `publishable` may, so the first tenant stands in for them. */
 const standIn = (view: TargetView, role: string): CallerName | undefined => {
@@ -49,9 +39,6 @@ const cast = (view: TargetView, wish: StepWish): StepWish[] => {
   return of === undefined ? [] : [{ ...wish, credential: { ...credential, of } }];
 };
 
-const possible = (view: TargetView, wishes: readonly StepWish[]): StepWish[] =>
-  wishes.flatMap((wish) => cast(view, wish));
-
 /** What the call is charged, were it admitted; the session that it is made with is not counted. */
 const chargeOf = ({ route, product }: StepWish): "map_loads" | "design_analyses" | undefined =>
   routeOf(route).meter ?? (route === "sdk.sessions" && product === "tile" ? "map_loads" : undefined);
@@ -59,42 +46,36 @@ const chargeOf = ({ route, product }: StepWish): "map_loads" | "design_analyses"
 const usesTileSession = ({ credential }: StepWish): boolean =>
   credential.as === "session" && credential.product === "tile";
 
-const sessionsIn = (wishes: readonly StepWish[]): SessionWanted[] => {
-  const wanted = wishes.flatMap(({ credential }) =>
-    credential.as === "session" ? [{ of: credential.of, product: credential.product }] : [],
-  );
-  return [...new Map(wanted.map((session) => [`${session.of} ${session.product}`, session])).values()];
-};
-
-const programOf = oncePerView((view: TargetView): Program => {
-  const { quotaBurn } = view.permits;
-  const unstated = quotaBurn ? Number.POSITIVE_INFINITY : undefined;
-  const room = {
-    mapLoads: view.budget?.mapLoads ?? unstated ?? UNSTATED.mapLoads,
-    analyses: view.budget?.analyses ?? unstated ?? UNSTATED.analyses,
-  };
-  const charged = { mapLoads: 0, analyses: 0 };
-  const tileSessions = room.mapLoads >= 1 ? 1 : 0;
-  const correct: StepWish[] = [];
-  for (const wish of possible(view, CORRECT_CALLS)) {
+const programOf = oncePerView((view: TargetView) => {
+  const { quotaBurn, writes } = view.permits;
+  const { mapLoads, analyses } = view.budget ?? {};
+  const unstated = (few: number): number => (quotaBurn ? Number.POSITIVE_INFINITY : few);
+  const room = { map_loads: mapLoads ?? unstated(MAP_LOADS), design_analyses: analyses ?? unstated(ANALYSES) };
+  /** Spent by one round that has the charged calls in it, beside the session for tiles. */
+  const charged = { map_loads: 0, design_analyses: 0 };
+  const mayMint = room.map_loads >= 1;
+  const correct = CORRECT_CALLS.flatMap((wish) => cast(view, wish)).filter((wish) => {
     const meter = chargeOf(wish);
-    if (meter === "map_loads" && charged.mapLoads + tileSessions + 1 > room.mapLoads) continue;
-    if (meter === "design_analyses" && charged.analyses + 1 > room.analyses) continue;
-    if (meter === "map_loads") charged.mapLoads += 1;
-    if (meter === "design_analyses") charged.analyses += 1;
-    correct.push(wish);
-  }
-  const others = possible(view, [...REFUSED_CALLS, ...(view.permits.writes ? REFUSED_KEYS : [])]);
-  const affordable = (wish: StepWish): boolean => tileSessions > 0 || !usesTileSession(wish);
+    if (meter === undefined) return true;
+    const fits = charged[meter] + (meter === "map_loads" && mayMint ? 1 : 0) + 1 <= room[meter];
+    if (fits) charged[meter] += 1;
+    return fits;
+  });
+  const others = [...REFUSED_CALLS, ...(writes ? REFUSED_KEYS : [])].flatMap((wish) => cast(view, wish));
+  const affordable = (wish: StepWish): boolean => mayMint || !usesTileSession(wish);
   const first = [...correct, ...others].filter(affordable);
   const isPlenty =
-    quotaBurn && room.mapLoads >= ROUNDS * charged.mapLoads && room.analyses >= ROUNDS * charged.analyses;
+    quotaBurn &&
+    room.map_loads >= ROUNDS * charged.map_loads &&
+    room.design_analyses >= ROUNDS * charged.design_analyses;
   const free = correct.filter((wish) => chargeOf(wish) === undefined);
   return {
     first,
+    /** Of every round after the first. */
     later: isPlenty ? first : [...free, ...others].filter(affordable),
     charged,
     tileSessions: first.some(usesTileSession) ? 1 : 0,
+    /** Whether there is a call that has to be admitted. */
     hasCorrect: correct.length > 0,
   };
 });
@@ -161,12 +142,14 @@ export const smoke = storyOf({
   costs: (view, calls) => {
     const { first, later, charged, tileSessions } = programOf(view);
     const rounds = later === first ? calls / Math.max(1, first.length) : 1;
-    const map_loads = charged.mapLoads * rounds + tileSessions;
-    return {
-      ...costsOfPlan(plan, smoke.sessions(view).length, view, calls),
-      map_loads,
-      analyses: charged.analyses * rounds,
-    };
+    const costs = costsOfPlan(plan, smoke.sessions(view).length, view, calls);
+    const map_loads = charged.map_loads * rounds + tileSessions;
+    return { ...costs, map_loads, analyses: charged.design_analyses * rounds };
   },
-  sessions: (view) => sessionsIn(programOf(view).first),
+  sessions: (view) => {
+    const wanted = programOf(view).first.flatMap(({ credential }) =>
+      credential.as === "session" ? [{ of: credential.of, product: credential.product }] : [],
+    );
+    return [...new Map(wanted.map((session) => [`${session.of} ${session.product}`, session])).values()];
+  },
 });

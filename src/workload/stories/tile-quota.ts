@@ -7,12 +7,12 @@ import { type Caller, callAs, callersWith, roleCaller, runtimeCallers, sessionsO
 import { ORGANIZATION } from "../callers/overload.ts";
 import { capacityPerS, withinMax } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { chooserOf, type Weighted } from "../callers/tenants.ts";
-import { constant, profileCalls, profilePeakPerS } from "../load-profiles.ts";
+import { chooserOf } from "../callers/tenants.ts";
+import { constant, type Profile, profileCalls, profilePeakPerS } from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
 import { exchangeStep, type Step } from "../step.ts";
 import { costsOfPlan, type ProfileWish, type Reach, storyOf } from "../story.ts";
-import { burstOf, burstReach, noisyCalls } from "./noisy.ts";
+import { burstOf, burstReach, noisyCalls, orgsOf } from "./noisy.ts";
 
 // Whose allowance may be used up: small, known, permitted, and within the budget of the target file.
 
@@ -29,31 +29,23 @@ const EXPENDABLE = ["publishable_expendable", "publishable_expendable_paid"] as 
 export const leftAtMost = ({ tier, allowance, used }: Caller): number =>
   (tier === "Free" ? 1 : 5) * (allowance ?? 0) - (used ?? 0);
 
-const candidates = (view: TargetView): Caller[] => {
-  const tenants = callersWith(view, "publishable").filter(({ name }) => name.startsWith("tenant:"));
-  const expendable = EXPENDABLE.flatMap((role) => roleCaller(view, role, "publishable") ?? []);
-  const orgs = new Set(tenants.map(({ org }) => org));
-  return [...tenants, ...expendable.filter(({ org }) => !orgs.has(org))];
-};
-
 /** Alternately of Free and paid plans, the smallest first, as many as the budget has room for. */
 const quotaMinters = oncePerView((view: TargetView): Caller[] => {
   if (!view.permits.quotaBurn) return [];
-  const within = candidates(view).filter((caller) => {
-    const isKnown = caller.allowance !== undefined && (caller.tier === "Free" || caller.tier === "Pro");
-    return isKnown && leftAtMost(caller) > 0 && leftAtMost(caller) <= REACHABLE;
-  });
-  const of = (tier: "Free" | "Pro"): Caller[] =>
-    within.filter((caller) => caller.tier === tier).sort((a, b) => leftAtMost(a) - leftAtMost(b));
-  const [free, paid] = [of("Free"), of("Pro")];
+  const tenants = callersWith(view, "publishable").filter(({ name }) => name.startsWith("tenant:"));
+  const orgs = new Set(tenants.map(({ org }) => org));
+  const expendable = EXPENDABLE.flatMap((role) => roleCaller(view, role, "publishable") ?? []);
+  const within = [...tenants, ...expendable.filter(({ org }) => !orgs.has(org))]
+    .filter((caller) => leftAtMost(caller) > 0 && leftAtMost(caller) <= REACHABLE)
+    .sort((a, b) => leftAtMost(a) - leftAtMost(b));
+  const [free, paid] = (["Free", "Pro"] as const).map((tier) => within.filter((caller) => caller.tier === tier));
   const chosen: Caller[] = [];
-  let spends = 0;
+  let room = view.budget?.mapLoads ?? Number.POSITIVE_INFINITY;
   for (let at = 0; at < OF_A_TIER; at++) {
-    for (const caller of [free[at], paid[at]]) {
-      if (caller === undefined || spends + leftAtMost(caller) > (view.budget?.mapLoads ?? Number.POSITIVE_INFINITY))
-        continue;
+    for (const caller of [free?.[at], paid?.[at]]) {
+      if (caller === undefined || leftAtMost(caller) > room) continue;
       chosen.push(caller);
-      spends += leftAtMost(caller);
+      room -= leftAtMost(caller);
     }
   }
   return chosen;
@@ -77,14 +69,12 @@ const CALM_PER_S = 50;
 /** Half as many mints again as there are loads left, so that every line is crossed. */
 const CROSSES = 1.5;
 
-type Cast = { noisy: Caller | undefined; choose: (u: number) => Caller };
-
-const castOf = oncePerView((view: TargetView): Cast => {
+const castOf = oncePerView((view: TargetView) => {
   const minters = quotaMinters(view);
   const orgs = new Set(minters.map(({ org }) => org));
   // Weighed by what is left, so that all of them cross their line at about the same moment.
-  const choices: Weighted<Caller>[] = minters.map((item) => ({ item, weight: leftAtMost(item) }));
-  return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose: chooserOf(choices) };
+  const choose = chooserOf(minters.map((item) => ({ item, weight: leftAtMost(item) })));
+  return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose };
 });
 
 /** Each call is a mint, unless the noisy organization has its burst. */
@@ -103,35 +93,31 @@ const mintShare = (view: TargetView): number => {
 
 const leftOfAll = (view: TargetView): number => quotaMinters(view).reduce((sum, caller) => sum + leftAtMost(caller), 0);
 
-const LINES = { Free: "429 map_load_quota_exceeded", Pro: "429 map_load_hard_stop" } as const;
+const LINES = [
+  ["Free", "429 map_load_quota_exceeded", EXPENDABLE[0]],
+  ["Pro", "429 map_load_hard_stop", EXPENDABLE[1]],
+] as const;
 
 const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
-  const profile = tileQuotaStampede.profile(view, wish);
+  const profile = tileQuotaStampede.profile(view, wish) as Profile;
   const minters = quotaMinters(view);
-  const calls = profile === null ? 0 : profileCalls(profile);
+  const calls = profileCalls(profile);
   const isCrossed = calls * mintShare(view) >= 1.2 * leftOfAll(view);
-  const all: string[] = [];
-  const beyond: { outcome: string; reason: string }[] = [];
   // Where nobody could read what is used, nothing may be left to admit; the line itself is crossed all the same.
-  if (minters.some(({ used }) => used !== undefined)) all.push("200");
-  for (const tier of ["Free", "Pro"] as const) {
-    const outcome = LINES[tier];
-    if (!minters.some((caller) => caller.tier === tier)) {
-      const role = tier === "Free" ? "publishable_expendable" : "publishable_expendable_paid";
-      beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
-    } else if (isCrossed) all.push(outcome);
-    else beyond.push({ outcome, reason: `${calls.toFixed(0)} calls do not use up what may be left` });
+  const all = minters.some(({ used }) => used !== undefined) ? ["200"] : [];
+  const beyond: { outcome: string; reason: string }[] = [];
+  for (const [tier, outcome, role] of LINES) {
+    const isThere = minters.some((caller) => caller.tier === tier);
+    if (isThere && isCrossed) all.push(outcome);
+    else if (isThere) beyond.push({ outcome, reason: `${calls.toFixed(0)} calls do not use up what may be left` });
+    else beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
   }
   if (castOf(view).noisy === undefined) {
     const reason = "no tenant with a server key, and no role `server`, of an organization that mints nothing";
     return { all, oneOf: [], beyond: [...beyond, { outcome: ORGANIZATION, reason }] };
   }
-  const noisy = burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
-  return {
-    all: [...new Set([...all, ...noisy.all])],
-    oneOf: noisy.oneOf,
-    beyond: [...beyond, ...noisy.beyond],
-  };
+  const noisy = burstReach(view, profilePeakPerS(profile));
+  return { all: [...new Set([...all, ...noisy.all])], oneOf: noisy.oneOf, beyond: [...beyond, ...noisy.beyond] };
 };
 
 export const tileQuotaStampede = storyOf({
@@ -155,12 +141,10 @@ export const tileQuotaStampede = storyOf({
     return { ...costs, map_loads: Math.min(costs.map_loads, leftOfAll(view)) };
   },
   plan,
-  sessions: (view) => {
-    const { noisy } = castOf(view);
-    return noisy === undefined ? [] : sessionsOf([noisy], ["chat.control"]);
-  },
-  noisy: (view) => {
-    const { noisy } = castOf(view);
-    return noisy === undefined ? [] : [noisy.org];
-  },
+  sessions: (view) =>
+    sessionsOf(
+      runtimeCallers(view).filter((caller) => caller === castOf(view).noisy),
+      ["chat.control"],
+    ),
+  noisy: (view) => orgsOf(castOf(view).noisy),
 });
