@@ -4,18 +4,14 @@
  */
 import { describe, expect, test } from "vitest";
 import { GATE_MEASUREMENTS } from "../src/gate/measurements.ts";
-import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
-import { SMALL_POLICY } from "../src/gate/small-stage-plan.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, type MutantStage, nobody } from "../src/mutants/mutant.ts";
-import { HEALTHY, type Parts } from "../src/platform/parts.ts";
+import { HEALTHY } from "../src/platform/parts.ts";
 import { CURVE_CLAIMS } from "../src/shedding/curve-claims.ts";
 import { SETTLING_CLAIMS } from "../src/shedding/settling-claims.ts";
-import { healthyShedding } from "../src/trials/stages/curve.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/trials/stages.ts";
 import { CHEAPEST, COLUMNS, columnOf, planTrials, type Trial, tryOn } from "../src/trials/trials.ts";
-import { virtualPairs } from "../src/trials/virtual-pairs.fixture.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);
@@ -28,7 +24,7 @@ const JUDGES = new Set([
   ...RULES.map(({ id }) => `verify/${id}`),
   ...GATE_MEASUREMENTS.map((name) => `gate/${name}`),
 ]);
-/** Played in virtual time: one after the other, because each takes a core for some seconds. */
+/** Tried in mutants-in-virtual-time.test.ts: each takes a core for some seconds. */
 const isVirtual = (stage: MutantStage): boolean => "inVirtualTime" in MINI_STAGES[stage];
 /** Tried here on real sockets. The gate takes too long for that, and `verify-load` is nobody's own stage. */
 const STAGES = MINI_STAGE_NAMES.filter((stage) => stage !== "gate" && stage !== "verify-load" && !isVirtual(stage));
@@ -114,29 +110,6 @@ describe("the healthy platform", { concurrent: true }, () => {
   });
 });
 
-describe("in virtual time", () => {
-  test.each(MINI_STAGE_NAMES.filter(isVirtual))("the healthy platform passes %s", async (stage) => {
-    const trial = await tryOn(nobody, stage);
-    if (trial.verdict !== "acquitted") throw new Error(textOf(trial));
-  });
-
-  test.each(
-    MUTANTS.filter(({ stage }) => isVirtual(stage)).map((mutant) => [mutant.name, mutant.stage, mutant] as const),
-  )("%s is killed on %s by every judge that was meant to", async (_, stage, mutant) => {
-    const trial = await tryOn(mutant, stage);
-    if (trial.verdict !== "killed") throw new Error(textOf(trial));
-  });
-
-  test.each(["curve", "storm"] as const)(
-    "the healthy platform with adaptive shedding fails no claim of a %s",
-    async (of) => {
-      const claims = await healthyShedding(of, "adaptive", 1);
-      expect(claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
-      expect(claims.filter(({ verdict }) => verdict === "pass").length).toBeGreaterThan(of === "curve" ? 8 : 1);
-    },
-  );
-});
-
 describe("a mutant is killed by every judge that was meant to", { concurrent: true }, () => {
   const tried = MUTANTS.map((mutant) => [mutant.name, mutant.stage, mutant] as const).filter(
     ([, stage]) => stage !== "gate" && !isVirtual(stage),
@@ -144,28 +117,6 @@ describe("a mutant is killed by every judge that was meant to", { concurrent: tr
   test.each(tried)("%s, on %s", async (_, stage, mutant) => {
     const trial = await tryOn(mutant, stage);
     if (trial.verdict !== "killed") throw new Error(textOf(trial));
-  });
-});
-
-describe("the gate, in virtual time", () => {
-  const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
-  const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(HEALTHY, head, seed), SMALL_POLICY);
-
-  test.each(MUTANTS.filter(({ stage }) => stage === "gate").map((mutant) => [mutant.name, mutant] as const))(
-    "kills %s by the measurement that was meant to, whatever the noise",
-    (_, mutant) => {
-      for (const seed of SEEDS) {
-        const worse = judged(mutant.spoil(HEALTHY), seed).filter(({ verdict }) => verdict === "regression");
-        expect(worse.map(({ measurement }) => `gate/${measurement}`)).toEqual(
-          expect.arrayContaining([...mutant.kills]),
-        );
-      }
-    },
-  );
-
-  test("acquits the healthy platform beside itself, whatever the noise", () => {
-    const verdicts = SEEDS.map((seed) => verdictOf(judged(HEALTHY, seed)));
-    expect(new Set(verdicts)).toEqual(new Set(["no-regression"]));
   });
 });
 

@@ -40,10 +40,10 @@ const failedOf = (claims: readonly Claim[]): string[] =>
 describe("a server that does nothing wrong is accused of nothing", () => {
   test.each(Object.keys(HONEST))("%s", (name) => {
     const make = HONEST[name] as (seed: number, lastsS: number) => Server;
-    for (const seed of [1, 2, 3, 4]) {
+    for (const seed of [1, 2]) {
       expect(failedOf(claimsOf(curveOf(make(seed, SHORT_S), seed, SHORT_S))), `seed ${seed}, short`).toEqual([]);
     }
-    expect(failedOf(claimsOf(curveOf(make(5, LONG_S), 5, LONG_S))), "long").toEqual([]);
+    expect(failedOf(claimsOf(curveOf(make(3, LONG_S), 3, LONG_S))), "long").toEqual([]);
   });
 
   test("nor where the generator starts late; what fails beside such calls is left open", () => {
@@ -107,7 +107,7 @@ test("a server of fixed slots passes, and its knee is its slots over their time"
 describe("a server that breaks under overload fails the claim about it", () => {
   test.each(Object.keys(FAULTY))("%s", (name) => {
     const [claim, make] = FAULTY[name] as (typeof FAULTY)[string];
-    for (const seed of [1, 2, 3]) {
+    for (const seed of [1, 2]) {
       const claims = claimsOf(curveOf(make(seed), seed, LONG_S));
       expect(failedOf(claims).join("\n"), `seed ${seed}`).toContain(`curve/${claim}:`);
     }

@@ -22,6 +22,8 @@ type Play = {
 const SLOTS = 24;
 const SERVICE_MS = 300;
 const KNEE_PER_S = (SLOTS * 1000) / SERVICE_MS;
+/** Four calls' time: nobody waits for a queue of ten. */
+const OBJECTIVES = "p99<=1.2s";
 /** The shortest levels are ten times as long as a call. */
 const CURVE_S = 64;
 const HIGHEST = 5;
@@ -33,7 +35,7 @@ const PLATFORM: Omit<VirtualLoad, "profile"> = {
 const CURVE: Play = {
   story: "shedding-curve",
   load: { ...PLATFORM, profile: upAndDown(KNEE_PER_S, CURVE_S, HIGHEST * KNEE_PER_S) },
-  facts: { curve: { not_played: [], slots: SLOTS } },
+  facts: { curve: { not_played: [], slots: SLOTS, objectives: OBJECTIVES } },
 };
 
 /** The top is three times the knee; with retries ten times as many calls come. */
