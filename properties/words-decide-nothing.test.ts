@@ -41,8 +41,8 @@ const rewordJudges = (): void => {
   words.areReplaced = true;
   for (const one of INVARIANTS) {
     const judge = one.judge.bind(one);
-    vi.spyOn(one, "judge").mockImplementation((facts, later) => {
-      const made = judge(facts, later);
+    vi.spyOn(one, "judge").mockImplementation((facts, settling) => {
+      const made = judge(facts, settling);
       return "end" in made ? { ...made, end: () => reworded(made.end()) } : reworded(made);
     });
   }

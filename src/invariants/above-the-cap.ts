@@ -2,16 +2,9 @@
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { Distribution } from "./evidence/distribution.ts";
-import {
-  BY_CONTENT,
-  DIRECT_LINE,
-  HeldStreams,
-  isStream,
-  SureSpans,
-  type TimesAtServer,
-} from "./evidence/held-streams.ts";
-import { changesCaps, changesReplicas, isAdmitted, isDefinite, isShed } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { BY_CONTENT, DIRECT_LINE, heldStreams, isStream, sureSpans } from "./evidence/held-streams.ts";
+import { changesCaps, changesReplicas, isAdmitted, isDefinite, isReference, isShed } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** One turn of a busy reader's event loop. */
 const LEAST_MARGIN_US = 20_000;
@@ -23,123 +16,103 @@ const RULE_SHARE = 0.2;
 const RARE_SHARE = 0.01;
 
 /** Calls admitted above a cap, and whether chance explains them. */
-class AdmittedAbove {
-  readonly evidence = new Evidence();
-  readonly #slacks = new Distribution();
-  readonly #quick = new Distribution();
-  #admitted = 0;
-
-  /** Calls that are not streams show how connections' delays differ. */
-  see(call: CallLine): void {
-    if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
-  }
-
-  /** `slackUs`: how long the streams of a whole cap outlasted this call's admission. */
-  admitted(call: CallLine, slackUs: number, got: string): void {
-    this.#admitted += 1;
-    if (slackUs < LEAST_MARGIN_US) return;
-    this.#slacks.add(slackUs);
-    this.evidence.breach(call.id, got);
-  }
-
-  isCertain(): boolean {
-    return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
-  }
-
-  /** So many that it cannot be chance. */
-  isTheRule(): boolean {
-    const { count } = this.#slacks;
-    return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
-  }
-
-  /** So few that the order of reading explains them. */
-  isExplained(): boolean {
-    const { count } = this.#slacks;
-    return this.#quick.count >= ENOUGH_QUICK && count <= RARE_SHARE * this.#admitted && this.#standingOut() === 0;
-  }
-
+const admittedAbove = () => {
+  const evidence = new Evidence();
+  const slacks = new Distribution();
+  const quick = new Distribution();
+  let all = 0;
   /** By more than the delays of two connections differ; 0 if quick answers are too few to tell. */
-  #standingOut(): number {
-    if (this.#quick.count < ENOUGH_QUICK) return 0;
-    const differUs = this.#quick.quantile(0.98) - this.#quick.quantile(0.02);
-    return this.#slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
-  }
-}
+  const standingOut = (): number => {
+    if (quick.count < ENOUGH_QUICK) return 0;
+    const differUs = quick.quantile(0.98) - quick.quantile(0.02);
+    return slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
+  };
+  /** So many that it cannot be chance. */
+  const isTheRule = (): boolean => slacks.count >= RULE_COUNT && slacks.count >= RULE_SHARE * all;
+  return {
+    evidence,
+    isTheRule,
+    isCertain: (): boolean => isTheRule() || standingOut() >= ENOUGH_STANDING_OUT,
+    /** So few that the order of reading explains them. */
+    isExplained: (): boolean => quick.count >= ENOUGH_QUICK && slacks.count <= RARE_SHARE * all && standingOut() === 0,
+    /** Calls that are not streams show how connections' delays differ. */
+    see: (call: CallLine): void => {
+      if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) quick.add(call.done_us - call.sent_us);
+    },
+    /** `slackUs`: how long the streams of a whole cap outlasted this call's admission. */
+    admitted: (call: CallLine, slackUs: number, got: string): void => {
+      all += 1;
+      if (slackUs < LEAST_MARGIN_US) return;
+      slacks.add(slackUs);
+      evidence.breach(call.id, got);
+    },
+  };
+};
 
-/** Whether a full platform goes on working: how long callers saw it full, what was served, what got no answer. */
-class OverloadProgress {
-  readonly #full: number;
+/** Whether a platform whose caps (`full`) are full goes on working: what was served, what got no answer. */
+const overloadProgress = (full: number) => {
   /** Answered calls until their answer, and all calls until their end. */
-  readonly #served = new Heap<CallLine>();
-  readonly #waiting = new Heap<null>();
-  #nowUs = Number.NEGATIVE_INFINITY;
-  #fullAtUs = Number.NEGATIVE_INFINITY;
-  /** Microseconds that the caps were full of calls which were answered later. */
-  fullUs = 0;
-  /** Answers, other than sheds, of calls during which it was full, also later: equally long calls all end at once. */
-  came = 0;
-  sent = 0;
-  readonly lost = new Evidence();
-  #sentBelow = 0;
-  #lostBelow = 0;
-  readonly sheds = new Distribution();
-  /** Callers read slowly. */
-  disturbed = false;
-
-  constructor(full: number) {
-    this.#full = full;
-  }
-
-  see(line: Line): void {
-    this.#runUntil(lineTimeUs(line));
-    if (line.type !== "call") return;
-    if (line.slow_reader === true) this.disturbed = true;
-    const cutOff = line.aborted === true || line.error === "connection_refused";
-    const lost = line.outcome === "indeterminate" && !cutOff;
-    if (this.#waiting.size < this.#full) {
-      this.#sentBelow += 1;
-      if (lost) this.#lostBelow += 1;
-    } else {
-      this.sent += 1;
-      if (lost) this.lost.breach(line.id, "no answer");
-    }
-    if (isShed(line)) {
-      this.sheds.add(line.done_us - line.sent_us);
-      return;
-    }
-    this.#waiting.push(line.done_us, null);
-    if (isDefinite(line)) this.#served.push(line.done_us, line);
-  }
-
+  const served = new Heap<CallLine>();
+  const waiting = new Heap<null>();
+  let nowUs = Number.NEGATIVE_INFINITY;
+  let fullAtUs = Number.NEGATIVE_INFINITY;
   /** Share of calls without an answer below the caps, lost by the network. */
-  get usuallyLost(): number {
-    return (this.#lostBelow + 1) / (this.#sentBelow + 2);
-  }
-
-  finish(): void {
-    this.#runUntil(Number.POSITIVE_INFINITY);
-  }
-
-  #runUntil(us: number): void {
-    while (this.#waiting.least < us) this.#waiting.pop();
-    while (this.#served.least < us) {
-      this.#advance(this.#served.least);
-      const call = this.#served.pop() as CallLine;
+  const below = { sent: 0, lost: 0 };
+  const seen = {
+    /** Microseconds that the caps were full of calls which were answered later. */
+    fullUs: 0,
+    /** Answers, other than sheds, of calls during which it was full, also later: equally long calls all end at once. */
+    came: 0,
+    sent: 0,
+    lost: new Evidence(),
+    sheds: new Distribution(),
+    /** Callers read slowly. */
+    disturbed: false,
+  };
+  const advance = (us: number): void => {
+    if (nowUs !== Number.NEGATIVE_INFINITY && served.size >= full) {
+      seen.fullUs += us - nowUs;
+      fullAtUs = us;
+    }
+    nowUs = us;
+  };
+  const runUntil = (us: number): void => {
+    while (waiting.least < us) waiting.pop();
+    while (served.least < us) {
+      advance(served.least);
+      const { aborted, sent_us } = served.pop() as CallLine;
       // A call whose caller left was not served.
-      if (call.aborted !== true && call.sent_us <= this.#fullAtUs) this.came += 1;
+      if (aborted !== true && sent_us <= fullAtUs) seen.came += 1;
     }
-    if (us !== Number.POSITIVE_INFINITY) this.#advance(us);
-  }
-
-  #advance(us: number): void {
-    const began = this.#nowUs !== Number.NEGATIVE_INFINITY;
-    if (began && this.#served.size >= this.#full) {
-      this.fullUs += us - this.#nowUs;
-      this.#fullAtUs = us;
-    }
-    this.#nowUs = us;
-  }
-}
+    if (us !== Number.POSITIVE_INFINITY) advance(us);
+  };
+  return {
+    see: (line: Line): void => {
+      runUntil(lineTimeUs(line));
+      if (line.type !== "call") return;
+      if (line.slow_reader === true) seen.disturbed = true;
+      const cutOff = line.aborted === true || line.error === "connection_refused";
+      const isLost = line.outcome === "indeterminate" && !cutOff;
+      if (waiting.size < full) {
+        below.sent += 1;
+        if (isLost) below.lost += 1;
+      } else {
+        seen.sent += 1;
+        if (isLost) seen.lost.breach(line.id, "no answer");
+      }
+      if (isShed(line)) {
+        seen.sheds.add(line.done_us - line.sent_us);
+        return;
+      }
+      waiting.push(line.done_us, null);
+      if (isDefinite(line)) served.push(line.done_us, line);
+    },
+    end: () => {
+      runUntil(Number.POSITIVE_INFINITY);
+      return { ...seen, usuallyLost: (below.lost + 1) / (below.sent + 2) };
+    },
+  };
+};
 
 const ENOUGH_WAITING = 20;
 const LONG_WAIT_US = 1_000_000;
@@ -150,7 +123,10 @@ const ENOUGH_FULL_US = 2_000_000;
 const ENOUGH_POSSIBLE = 100;
 const ENOUGH_SHEDS = 20;
 
-const weighingBy = (times: TimesAtServer) => ({ streams: new HeldStreams(times), above: new AdmittedAbove() });
+const weighingBy = (times: Parameters<typeof heldStreams>[0]) => ({
+  streams: heldStreams(times),
+  above: admittedAbove(),
+});
 
 /**
  * A cap that does not shed protects nothing (items 210, 220). Three signs in callers' lines:
@@ -160,7 +136,7 @@ const weighingBy = (times: TimesAtServer) => ({ streams: new HeldStreams(times),
  * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
  *
  * The first is a lower bound, which other callers only raise; on a foreign deployment it fails only by what no edge can cause
- * (`SureSpans`). The others are doubts there, because a queue or a buffering edge may stand in front; the third is judged only
+ * (`sureSpans`). The others are doubts there, because a queue or a buffering edge may stand in front; the third is judged only
  * where nobody else calls.
  */
 export const shedsAboveTheCap: Judge = (facts) => {
@@ -173,12 +149,12 @@ export const shedsAboveTheCap: Judge = (facts) => {
   if (globalCap === undefined || replicas === undefined) return skipped(missing);
   const cap = globalCap * replicas;
   const isDirect = isReference(facts);
-  const spans = new SureSpans(serviceMs);
+  const spans = sureSpans(serviceMs);
   const byEnd = weighingBy(DIRECT_LINE);
   const byContent = isDirect ? byEnd : weighingBy(BY_CONTENT);
   const surely = isDirect ? byEnd : weighingBy(spans);
   const weighings = new Set([byEnd, byContent, surely]);
-  const progress = new OverloadProgress(cap);
+  const progress = overloadProgress(cap);
   const waiting = new Evidence();
   let sheds = 0;
   let globalSheds = 0;
@@ -200,9 +176,9 @@ export const shedsAboveTheCap: Judge = (facts) => {
     if (ahead >= 2 * cap) waiting.breach(call.id, got);
   };
   const collapse = (): Evidence | null => {
-    const { lost, sent, came, fullUs, disturbed, sheds: cost } = progress;
+    const { lost, sent, came, fullUs, disturbed, sheds: cost, usuallyLost } = progress.end();
     if (faults || moved || !exclusive) return null;
-    if (lost.count >= ENOUGH_LOST && lost.count > (0.5 + progress.usuallyLost) * sent) {
+    if (lost.count >= ENOUGH_LOST && lost.count > (0.5 + usuallyLost) * sent) {
       lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
       return lost;
     }
@@ -231,7 +207,6 @@ export const shedsAboveTheCap: Judge = (facts) => {
       for (const { streams } of weighings) streams.see(line);
     },
     end() {
-      progress.finish();
       if (isDirect ? byEnd.above.isCertain() : surely.above.isTheRule()) {
         return failed("a call was admitted above the caps", surely.above.evidence);
       }

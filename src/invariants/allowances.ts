@@ -1,62 +1,18 @@
 /** An organization's monthly allowance: bounds on its use, and the judges of where it ends. */
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { Charges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
+import { known } from "../history/statistics/counts.ts";
+import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
 import {
   earliestUs,
   isAdmitted,
   isDefinite,
+  isReference,
   isUnnamed,
   latestUs,
   MARK_MARGIN_US,
-  Settling,
 } from "./evidence/moments.ts";
-import {
-  Evidence,
-  type Found,
-  failed,
-  inconclusive,
-  isReference,
-  type Judge,
-  passed,
-  skipped,
-  skippedWhenShared,
-  unseen,
-} from "./invariant.ts";
-
-/** Clock error of a deployment. */
-const CLOCK_DOUBT_US = 5_000_000;
-/** Longer than any run. */
-const MONTHS_AHEAD = 3;
-
-/** Months since the stage's start in which a call may be charged: by the calendar (UTC, item 229) and `new-month` marks (a moved clock). */
-class Months {
-  readonly #edges: { fromUs: number; toUs: number }[] = [];
-
-  constructor({ started_at_ms: startedMs = Number.NaN }: StageFacts) {
-    const started = new Date(startedMs);
-    for (let ahead = 1; ahead <= MONTHS_AHEAD && !Number.isNaN(startedMs); ahead += 1) {
-      const atUs = (Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead, 1) - startedMs) * 1000;
-      this.#edges.push({ fromUs: atUs - CLOCK_DOUBT_US, toUs: atUs + CLOCK_DOUBT_US });
-    }
-  }
-
-  see(line: Line): void {
-    if (line.type === "mark" && line.name === "new-month") {
-      this.#edges.push({ fromUs: line.at_us - MARK_MARGIN_US, toUs: line.at_us });
-    }
-  }
-
-  of(call: CallLine): { first: number; last: number } {
-    let first = 0;
-    let last = 0;
-    for (const { fromUs, toUs } of this.#edges) {
-      if (earliestUs(call) > toUs) first += 1;
-      if (latestUs(call) >= fromUs) last += 1;
-    }
-    return { first, last };
-  }
-}
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
 
 /** Items 205, 225. */
 const HARD_STOP_FACTOR = 5;
@@ -86,90 +42,91 @@ const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: nu
 };
 
 /** `certain`: admitted; `mints`: those of them that are tile sessions. */
-type Month = { certain: number; mints: number; possible: number; refused: number };
+const newMonth = () => ({ certain: 0, mints: 0, possible: 0, refused: 0 });
 
-class Use {
-  readonly months = new Map<number, Month>();
-  /** Calls that may be charged in any month. */
-  unsettled = 0;
-  tierMoved = false;
+/** One organization's use by month; `unsettled`: calls that may be charged in any. */
+const newUse = () => ({ months: new Map<number, ReturnType<typeof newMonth>>(), unsettled: 0, tierMoved: false });
 
-  month(number: number): Month {
-    const month = this.months.get(number) ?? { certain: 0, mints: 0, possible: 0, refused: 0 };
-    this.months.set(number, month);
-    return month;
-  }
-}
+type Use = ReturnType<typeof newUse>;
+
+/** Clock error of a deployment. */
+const CLOCK_DOUBT_US = 5_000_000;
+/** Longer than any run. */
+const MONTHS_AHEAD = 3;
+
+/** The calendar's edges of months (UTC, item 229), from the stage's start. */
+const monthEdges = ({ started_at_ms: startedMs }: StageFacts): { fromUs: number; toUs: number }[] => {
+  if (startedMs === undefined) return [];
+  const started = new Date(startedMs);
+  return Array.from({ length: MONTHS_AHEAD }, (_, ahead) => {
+    const atMs = Date.UTC(started.getUTCFullYear(), started.getUTCMonth() + ahead + 1, 1) - startedMs;
+    return { fromUs: atMs * 1000 - CLOCK_DOUBT_US, toUs: atMs * 1000 + CLOCK_DOUBT_US };
+  });
+};
 
 /**
- * Use by organization and month: at least the admitted calls, at most also those of unknown outcome. Reports each quota refusal
- * with the most that can have been charged by then.
+ * Use by organization and month: at least the admitted calls, at most also those of unknown outcome. Reports each quota
+ * refusal with the most that can have been charged by then; `month` is null at an edge.
  */
-class Allowances {
-  readonly uses = new Map<string, Use>();
+const openAllowances = (
+  facts: StageFacts,
+  settling: Parameters<Judge>[1],
+  tell: (refusal: CallLine, use: Use, month: number | null, possible: number) => void,
+) => {
+  const edges = monthEdges(facts);
+  const uses = new Map<string, Use>();
   /** Calls that any organization may have been charged for. */
-  #anybodys = 0;
-  readonly #months: Months;
-  readonly #settling: Settling;
-
-  constructor(facts: StageFacts, tell: (refusal: CallLine, use: Use, month: number | null, possible: number) => void) {
-    this.#months = new Months(facts);
-    this.#settling = new Settling((call) => {
-      const { first, last } = this.#months.of(call);
-      if (isUnnamed(call.org) && perhapsCharged(call)) this.#anybodys += 1;
+  let anybodys = 0;
+  const useOf = (org: string): Use => known(uses, org, newUse);
+  const monthOf = ({ months }: Use, number: number) => known(months, number, newMonth);
+  /** Counts calls that ended before the refusal, and calls in flight. */
+  const possibleAt = (refusal: CallLine, use: Use, month: number): number => {
+    const inFlight = [...settling.waiting()].filter(
+      (call) =>
+        (call.org === refusal.org || isUnnamed(call.org)) &&
+        perhapsCharged(call) &&
+        earliestUs(call) <= latestUs(refusal),
+    );
+    return anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0) + inFlight.length;
+  };
+  return {
+    uses,
+    useOf,
+    see: (line: Line): void => {
+      // Reports a moved clock.
+      if (line.type === "mark" && line.name === "new-month")
+        edges.push({ fromUs: line.at_us - MARK_MARGIN_US, toUs: line.at_us });
+      if (line.type === "mark" && line.name === "tier-changed" && line.org !== undefined)
+        useOf(line.org).tierMoved = true;
+      if (line.type === "call" && (QUOTA_REFUSALS.has(line.outcome) || perhapsCharged(line))) settling.add(line);
+    },
+    settled: (call: CallLine): void => {
+      const first = edges.filter(({ toUs }) => earliestUs(call) > toUs).length;
+      const last = edges.filter(({ fromUs }) => latestUs(call) >= fromUs).length;
+      if (isUnnamed(call.org) && perhapsCharged(call)) anybodys += 1;
       if (call.org === "-") return;
-      const use = this.use(call.org);
+      const use = useOf(call.org);
       if (QUOTA_REFUSALS.has(call.outcome)) {
-        use.month(last).refused += 1;
-        tell(call, use, first === last ? first : null, this.#possible(call, use, last));
+        monthOf(use, last).refused += 1;
+        tell(call, use, first === last ? first : null, possibleAt(call, use, last));
         return;
       }
       if (isUnsettled(call)) use.unsettled += 1;
-      else for (let number = first; number <= last; number += 1) use.month(number).possible += 1;
+      else for (let number = first; number <= last; number += 1) monthOf(use, number).possible += 1;
       if (first !== last || !certainlyCharged(call)) return;
-      use.month(first).certain += 1;
+      monthOf(use, first).certain += 1;
       // A9: on the reference platform a tile session is one load; others may count loads elsewhere.
-      if (call.route === "sdk.sessions") use.month(first).mints += 1;
-    });
-  }
-
-  use(org: string): Use {
-    const use = this.uses.get(org) ?? new Use();
-    this.uses.set(org, use);
-    return use;
-  }
-
-  see(line: Line): void {
-    this.#settling.reach(line);
-    this.#months.see(line);
-    if (line.type === "mark" && line.name === "tier-changed" && line.org !== undefined) {
-      this.use(line.org).tierMoved = true;
-    }
-    if (line.type === "call" && (QUOTA_REFUSALS.has(line.outcome) || perhapsCharged(line))) this.#settling.add(line);
-  }
-
-  finish(): void {
-    this.#settling.finish();
-  }
-
-  /** Counts calls that ended before the refusal, and calls in flight. */
-  #possible(refusal: CallLine, use: Use, month: number): number {
-    let possible = this.#anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0);
-    const untilUs = refusal.done_us + refusal.clock_error_us;
-    for (const call of this.#settling.waiting()) {
-      const mayBeIts = call.org === refusal.org || isUnnamed(call.org);
-      if (mayBeIts && perhapsCharged(call) && call.sent_us - call.clock_error_us <= untilUs) possible += 1;
-    }
-    return possible;
-  }
-}
+      if (call.route === "sdk.sessions") monthOf(use, first).mints += 1;
+    },
+  };
+};
 
 /**
  * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. Other callers only use the allowance up;
  * their loads may have been refunded, so on a shared deployment, or if the earlier use is unknown, the whole allowance is the
  * bound.
  */
-export const admitsAtMostTheAllowance: Judge = (facts) => {
+export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   const evidence = new Evidence();
   const { exclusive, tenants } = facts;
   /** By the target file, or by what refusals reported. */
@@ -188,7 +145,7 @@ export const admitsAtMostTheAllowance: Judge = (facts) => {
       evidence.breach(refusal.id, `the refusal reports ${used} used; no more than ${caps.most} may ever be`);
     }
   };
-  const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+  const allowances = openAllowances(facts, settling, (refusal, use, month, possible) => {
     const used = refusal.quota?.used;
     if (exclusive && month === 0 && typeof used === "number") {
       usedBefore.set(refusal.org, Math.max(usedBefore.get(refusal.org) ?? 0, used - possible));
@@ -196,8 +153,8 @@ export const admitsAtMostTheAllowance: Judge = (facts) => {
     judgeQuotaFields(refusal, use);
   });
   const last = new Map<string, string>();
-  const charges = new Charges(facts, true);
-  const unreached = (): Found => {
+  const charges = joinCharges(facts, true);
+  const unreached = () => {
     const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
     if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
     const shared = "others may have used a part of an allowance, so where it ends is not known";
@@ -215,9 +172,9 @@ export const admitsAtMostTheAllowance: Judge = (facts) => {
       if (isCounted && entry.meter === "map_loads") sums.add(entry.org, entry.window, signedSize(entry, true));
     }
     for (const [org, months] of sums.rows) {
-      const caps = capsOf(facts, org, allowances.use(org).tierMoved);
+      const caps = capsOf(facts, org, allowances.useOf(org).tierMoved);
       // If the stage crosses a month's edge, the month of the earlier use is unknown.
-      const crossed = months.size > 1 || [...allowances.use(org).months.keys()].some((number) => number > 0);
+      const crossed = months.size > 1 || [...allowances.useOf(org).months.keys()].some((number) => number > 0);
       const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
       for (const [window, net] of months) {
         if (caps === null || before + net <= caps.most) continue;
@@ -232,8 +189,8 @@ export const admitsAtMostTheAllowance: Judge = (facts) => {
       if (line.type === "call") charges.see(line);
       if (line.type === "call" && line.outcome === "200") last.set(line.org, line.id);
     },
+    settled: allowances.settled,
     end() {
-      allowances.finish();
       judgeLedger();
       let reached = 0;
       let uncounted = "";
@@ -277,12 +234,12 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
  * cap. On a shared deployment only refusals that contradict themselves are judged. Unknown earlier use is never assumed to be
  * 0.
  */
-export const admitsWhatIsAllowed: Judge = (facts) => {
+export const admitsWhatIsAllowed: Judge = (facts, settling) => {
   const evidence = new Evidence();
   let legal = 0;
   let unknown = 0;
   let afterTurn = 0;
-  const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+  const allowances = openAllowances(facts, settling, (refusal, use, month, possible) => {
     const { limit, used } = refusal.quota ?? {};
     if (typeof limit === "number" && typeof used === "number" && used < limit) {
       evidence.breach(refusal.id, `refused although the answer itself says that ${used} of ${limit} are used`);
@@ -300,9 +257,9 @@ export const admitsWhatIsAllowed: Judge = (facts) => {
     }
   });
   return {
-    see: (line) => allowances.see(line),
+    see: allowances.see,
+    settled: allowances.settled,
     end() {
-      allowances.finish();
       for (const use of allowances.uses.values()) {
         for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
       }

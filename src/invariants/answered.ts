@@ -2,10 +2,10 @@
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
 import { sumOf } from "../history/series.ts";
+import { add } from "../history/statistics/counts.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
-import { add } from "./evidence/charges.ts";
-import { OwnFaults, recoveryUs } from "./evidence/fault-windows.ts";
+import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
@@ -33,9 +33,9 @@ const whatCame = ({ outcome, error }: CallLine): string => {
  * Calls that a gateway answered (`edge NNN`) or nobody. All other judges ignore them, so without this one a stage that ended
  * at a gateway would pass. Fails only if the exact interval of the share is above the limit.
  */
-export const answered: Judge = (facts, later) => {
+export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
-  const faults = new OwnFaults(0, recoveryUs(facts));
+  const faults = ownFaults(0, recoveryUs(facts));
   const starved = facts.host === undefined ? [] : standstillDoubts(facts.host, facts.limits.limiter_budget_ms);
   /** By what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
@@ -67,7 +67,7 @@ export const answered: Judge = (facts, later) => {
       if (line.type !== "call") return;
       // Only admitted calls are folded, in stages without faults.
       if (alike > 1) judged += alike;
-      else later(line);
+      else settling.add(line);
     },
     settled(call) {
       const isLost = call.outcome === "indeterminate";

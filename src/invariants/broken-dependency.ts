@@ -5,8 +5,8 @@ import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { meterOf } from "./evidence/charges.ts";
 import { FaultWindows, LIMITER_ANSWERS, letsNothingThrough, REFUSAL_OF, recoveryUs } from "./evidence/fault-windows.ts";
-import { earliestUs, isAdmitted, isDefinite, latestUs } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { earliestUs, isAdmitted, isDefinite, isReference, latestUs } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
@@ -19,7 +19,7 @@ const KEYED = new Set(["publishable", "server", "session"]);
  * while a fault took effect; cached records may serve for the revocation budget. A foreign deployment's fault may break some
  * replicas only: there, calls that got through beside refused ones are a doubt.
  */
-export const failsClosed: Judge = (facts, later) => {
+export const failsClosed: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
   const ours = isReference(facts);
   const budgetMs = facts.limits.revocation_budget_ms;
@@ -68,7 +68,7 @@ export const failsClosed: Judge = (facts, later) => {
     see(line) {
       if (line.type === "fault") windows.see(line);
       if (line.type !== "call" || line.route === "-" || !isDefinite(line)) return;
-      if (routeOf(line.route).surface !== "management") later(line);
+      if (routeOf(line.route).surface !== "management") settling.add(line);
     },
     settled(call) {
       judgeLimiter(call);
@@ -117,7 +117,7 @@ const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWE
  * where nobody else calls. On a stalled machine a sound limiter answers too late, so refusals beside a run of admitted calls
  * are a doubt.
  */
-export const recovers: Judge = (facts, later) => {
+export const recovers: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault that was healed in this stage");
   const deadlineUs = recoveryUs(facts);
   const well: { fromUs: number; toUs: number }[] = [];
@@ -181,7 +181,7 @@ export const recovers: Judge = (facts, later) => {
       }
       if (line.type !== "call") return;
       seeKey(line);
-      later(line);
+      settling.add(line);
     },
     settled(call) {
       const [isRefused, isServed] = [isBroken(call), isThrough(call)];

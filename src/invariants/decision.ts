@@ -4,10 +4,10 @@ import { admissionOf, outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { either, lacksOf } from "./evidence/admitted-by.ts";
-import { isOthersRefusal, legalAnswers, mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
+import { known } from "../history/statistics/counts.ts";
+import { either, isOthersRefusal, lacksOf, legalAnswers, mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** If the budget is not stated. */
 const UNKNOWN_BUDGET_MS = 60_000;
@@ -19,58 +19,45 @@ const mayChangeKeys = (call: CallLine): boolean =>
   (call.route === "keys.update" || call.route === "keys.delete") && (isAdmitted(call) || !isDefinite(call));
 
 /** Until a record is as old as the revocation budget, a call may be answered by either state (item 142). */
-class RecordChanges {
-  readonly #spans = new Map<string, Span[]>();
-  readonly #budgetUs: number;
-  readonly #youthUs: number;
-  #startUs = Number.POSITIVE_INFINITY;
-
-  constructor({ limits: { revocation_budget_ms: budgetMs } }: StageFacts) {
-    this.#budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
-    // A foreign deployment's credentials are older than the run.
-    this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
-  }
-
-  see(line: Line): void {
-    if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
-    if (line.type === "mark" && line.org !== undefined) {
-      this.#add(line.org, { fromUs: line.at_us - MARK_MARGIN_US, untilUs: line.at_us + this.#budgetUs });
-    }
-    if (line.type === "call" && mayChangeKeys(line)) {
-      this.#add(line.org, { fromUs: earliestUs(line), untilUs: latestUs(line) + this.#budgetUs });
-    }
-  }
-
-  /** Whether a known change may affect this call. Unknown organizations may be any. */
-  touches(call: CallLine): boolean {
-    const reaches = ({ fromUs, untilUs }: Span): boolean => latestUs(call) >= fromUs && earliestUs(call) <= untilUs;
-    return [...this.#spans].some(
-      ([org, spans]) => (org === call.org || isUnnamed(org) || isUnnamed(call.org)) && spans.some(reaches),
-    );
-  }
-
-  /** Whether a change just before the stage may not have arrived yet. */
-  isYoung(call: CallLine): boolean {
-    return earliestUs(call) < this.#startUs + this.#youthUs;
-  }
-
-  #add(org: string, span: Span): void {
-    const spans = this.#spans.get(org) ?? [];
-    this.#spans.set(org, spans);
+const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFacts) => {
+  const spansOf = new Map<string, Span[]>();
+  const budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
+  // A foreign deployment's credentials are older than the run.
+  const youthUs = budgetMs === undefined ? 0 : budgetUs;
+  let startUs = Number.POSITIVE_INFINITY;
+  const addSpan = (org: string, fromUs: number, untilUs: number): void => {
+    const spans = known(spansOf, org, () => []);
     const last = spans.at(-1);
     // Merged, which bounds the state.
-    if (last !== undefined && span.fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, span.untilUs);
-    else spans.push(span);
-  }
-}
+    if (last !== undefined && fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, untilUs);
+    else spans.push({ fromUs, untilUs });
+  };
+  return {
+    see: (line: Line): void => {
+      if (startUs === Number.POSITIVE_INFINITY) startUs = lineTimeUs(line);
+      if (line.type === "mark" && line.org !== undefined)
+        addSpan(line.org, line.at_us - MARK_MARGIN_US, line.at_us + budgetUs);
+      if (line.type === "call" && mayChangeKeys(line)) addSpan(line.org, earliestUs(line), latestUs(line) + budgetUs);
+    },
+    /** Whether a known change may affect this call. Unknown organizations may be any. */
+    touches: (call: CallLine): boolean =>
+      [...spansOf].some(
+        ([org, spans]) =>
+          (org === call.org || isUnnamed(org) || isUnnamed(call.org)) &&
+          spans.some(({ fromUs, untilUs }) => latestUs(call) >= fromUs && earliestUs(call) <= untilUs),
+      ),
+    /** Whether a change just before the stage may not have arrived yet. */
+    isYoung: (call: CallLine): boolean => earliestUs(call) < startUs + youthUs,
+  };
+};
 
 /**
  * The order of checks is specified for the exchange and chosen for the rest. Answers due to overload and faults are judged
  * elsewhere.
  */
-export const firstFailingCheckDecides: Judge = (facts, later) => {
-  const ours = isReference(facts);
-  const changes = new RecordChanges(facts);
+export const firstFailingCheckDecides: Judge = (facts, settling) => {
+  const ours = facts.reference === true;
+  const changes = recordChanges(facts);
   const evidence = new Evidence();
   let judged = 0;
   return {
@@ -82,7 +69,7 @@ export const firstFailingCheckDecides: Judge = (facts, later) => {
       if (legal === null) return;
       judged += alike;
       // Held until no change of a record can explain it.
-      if (!legal.has(admissionOf(line.outcome))) later(line);
+      if (!legal.has(admissionOf(line.outcome))) settling.add(line);
     },
     settled(call) {
       const { route, outcome, facts: f } = call;
@@ -129,9 +116,9 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
  * If key or tier sufficed, features would be given away; a stale tier would keep granting them after a downgrade
  * (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
  */
-export const admissionIsStoredAndTier: Judge = (facts, later) => {
-  const ours = isReference(facts);
-  const changes = new RecordChanges(facts);
+export const admissionIsStoredAndTier: Judge = (facts, settling) => {
+  const ours = facts.reference === true;
+  const changes = recordChanges(facts);
   const evidence = new Evidence();
   let kept = 0;
   return {
@@ -140,7 +127,7 @@ export const admissionIsStoredAndTier: Judge = (facts, later) => {
       const capable = line.type === "call" ? isCapable(line, ours) : null;
       if (line.type !== "call" || capable === null) return;
       const refused = CAPABILITY.includes(line.outcome);
-      if (capable ? refused : isAdmitted(line)) later(line);
+      if (capable ? refused : isAdmitted(line)) settling.add(line);
       else if (!capable && refused) kept += 1;
     },
     settled(call) {
@@ -159,9 +146,9 @@ export const admissionIsStoredAndTier: Judge = (facts, later) => {
 };
 
 /** Records may be one revocation budget old, whether or not the key service can be reached (items 61, 142, 153, 164; A14). */
-export const revokedStaysOut: Judge = (facts, later) => {
-  const ours = isReference(facts);
-  const changes = new RecordChanges(facts);
+export const revokedStaysOut: Judge = (facts, settling) => {
+  const ours = facts.reference === true;
+  const changes = recordChanges(facts);
   const evidence = new Evidence();
   let keptOut = 0;
   return {
@@ -172,7 +159,7 @@ export const revokedStaysOut: Judge = (facts, later) => {
       if (state !== "revoked" && state !== "expired") return;
       // A14: elsewhere sessions of a revoked key may live until they expire.
       if (!ours && ((credential === "session" && state === "revoked") || mayBeRefusalUnder200(line))) return;
-      later(line);
+      settling.add(line);
     },
     settled(call) {
       const { state, credential } = call.facts as NonNullable<CallLine["facts"]>;

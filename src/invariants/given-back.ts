@@ -1,16 +1,7 @@
 /** What a replica still holds when a stage is over: slots, and what was opened for a fault. */
 import type { Gauges } from "../history/stage-facts.ts";
-import { isAdmitted } from "./evidence/moments.ts";
-import {
-  Evidence,
-  failed,
-  inconclusive,
-  isReference,
-  type Judge,
-  passed,
-  skipped,
-  skippedWhenShared,
-} from "./invariant.ts";
+import { isAdmitted, isReference } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared } from "./invariant.ts";
 
 /** After thousands of clients that left, an idle replica that keeps slots sheds everybody (item 180). Read after all calls have ended. */
 export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {

@@ -1,6 +1,7 @@
 /** Sheds below a cap: judged by the most calls that can have been in flight. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import { add as addTo, known } from "../history/statistics/counts.ts";
 import {
   changesCaps,
   earliestUs,
@@ -10,17 +11,7 @@ import {
   latestUs,
   MARK_MARGIN_US,
 } from "./evidence/moments.ts";
-import {
-  Evidence,
-  failed,
-  inconclusive,
-  isReference,
-  type Judge,
-  passed,
-  skipped,
-  skippedWhenShared,
-  unseen,
-} from "./invariant.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
 
 /** A server gives up on an unreachable client after 10 s. */
 const LINGER_US = 10_000_000;
@@ -30,6 +21,7 @@ const LATE_RELEASE_US = 250_000;
 const LATE_AFTER_SHED_US = 50_000;
 /** The largest clock error. */
 const LAG_US = 1_000_000;
+const CLOCK_OFF = "a clock was off by more than a second";
 
 const GLOBAL_SHED = "429 b2b_overloaded";
 const ORG_SHED = "429 org_overloaded";
@@ -65,88 +57,75 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
  * The reference platform holds a call between its sending and its end, or longer if the caller left, which it may
  * notice late; a call that it sheds holds nothing. A foreign one may release a slot a moment after the last byte,
  * notice a caller who left at any time, and count a call while it sheds it. The bound holds only where nobody else
- * calls.
+ * calls. `tell` gets each watched call that ended before the caps changed, when nothing can change its count.
  */
-class MostInFlight {
-  readonly #events = new Heap<Event>();
-  readonly #open = new Set<Watch>();
-  readonly #byOrg = new Map<string, number>();
-  readonly #tell: (call: CallLine, most: number, mostOfOrg: number) => void;
-  readonly #ours: boolean;
-  #total = 0;
-  /** Calls holding a slot of an organization, by organization; `-` if unknown. */
-  #holding = 0;
-  #unnamed = 0;
-  #doneUntilUs = Number.NEGATIVE_INFINITY;
+const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) => {
+  const events = new Heap<Event>();
+  const open = new Set<Watch>();
+  const byOrg = new Map<string, number>();
+  let total = 0;
+  /** Calls holding a slot of an organization; and of which it is unknown. */
+  let holding = 0;
+  let unnamed = 0;
+  let doneUntilUs = Number.NEGATIVE_INFINITY;
   /** Sheds are judged by the stated caps, until these change. */
-  #capsUntilUs = Number.POSITIVE_INFINITY;
-  /** A clock error exceeded `LAG_US`: nothing can be said. */
-  lost = false;
+  let capsUntilUs = Number.POSITIVE_INFINITY;
+  let lost = false;
 
-  /** `tell` gets each watched call that ended before the caps changed, when nothing can change its count. */
-  constructor(tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) {
-    this.#tell = tell;
-    this.#ours = ours;
-  }
-
-  see(line: Line, watched = false): void {
-    if (changesCaps(line)) this.#capsUntilUs = Math.min(this.#capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
-    this.#runUntil(lineTimeUs(line) - LAG_US);
-    if (line.type !== "call") return;
-    if (earliestUs(line) < this.#doneUntilUs) this.lost = true;
-    if (watched) {
-      const watch = { call: line, most: 0, mostOfOrg: 0 };
-      this.#add(earliestUs(line), { kind: "open", call: line, watch });
-      this.#add(latestUs(line), { kind: "close", call: line, watch });
-    }
-    const untilUs = heldUntilUs(line, this.#ours);
-    if (untilUs === null) return;
-    this.#add(earliestUs(line), { kind: "start", call: line });
-    if (untilUs !== Number.POSITIVE_INFINITY) this.#add(untilUs, { kind: "end", call: line });
-  }
-
-  finish(): void {
-    this.#runUntil(Number.POSITIVE_INFINITY);
-  }
-
-  #add(us: number, event: Event): void {
-    this.#events.push(us, event, ORDER[event.kind]);
-  }
-
-  #runUntil(us: number): void {
-    this.#doneUntilUs = Math.max(this.#doneUntilUs, us);
-    while (this.#events.least < us) this.#run(this.#events.pop() as Event);
-  }
-
-  #run({ kind, call, watch }: Event): void {
-    if (kind === "start" || kind === "end") {
-      const by = kind === "start" ? 1 : -1;
-      this.#total += by;
-      if (holdsOrgSlot(call, this.#ours)) {
-        this.#byOrg.set(call.org, (this.#byOrg.get(call.org) ?? 0) + by);
-        this.#holding += by;
-        if (isUnnamed(call.org)) this.#unnamed += by;
-      }
-      if (kind === "start") for (const open of this.#open) this.#count(open);
-    } else if (kind === "open") {
-      this.#open.add(watch as Watch);
-      this.#count(watch as Watch);
-    } else {
-      this.#open.delete(watch as Watch);
-      const { most, mostOfOrg } = watch as Watch;
-      // A shed call does not justify itself.
-      const itself = this.#ours ? 0 : 1;
-      if (latestUs(call) < this.#capsUntilUs) this.#tell(call, most - itself, mostOfOrg - itself);
-    }
-  }
-
-  #count(watch: Watch): void {
-    watch.most = Math.max(watch.most, this.#total);
+  const add = (us: number, event: Event): void => events.push(us, event, ORDER[event.kind]);
+  const count = (watch: Watch): void => {
+    watch.most = Math.max(watch.most, total);
     const { org } = watch.call;
-    const ofOrg = isUnnamed(org) ? this.#holding : (this.#byOrg.get(org) ?? 0) + this.#unnamed;
+    const ofOrg = isUnnamed(org) ? holding : (byOrg.get(org) ?? 0) + unnamed;
     watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);
-  }
-}
+  };
+  const run = ({ kind, call, watch }: Event): void => {
+    if (watch === undefined) {
+      const by = kind === "start" ? 1 : -1;
+      total += by;
+      if (holdsOrgSlot(call, ours)) {
+        addTo(byOrg, call.org, by);
+        holding += by;
+        if (isUnnamed(call.org)) unnamed += by;
+      }
+      if (kind === "start") for (const one of open) count(one);
+    } else if (kind === "open") {
+      open.add(watch);
+      count(watch);
+    } else {
+      open.delete(watch);
+      // A shed call does not justify itself.
+      const itself = ours ? 0 : 1;
+      if (latestUs(call) < capsUntilUs) tell(call, watch.most - itself, watch.mostOfOrg - itself);
+    }
+  };
+  const runUntil = (us: number): void => {
+    doneUntilUs = Math.max(doneUntilUs, us);
+    while (events.least < us) run(events.pop() as Event);
+  };
+  return {
+    see: (line: Line, watched = false): void => {
+      if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
+      runUntil(lineTimeUs(line) - LAG_US);
+      if (line.type !== "call") return;
+      if (earliestUs(line) < doneUntilUs) lost = true;
+      if (watched) {
+        const watch = { call: line, most: 0, mostOfOrg: 0 };
+        add(earliestUs(line), { kind: "open", call: line, watch });
+        add(latestUs(line), { kind: "close", call: line, watch });
+      }
+      const untilUs = heldUntilUs(line, ours);
+      if (untilUs === null) return;
+      add(earliestUs(line), { kind: "start", call: line });
+      if (untilUs !== Number.POSITIVE_INFINITY) add(untilUs, { kind: "end", call: line });
+    },
+    /** Whether something can be said: false after a clock error above `LAG_US`. */
+    finish: (): boolean => {
+      runUntil(Number.POSITIVE_INFINITY);
+      return !lost;
+    },
+  };
+};
 
 /** Answers that make a pass without a shed. */
 const ENOUGH = 20;
@@ -167,12 +146,12 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   /** `plain`: sheds that the admitted calls explain; `far`: at less than half of the cap; `most`: calls in flight at any. */
   const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
   const flightFor = (judge: (call: CallLine, seen: number, cap: number) => void, ours: boolean) =>
-    new MostInFlight((call, most, mostOfOrg) => {
+    mostInFlight((call, most, mostOfOrg) => {
       const isGlobal = call.outcome === GLOBAL_SHED;
       const cap = isGlobal ? globalCap : (tenants[call.org]?.in_flight_cap ?? orgCap);
       if (cap !== undefined && (isGlobal || call.org !== "-")) judge(call, isGlobal ? most : mostOfOrg, cap);
     }, ours);
-  const isOurs = isReference(facts);
+  const isOurs = facts.reference === true;
   const flight = flightFor((call, seen, cap) => {
     sheds += 1;
     const whose = call.outcome === GLOBAL_SHED ? "in flight" : `of ${call.org} in flight`;
@@ -180,8 +159,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
     if (seen < cap) evidence.breach(call.id, got);
   }, isOurs);
   const countPlain = ({ outcome }: CallLine, seen: number, cap: number): void => {
-    const kind = kinds.get(outcome) ?? { sheds: 0, plain: 0, far: 0, most: 0, cap };
-    kinds.set(outcome, kind);
+    const kind = known(kinds, outcome, () => ({ sheds: 0, plain: 0, far: 0, most: 0, cap }));
     kind.sheds += 1;
     if (seen >= cap) kind.plain += 1;
     if (seen < cap / 2) kind.far += 1;
@@ -196,9 +174,8 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
       if (line.type === "call" && isDefinite(line) && !watched) others += 1;
     },
     end() {
-      flight.finish();
       narrow?.finish();
-      if (flight.lost) return inconclusive("a clock was off by more than a second");
+      if (!flight.finish()) return inconclusive(CLOCK_OFF);
       if (evidence.count > 0) return failed("a call was shed below the cap", evidence);
       for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
         if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
@@ -227,8 +204,7 @@ export const organizationsDoNotShare: Judge = (facts) => {
   }
   const chargedTo = new Map<string, Set<string>>();
   for (const { request_id, org } of ledger ?? []) {
-    const orgs = chargedTo.get(request_id) ?? new Set<string>();
-    chargedTo.set(request_id, orgs.add(org));
+    known(chargedTo, request_id, () => new Set<string>()).add(org);
   }
   const evidence = new Evidence();
   const payers = new Set<string>();
@@ -236,11 +212,11 @@ export const organizationsDoNotShare: Judge = (facts) => {
   let rightlyCharged = false;
   const called = new Set<string>();
   const shed = new Set<string>();
-  const flight = new MostInFlight((call, _, most) => {
+  const flight = mostInFlight((call, _, most) => {
     const cap = tenants[call.org]?.in_flight_cap ?? limits.org_in_flight;
     const got = `${call.org} was shed with at most ${most} calls in flight; its cap is ${cap}`;
     if (capsKnown && cap !== undefined && most < cap) evidence.breach(call.id, got);
-  }, isReference(facts));
+  }, facts.reference === true);
   return {
     see(line) {
       const own = line.type === "call" && !isUnnamed(line.org);
@@ -255,10 +231,9 @@ export const organizationsDoNotShare: Judge = (facts) => {
       }
     },
     end() {
-      flight.finish();
-      if (flight.lost) return inconclusive("a clock was off by more than a second");
+      if (!flight.finish()) return inconclusive(CLOCK_OFF);
       // If no organization matches, the store uses other names.
-      const isElsewhere = elsewhere.count > 0 && (isReference(facts) || rightlyCharged);
+      const isElsewhere = elsewhere.count > 0 && (facts.reference === true || rightlyCharged);
       const broken = "an organization was shed or charged for another's calls";
       if (isElsewhere || evidence.count > 0) return failed(broken, isElsewhere ? elsewhere : evidence);
       if (elsewhere.count > 0) return skipped("a ledger that names organizations as the target file does");

@@ -26,16 +26,12 @@ export type Finding = Found & { expected: string };
 type Fold = {
   /** In the order of `lineTimeUs`. `alike`: it stands for so many folded calls, which differ in ids and times only (history/tally.ts). */
   see?(line: Line, alike?: number): void;
-  /** Takes the calls given to `later`. */
   settled?(call: CallLine): void;
   end(): Found;
 };
 
-/**
- * Returns a fold, or a finding if the facts alone decide. `later` holds a call back until every mark (fault, capacity change)
- * that can overlap it has been seen; then `settled` takes it, in the order of completion.
- */
-export type Judge = (facts: StageFacts, later: (call: CallLine) => void) => Fold | Found;
+/** Returns a fold, or a finding if the facts alone decide. What is added to `settling` comes back by `settled`. */
+export type Judge = (facts: StageFacts, settling: Pick<Settling, "add" | "waiting">) => Fold | Found;
 
 export type Invariant = {
   /** Claims are `<id>/<stage>`. */
@@ -90,8 +86,6 @@ export const unseen = (reason: string): Found => ({ ...inconclusive(reason), uns
 /** `missing`: what the target lacks. */
 export const skipped = (missing: string): Found => found("skipped", `skipped: ${missing}`, "not judged");
 
-export const isReference = (facts: Pick<StageFacts, "reference">): boolean => facts.reference === true;
-
 /** For judges that need every call. Skipped, because a longer run would not help. `why`: what another caller may have done. */
 export const skippedWhenShared = (why: string): Found =>
   skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
@@ -133,9 +127,7 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
   let unread = 0;
   const settling = new Settling((call) => fold?.settled?.(call));
   const lacksSchedule = facts.closed_loop === true && time !== undefined;
-  const judge = guarded(() =>
-    lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts, (call) => settling.add(call)),
-  );
+  const judge = guarded(() => (lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts, settling)));
   const fold = judge !== null && "end" in judge ? judge : null;
   const take = (line: Line, alike?: number): void => {
     settling.reach(line);

@@ -1,9 +1,10 @@
 /** Callers, the platform's counts and the store's charges compared: call by call, and by their sums. */
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
-import { add, Charges, Sums, signedSize, unsettled } from "./evidence/charges.ts";
-import { changesReplicas, isDefinite, isUnnamed } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { add, known } from "../history/statistics/counts.ts";
+import { joinCharges, Sums, signedSize, unsettled } from "./evidence/charges.ts";
+import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** What a foreign ledger may lack. */
 const OUR_IDS = "a ledger that names the ids of our calls";
@@ -12,7 +13,7 @@ const OUR_IDS = "a ledger that names the ids of our calls";
 export const refusedIsNotCharged: Judge = (facts) => {
   const { ledger, drained } = facts;
   if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
-  const charges = new Charges(facts, drained);
+  const charges = joinCharges(facts, drained);
   const evidence = new Evidence();
   let refused = 0;
   let charged = 0;
@@ -40,9 +41,9 @@ export const refusedIsNotCharged: Judge = (facts) => {
     see(line, alike) {
       folded += alike ?? 0;
       if (line.type !== "call" || alike !== undefined) return;
-      const { is, known } = charges.see(line);
+      const { is, isKnown } = charges.see(line);
       if (is === "refused") refused += 1;
-      if (!known && typeof is === "object" && is.owes !== null) {
+      if (!isKnown && typeof is === "object" && is.owes !== null) {
         evidence.breach(line.id, `admitted on ${line.route} and not in the ledger of ${is.owes}`);
       }
     },
@@ -88,11 +89,10 @@ export const chargedOnce: Judge = (facts) => {
   const evidence = new Evidence();
   const entries = new Map<string, Entry>();
   for (const line of ledger) {
-    const entry = entries.get(line.charge_id) ?? { charges: [], refunds: [] };
-    entries.set(line.charge_id, entry);
+    const entry = known(entries, line.charge_id, () => ({ charges: [], refunds: [] }));
     (line.kind === "charge" ? entry.charges : entry.refunds).push(line);
   }
-  const charges = new Charges(facts, true);
+  const charges = joinCharges(facts, true);
   let folded = 0;
   const isOurs = ({ charges: lines, refunds }: Entry): boolean =>
     exclusive || [...lines, ...refunds].some(({ request_id }) => charges.isOfCall(request_id));
@@ -159,7 +159,7 @@ export const countsAgree: Judge = (facts) => {
   const evidence = new Evidence();
   /** Differences on a foreign deployment, which prove nothing. */
   const doubts = new Evidence();
-  const charges = new Charges(facts, drained);
+  const charges = joinCharges(facts, drained);
 
   const compareCounts = (): void => {
     if (counts === undefined) return;

@@ -1,9 +1,11 @@
 /** Calls admitted beyond a key's rate, over every window of time. */
+
 import { outcomeOf } from "../contract/refusals.ts";
 import { Heap } from "../history/heap.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { changesReplicas, decidedByUs, earliestUs, isAdmitted } from "./evidence/moments.ts";
-import { Evidence, failed, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { known } from "../history/statistics/counts.ts";
+import { changesReplicas, decidedByUs, earliestUs, isAdmitted, isReference } from "./evidence/moments.ts";
+import { Evidence, failed, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /** Calls may arrive this much out of order; younger edges are kept apart. */
 const LAG_US = 2_000_000;
@@ -20,51 +22,21 @@ type Span = { fromUs: number; toUs: number; id: string };
  * clock's error). For each left edge `a` one number is kept, count + rate x a. Edges before all undecided calls grow
  * alike, so only the best of them is kept.
  */
-class RateBound {
-  readonly #perUs: number;
-  readonly #allowed: number;
-  readonly #undecided = new Heap<Span>();
-  #edges: Edge[] = [];
-  #mergeAt = 64;
-  #resetUs = Number.NEGATIVE_INFINITY;
-
-  constructor(ratePerS: number, burst: number) {
-    this.#perUs = ratePerS / 1_000_000;
-    this.#allowed = burst + 1;
-  }
-
-  add(span: Span): void {
-    this.#undecided.push(span.toUs, span);
-  }
-
-  /** The limiter may have lost the bucket: windows across this moment prove nothing. */
-  reset(us: number): void {
-    this.#edges = [];
-    this.#resetUs = us;
-  }
-
-  /** Calls over the limit by then, and by how much. */
-  reach(us: number): { id: string; over: number }[] {
-    const found: { id: string; over: number }[] = [];
-    while (this.#undecided.size > 0 && this.#undecided.least <= us) {
-      const span = this.#undecided.pop() as Span;
-      if (span.fromUs < this.#resetUs) continue;
-      const over = this.#insert(span) - this.#allowed;
-      if (over > 0) found.push({ id: span.id, over });
-    }
-    if (this.#edges.length >= this.#mergeAt) this.#merge(us);
-    return found;
-  }
+const rateBound = (ratePerS: number, burst: number) => {
+  const perUs = ratePerS / 1_000_000;
+  const undecided = new Heap<Span>();
+  let edges: Edge[] = [];
+  let mergeAt = 64;
+  let resetUs = Number.NEGATIVE_INFINITY;
 
   /** The largest excess in any window that ends with this call. */
-  #insert({ fromUs, toUs }: Span): number {
-    const edges = this.#edges;
+  const insert = ({ fromUs, toUs }: Span): number => {
     if (!edges.some((edge) => edge.fromUs === fromUs)) {
       // Counted calls that began later belong to the new edge.
       const inside = edges.find((edge) => edge.fromUs > fromUs);
-      const count = inside === undefined ? 0 : Math.round(inside.level - this.#perUs * inside.fromUs);
+      const count = inside === undefined ? 0 : Math.round(inside.level - perUs * inside.fromUs);
       const at = inside === undefined ? edges.length : edges.indexOf(inside);
-      edges.splice(at, 0, { fromUs, level: count + this.#perUs * fromUs });
+      edges.splice(at, 0, { fromUs, level: count + perUs * fromUs });
     }
     let most = Number.NEGATIVE_INFINITY;
     for (const edge of edges) {
@@ -72,24 +44,42 @@ class RateBound {
       edge.level += 1;
       most = Math.max(most, edge.level);
     }
-    return most - this.#perUs * toUs;
-  }
-
+    return most - perUs * toUs;
+  };
   /** The best edge before the horizon stands for all earlier ones. */
-  #merge(nowUs: number): void {
+  const merge = (nowUs: number): void => {
     let horizonUs = nowUs - LAG_US;
-    for (const { fromUs } of this.#undecided.items()) horizonUs = Math.min(horizonUs, fromUs);
-    let best: Edge | undefined;
-    let settled = 0;
-    for (const edge of this.#edges) {
-      if (edge.fromUs >= horizonUs) break;
-      if (best === undefined || edge.level > best.level) best = edge;
-      settled += 1;
-    }
-    if (best !== undefined && settled > 1) this.#edges.splice(0, settled, best);
-    this.#mergeAt = Math.max(64, 2 * this.#edges.length);
-  }
-}
+    for (const { fromUs } of undecided.items()) horizonUs = Math.min(horizonUs, fromUs);
+    const later = edges.findIndex(({ fromUs }) => fromUs >= horizonUs);
+    const settled = edges.splice(0, later < 0 ? edges.length : later);
+    const best = settled.reduce<Edge | null>(
+      (one, edge) => (one === null || edge.level > one.level ? edge : one),
+      null,
+    );
+    if (best !== null) edges.unshift(best);
+    mergeAt = Math.max(64, 2 * edges.length);
+  };
+  return {
+    add: (span: Span): void => undecided.push(span.toUs, span),
+    /** The limiter may have lost the bucket: windows across this moment prove nothing. */
+    reset: (us: number): void => {
+      edges = [];
+      resetUs = us;
+    },
+    /** Calls over the limit by then, and by how much. */
+    reach: (us: number): { id: string; over: number }[] => {
+      const found: { id: string; over: number }[] = [];
+      while (undecided.size > 0 && undecided.least <= us) {
+        const span = undecided.pop() as Span;
+        if (span.fromUs < resetUs) continue;
+        const over = insert(span) - (burst + 1);
+        if (over > 0) found.push({ id: span.id, over });
+      }
+      if (edges.length >= mergeAt) merge(us);
+      return found;
+    },
+  };
+};
 
 const RATE_LIMITED = outcomeOf("rate_limited");
 
@@ -100,13 +90,13 @@ const RATE_LIMITED = outcomeOf("rate_limited");
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;
   if (rate === undefined || burst === undefined) return skipped("limits.rate_per_s and limits.burst");
-  const bounds = new Map<string, RateBound>();
+  const bounds = new Map<string, ReturnType<typeof rateBound>>();
   const evidence = new Evidence();
   const limited = new Set<string>();
   let admitted = 0;
   let nameless = 0;
-  const reach = (bucket: string, bound: RateBound, us: number): void => {
-    for (const { id, over } of bound.reach(us)) {
+  const reach = (bucket: string, us: number): void => {
+    for (const { id, over } of bounds.get(bucket)?.reach(us) ?? []) {
       const calls = `${Math.ceil(over)} calls more than burst ${burst} + ${rate}/s allow`;
       evidence.breach(id, `${bucket} got ${calls} in a window that ends with this call`);
     }
@@ -117,9 +107,8 @@ export const rateWithinAnyWindow: Judge = (facts) => {
     if (bucket === undefined) nameless += 1;
     else if (call.outcome === RATE_LIMITED) limited.add(bucket);
     if (bucket === undefined || call.outcome === RATE_LIMITED) return;
-    const bound = bounds.get(bucket) ?? new RateBound(rate, burst);
-    bounds.set(bucket, bound);
-    reach(bucket, bound, call.sent_us);
+    const bound = known(bounds, bucket, () => rateBound(rate, burst));
+    reach(bucket, call.sent_us);
     bound.add({ fromUs: earliestUs(call), toUs: decidedByUs(call), id: call.id });
     admitted += 1;
   };
@@ -134,7 +123,7 @@ export const rateWithinAnyWindow: Judge = (facts) => {
       if (line.type === "call" && !line.route.startsWith("keys.")) seeCall(line);
     },
     end() {
-      for (const [bucket, bound] of bounds) reach(bucket, bound, Number.POSITIVE_INFINITY);
+      for (const bucket of bounds.keys()) reach(bucket, Number.POSITIVE_INFINITY);
       if (evidence.count > 0) return failed("a key was admitted for more calls than its rate", evidence);
       if (admitted === 0 && nameless > 0) return skipped("the key that each call was counted by (bucket)");
       const pressed = [...limited].filter((bucket) => bounds.has(bucket)).length;

@@ -4,8 +4,8 @@ import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
 import { Distribution } from "./evidence/distribution.ts";
 import { isOthersRefusal } from "./evidence/legal-answers.ts";
-import { earliestUs, isAdmitted, isDefinite, isShed, latestUs } from "./evidence/moments.ts";
-import { Evidence, failed, failedBy, inconclusive, isReference, type Judge, passed, unseen } from "./invariant.ts";
+import { earliestUs, isAdmitted, isDefinite, isReference, isShed, latestUs } from "./evidence/moments.ts";
+import { Evidence, failed, failedBy, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
 /** A13: the specification lists them neither as flat nor as hard stops. */
 const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
@@ -101,7 +101,7 @@ const mayTakeToken = (call: CallLine): boolean =>
  * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate
  * is unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
  */
-export const tellsWhenToRetry: Judge = (facts, later) => {
+export const tellsWhenToRetry: Judge = (facts, settling) => {
   const strict = isReference(facts);
   const evidence = new Evidence();
   let judged = 0;
@@ -127,7 +127,7 @@ export const tellsWhenToRetry: Judge = (facts, later) => {
     if (promised !== undefined && earliestUs(call) >= promised.fromUs) {
       const after = `${promised.seconds} s later, as Retry-After asked, alone on its key`;
       obeyed.set(call, `refused again although it came ${after}`);
-      later(call);
+      settling.add(call);
     }
     const seconds = secondsOf(call.retry_after);
     const alone = (busyUntilUs.get(bucket) ?? Number.NEGATIVE_INFINITY) < earliestUs(call);

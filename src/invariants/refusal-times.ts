@@ -23,26 +23,25 @@ const STALL_US = 250_000;
  * Times in which the load generator stood still, so that all due calls left afterwards; a machine that starves it starves the
  * deployment too.
  */
-class GeneratorStalls {
+const generatorStalls = () => {
   /** Without overlaps. */
-  #spans: { fromUs: number; toUs: number }[] = [];
-
-  see({ intended_us: fromUs, sent_us: toUs }: CallLine): void {
-    if (toUs - fromUs < STALL_US) return;
-    const one = { fromUs, toUs };
-    this.#spans = this.#spans.filter((span) => {
-      if (span.fromUs > toUs || span.toUs < fromUs) return true;
-      one.fromUs = Math.min(one.fromUs, span.fromUs);
-      one.toUs = Math.max(one.toUs, span.toUs);
-      return false;
-    });
-    this.#spans.push(one);
-  }
-
-  within(fromUs: number, toUs: number): number {
-    return sumOf(this.#spans.map((span) => Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs))));
-  }
-}
+  let spans: { fromUs: number; toUs: number }[] = [];
+  return {
+    see: ({ intended_us: fromUs, sent_us: toUs }: CallLine): void => {
+      if (toUs - fromUs < STALL_US) return;
+      const one = { fromUs, toUs };
+      spans = spans.filter((span) => {
+        if (span.fromUs > toUs || span.toUs < fromUs) return true;
+        one.fromUs = Math.min(one.fromUs, span.fromUs);
+        one.toUs = Math.max(one.toUs, span.toUs);
+        return false;
+      });
+      spans.push(one);
+    },
+    within: (fromUs: number, toUs: number): number =>
+      sumOf(spans.map((span) => Math.max(0, Math.min(toUs, span.toUs) - Math.max(fromUs, span.fromUs)))),
+  };
+};
 
 type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
 
@@ -50,14 +49,14 @@ type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs
  * Waiting calls hold slots (items 213, 216). While a fault of limiter or key service takes effect, each call is decided within
  * that dependency's budget and some slack. A few late calls are strays.
  */
-export const refusesInTime: Judge = (facts, later) => {
+export const refusesInTime: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service");
   const { limiter_budget_ms: limiterMs, key_service_budget_ms: keysMs } = facts.limits;
   const missing = "limits.limiter_budget_ms or limits.key_service_budget_ms";
   if (limiterMs === undefined && keysMs === undefined) return skipped(missing);
   const budgetMs: Readonly<Record<string, number | undefined>> = { limiter: limiterMs, keys: keysMs };
   const windows = new FaultWindows();
-  const stalls = new GeneratorStalls();
+  const stalls = generatorStalls();
   /** Late calls, undecided until later calls show whether the generator stood still. */
   let undecided: Late[] = [];
   const proved = new Evidence();
@@ -80,7 +79,7 @@ export const refusesInTime: Judge = (facts, later) => {
       stalls.see(line);
       decideBefore(line.sent_us - MARK_MARGIN_US);
       // Sheds are decided before any dependency is asked.
-      if (line.route !== "-" && !isShed(line)) later(line);
+      if (line.route !== "-" && !isShed(line)) settling.add(line);
     },
     settled(call) {
       const { sent_us: sentUs } = call;

@@ -2,8 +2,8 @@
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
 import { Distribution } from "./evidence/distribution.ts";
-import { isAdmitted } from "./evidence/moments.ts";
-import { Evidence, failed, inconclusive, isReference, type Judge, passed, skipped, unseen } from "./invariant.ts";
+import { isAdmitted, isReference } from "./evidence/moments.ts";
+import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 const namesOf = (stream: Stream): string[] => {
   const { content, done, quota } = VOCABULARIES[stream];

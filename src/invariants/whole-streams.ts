@@ -1,25 +1,15 @@
 /** Streams that end as they should: once, whole, and with an event. */
+
 import { isUnanswered } from "../contract/refusals.ts";
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import { sumOf } from "../history/series.ts";
+import { known } from "../history/statistics/counts.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
-import { OwnFaults } from "./evidence/fault-windows.ts";
-import { isAdmitted, MARK_MARGIN_US } from "./evidence/moments.ts";
-import {
-  counted,
-  Evidence,
-  type Found,
-  failed,
-  failedBy,
-  inconclusive,
-  isReference,
-  type Judge,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
+import { ownFaults } from "./evidence/fault-windows.ts";
+import { isAdmitted, isReference, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { counted, Evidence, failed, failedBy, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
 /**
  * Whether a share of bad streams is more than strays:
@@ -151,13 +141,13 @@ const whereWords = (kinds: readonly Kind[]): string => {
  * 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those without an event
  * (`streams-end-once`).
  */
-export const streamsCut: Judge = (facts, later) => {
+export const streamsCut: Judge = (facts, settling) => {
   const tolerated = facts.limits.streams_cut_share;
   const most = tolerated ?? MUST_SHARE;
   const should =
     tolerated === undefined ? `, and should be below ${percent(SHOULD_SHARE)}` : " as the target file states";
   const bound = `the share must be below ${percent(most)}${should}`;
-  const faults = new OwnFaults(MARK_MARGIN_US, MARK_MARGIN_US);
+  const faults = ownFaults(MARK_MARGIN_US, MARK_MARGIN_US);
   const kinds = new Map<Stream, Kind>();
   const evidence = new Evidence();
   let excused = 0;
@@ -170,8 +160,7 @@ export const streamsCut: Judge = (facts, later) => {
       excused += alike;
       return;
     }
-    const kind = kinds.get(stream) ?? newKind(isStated);
-    kinds.set(stream, kind);
+    const kind = known(kinds, stream, () => newKind(isStated));
     const { ended, events } = call;
     if (ended === "timeout") outlasted += alike;
     else if (streamResult(call) === "cut" || (isStated && ended === "eof")) {
@@ -185,7 +174,7 @@ export const streamsCut: Judge = (facts, later) => {
       if (ended === "done" && events !== undefined && kind.lengths.size < 2) kind.lengths.add(events);
     }
   };
-  const found = (): Found => {
+  const found = () => {
     const all = [...kinds.values()];
     const cut = sumOf(all.map((kind) => kind.cut));
     const n = cut + sumOf(all.map(({ byEvent, inOrder }) => byEvent + inOrder));
@@ -220,7 +209,7 @@ export const streamsCut: Judge = (facts, later) => {
       return { ...skipped(NOT_KNOWN), got: `${unknown} ended in order; ${words}` };
     }
     if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
-      return { ...failedBy(words, evidence), level: "should" };
+      return { ...failedBy(words, evidence), level: "should" as const };
     }
     return passed([words, ...counted(unknown, `ended in order: ${NOT_KNOWN}`)].join("; "));
   };
@@ -233,7 +222,7 @@ export const streamsCut: Judge = (facts, later) => {
       const result = streamResult(line);
       if (result === "left" || result === "empty") return;
       // A fault injected during a stream is reported after its start. Only whole streams are folded.
-      if (facts.faults && alike === 1) later(line);
+      if (facts.faults && alike === 1) settling.add(line);
       else judge(line, alike);
     },
     settled: (call) => judge(call, 1),

@@ -1,22 +1,12 @@
 /** A child with a deadline: when it is late, it is killed with its group, where it leads one. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { unmarked } from "./processes.ts";
+import { pause } from "./waiting.ts";
 
-type ChildEnd = {
-  code: number | null;
-  signal: NodeJS.Signals | null;
-  error: string | null;
-  /** What it did not do in time, and was ended for. */
-  late: string | null;
-};
+/** `late`: what it did not do in time, and was ended for. */
+type ChildEnd = Record<"error" | "late", string | null> & { code: number | null; signal: NodeJS.Signals | null };
 
-export type BoundedChild = {
-  /** Always resolves once a deadline was set or the child has ended. */
-  ended: Promise<ChildEnd>;
-  /** Sets its deadline anew; `what` completes "did not …". */
-  due(ms: number, what: string): void;
-  kill(): void;
-};
+export type BoundedChild = ReturnType<typeof boundChild>;
 
 /** Its last lines come with `close`, which does not come while a child of its own holds the pipe. */
 const REST_OF_OUTPUT_MS = 500;
@@ -25,7 +15,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 /** A process that the kernel cannot end is left. */
 const KILL_MS = 2_000;
 
-export const boundChild = (child: ChildProcess): BoundedChild => {
+export const boundChild = (child: ChildProcess) => {
   const { promise: ended, resolve } = Promise.withResolvers<ChildEnd>();
   const end: ChildEnd = { code: null, signal: null, error: null, late: null };
   let deadline: NodeJS.Timeout | undefined;
@@ -61,9 +51,11 @@ export const boundChild = (child: ChildProcess): BoundedChild => {
     deadline = setTimeout(over, KILL_MS);
   };
   return {
+    /** Always resolves once a deadline was set or the child has ended. */
     ended,
     kill,
-    due: (ms, what) => {
+    /** Sets its deadline anew; `what` completes "did not …". */
+    due: (ms: number, what: string): void => {
       clearTimeout(deadline);
       if (!isOver) deadline = setTimeout(tooLate, Math.min(ms, TIMER_MS_MAX), what);
     },
@@ -75,9 +67,9 @@ type ShellCommand = {
   cwd?: string;
   env?: NodeJS.ProcessEnv;
   signal: AbortSignal;
-  /** For supervision, in the turn in which it was started; it leads a group of its own. */
+  /** In the turn in which it was started; it leads a group of its own. */
   onSpawn?(pid: number): void;
-  /** What it writes, as it comes; `log` is its stderr. Not read where absent. */
+  /** What it writes, as it comes; `log` is its stderr. */
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
@@ -109,20 +101,16 @@ export const runShellCommand = async (command: string, how: ShellCommand): Promi
     onOutput?.(text, "log");
   });
   child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
-  const { promise: tooLate, reject } = Promise.withResolvers<never>();
+  const over = new AbortController();
   const failed = (why: string, code: number | null = null): CommandFailedError =>
     new CommandFailedError(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, code);
-  const cutOff = (): void => {
+  const tooLate = pause(TIMER_MS_MAX, AbortSignal.any([signal, over.signal])).then(() => null);
+  const end = await Promise.race([ended, tooLate]).finally(() => over.abort());
+  if (end === null) {
     kill();
-    reject(failed("not done in time"));
-  };
-  if (signal.aborted) cutOff();
-  signal.addEventListener("abort", cutOff, { once: true });
-  try {
-    const { code, signal: by, error } = await Promise.race([ended, tooLate]);
-    if (error !== null) throw failed(error);
-    if (code !== 0) throw failed(by === null ? `exit code ${code}` : `ended by ${by}`, code);
-  } finally {
-    signal.removeEventListener("abort", cutOff);
+    throw failed("not done in time");
   }
+  const { code, signal: by, error } = end;
+  if (error !== null) throw failed(error);
+  if (code !== 0) throw failed(by === null ? `exit code ${code}` : `ended by ${by}`, code);
 };

@@ -7,17 +7,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs
 import { openOwnFile } from "./private-file.ts";
 import type { ProcessId } from "./processes.ts";
 import { redactor as ofThisProcess, Redactor } from "./redaction.ts";
-import {
-  type Effect,
-  type EffectKind,
-  KINDS,
-  type NamedUndo,
-  type Notes,
-  namedUndo,
-  START,
-  textOf,
-  type Undo,
-} from "./undo.ts";
+import { type Effect, KINDS, type NamedUndo, type Notes, namedUndo, START, textOf, type Undo } from "./undo.ts";
 import { fileProblem } from "./user-file.ts";
 
 /** A run by its process, and by the mark that its children carry in their environment. */
@@ -29,7 +19,7 @@ const PHASES = ["about", "done", "undone"] as const;
 export type JournalEntry = {
   at: string;
   id: string;
-  kind: EffectKind;
+  kind: Effect["kind"];
   phase: (typeof PHASES)[number];
   name: string;
   /** On `about`, and again on `done` where more is known by then (a child's pid). */
@@ -74,7 +64,7 @@ export class Journal {
   }
 
   /** On disk and with the keeper when it returns; throws when it is not, and then the side effect must not be done. */
-  about(effect: { kind: EffectKind; name: string; undo: Undo; detail?: string; run?: RunItself }): string {
+  about(effect: { kind: Effect["kind"]; name: string; undo: Undo; detail?: string; run?: RunItself }): string {
     const id = `${this.#prefix}-${++this.#last}`;
     const { kind, name, undo } = effect;
     if (this.#closed) throw new Error(`the journal is closed; "${name}" must not be done now`);

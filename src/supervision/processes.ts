@@ -160,7 +160,7 @@ export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
   if (isGroupAlive(group)) kill(-group.pgid, signal);
 };
 
-export type Ended = "was gone" | "ended" | "killed" | "still there";
+type Ended = "was gone" | "ended" | "killed" | "still there";
 
 const KILL_MS = 2_000;
 

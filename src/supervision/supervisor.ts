@@ -9,16 +9,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
 import { type Journal, RUN_ITSELF } from "./journal.ts";
-import {
-  birthOf,
-  type Ended,
-  endGroup,
-  type GroupId,
-  isGroupAlive,
-  RUN_MARK,
-  signalGroup,
-  signalProcess,
-} from "./processes.ts";
+import { birthOf, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import type { Undo } from "./undo.ts";
 import { inTime, pause } from "./waiting.ts";
@@ -38,7 +29,7 @@ export type Child = Omit<Started, "group"> & {
   /** To this process alone, written to the journal. A stopped one is woken by the watchdog should the runner die. */
   signal: (signal: NodeJS.Signals) => void;
   /** SIGTERM to its group, SIGKILL after the grace. Also for one that has ended, whose children may still run. */
-  stop: () => Promise<Ended>;
+  stop: () => ReturnType<typeof endGroup>;
 };
 
 /** Journal entries: of the child, and of the signal that stopped it. */

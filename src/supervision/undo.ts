@@ -14,7 +14,6 @@ import { endGroup, type GroupId, type ProcessId, signalProcess } from "./process
 import { pause } from "./waiting.ts";
 
 export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
-export type EffectKind = (typeof KINDS)[number];
 
 /** Whose deployment something was done to. `file` is where its target file stood, for people. */
 export type TargetName = { base_url: string; name?: string; file?: string };
@@ -61,7 +60,7 @@ export type Undo =
   | { how: "all"; undos: readonly Undo[] };
 
 /** A side effect with what takes it back, for memory alone. */
-export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
+export type Effect = { id: string; kind: (typeof KINDS)[number]; name: string; undo: Undo };
 
 export type Notes = {
   write(effect: Effect, phase: "undone" | "about", detail: string): void;

@@ -29,10 +29,8 @@ export const waitUntil = async (
   const own = new AbortController();
   const timer = setTimeout(() => own.abort(), forMs);
   const signal = outer === undefined ? own.signal : AbortSignal.any([own.signal, outer]);
-  const over = new Promise<false>((resolve) => {
-    if (signal.aborted) resolve(false);
-    signal.addEventListener("abort", () => resolve(false), { once: true });
-  });
+  const { promise: over, resolve } = Promise.withResolvers<false>();
+  signal.addEventListener("abort", () => resolve(false), { once: true });
   let lastError: string | null = null;
   try {
     while (!signal.aborted) {

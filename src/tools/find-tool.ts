@@ -7,23 +7,14 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/p
 import { isAbsolute, join, resolve, sep } from "node:path";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, isAlive, underLock } from "./go-compiler.ts";
-import {
-  askVersion,
-  TOOL_RECIPES,
-  type Tool,
-  ToolError,
-  ToolMissing,
-  type ToolName,
-  type ToolOptions,
-  type ToolRecipe,
-} from "./tool-recipe.ts";
+import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
 type Stamp = { sources: string; go: string; machine: string; version: string; bytes: number };
 
 const machine = `${process.platform}/${process.arch}`;
 
 /** Built here, or packed by a release (`.github/workflows/release.yml`), whose compiler may be another; right by its stamp. */
-const findBuilt = async ({ name }: ToolRecipe, root: string, sources: string, go: string | null) => {
+const findBuilt = async (name: ToolName, root: string, sources: string, go: string | null) => {
   const packed = join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`);
   for (const [folder, compiler] of [[join(root, ".tools"), go] as const, [packed, null] as const]) {
     const path = join(folder, name);
@@ -36,14 +27,15 @@ const findBuilt = async ({ name }: ToolRecipe, root: string, sources: string, go
   return null;
 };
 
-const builtTool = async (recipe: ToolRecipe, options: ToolOptions): Promise<Tool> => {
+const builtTool = async (name: ToolName, options: ToolOptions) => {
   const { root = REPOSITORY } = options;
-  const { name, variable, expected } = recipe;
+  const recipe = TOOL_RECIPES[name];
+  const { variable, expected } = recipe;
   const folder = join(root, ".tools");
   const path = join(folder, name);
-  const sources = await hashOfSources(root, recipe);
+  const sources = await hashOfSources(root, name);
   let go = await findGo(root, options);
-  const found = await findBuilt(recipe, root, sources, go.version);
+  const found = await findBuilt(name, root, sources, go.version);
   if (found !== null) return found;
   const advice = `Install Go 1.${GO_MINOR_MIN} or newer from https://go.dev/dl, or set ${variable} to an existing ${expected}.`;
   if (!go.isEnough && !(await hasPip(options.env))) {
@@ -59,7 +51,7 @@ const builtTool = async (recipe: ToolRecipe, options: ToolOptions): Promise<Tool
   if (!go.isEnough) go = await installGo(root, options, advice);
   const stamp = { sources, go: go.version ?? "", machine };
   return await underLock(`${path}.lock`, `building ${name}`, options, async (elapsed) => {
-    const meanwhile = await findBuilt(recipe, root, sources, go.version);
+    const meanwhile = await findBuilt(name, root, sources, go.version);
     if (meanwhile !== null) return meanwhile;
     await removeLeftovers(folder, name);
     const part = `${path}.${process.pid}.part`;
@@ -83,9 +75,10 @@ const builtTool = async (recipe: ToolRecipe, options: ToolOptions): Promise<Tool
   });
 };
 
-const hashOfSources = async (root: string, recipe: ToolRecipe): Promise<string> => {
+const hashOfSources = async (root: string, name: ToolName): Promise<string> => {
   const folder = join(root, "src", "native");
-  const hash = createHash("sha256").update(`${recipe.package}\n${recipe.linkerFlags}\n`);
+  const { package: built, linkerFlags } = TOOL_RECIPES[name];
+  const hash = createHash("sha256").update(`${built}\n${linkerFlags}\n`);
   const files = await readdir(folder, { recursive: true });
   for (const file of files.sort()) {
     const isSource = file.endsWith(".go") && !file.endsWith("_test.go");
@@ -103,11 +96,11 @@ const removeLeftovers = async (folder: string, name: ToolName): Promise<void> =>
 };
 
 /** The tool that the environment names, or the one in `.tools/`, built first if need be. Throws ToolError when it is something else. */
-export const findTool = async (name: ToolName, options: ToolOptions = {}): Promise<Tool> => {
+export const findTool = async (name: ToolName, options: ToolOptions = {}) => {
   const recipe = TOOL_RECIPES[name];
   const env = options.env ?? process.env;
   const named = env[recipe.variable];
-  if (!named) return await builtTool(recipe, options);
+  if (!named) return await builtTool(name, options);
   // A bare name is looked up on PATH, as a shell would.
   const path = named.includes(sep) && !isAbsolute(named) ? resolve(named) : named;
   const answer = await askVersion(path, recipe, env);
@@ -117,20 +110,12 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}): Promi
   );
 };
 
-type ToolSeen = {
-  tool: Tool | null;
-  /** Why the one that the variable names is not taken. */
-  problem: string | null;
-  go: string | null;
-  canBeBuilt: boolean;
-};
-
-/** Looks and builds nothing: what `findTool` would come to. */
-export const seeTool = async (name: ToolName, options: ToolOptions = {}): Promise<ToolSeen> => {
+/** Looks and builds nothing: what `findTool` would come to; `problem`: why the one that the variable names is not taken. */
+export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
   const recipe = TOOL_RECIPES[name];
   const { root = REPOSITORY, env = process.env } = options;
   const { version: go, isEnough } = await findGo(root, options);
-  const tool = await findBuilt(recipe, root, await hashOfSources(root, recipe), go);
+  const tool = await findBuilt(name, root, await hashOfSources(root, name), go);
   const seen = { tool, problem: null, go, canBeBuilt: isEnough || (tool === null && (await hasPip(options.env))) };
   if (!env[recipe.variable]) return seen;
   try {
@@ -142,11 +127,8 @@ export const seeTool = async (name: ToolName, options: ToolOptions = {}): Promis
 };
 
 /** Builds both into `.tools/`, whatever the environment names. For `dev tools`. */
-export const buildTools = async (
-  progress: (line: string) => void,
-  options: ToolOptions = {},
-): Promise<Record<ToolName, Tool>> => {
+export const buildTools = async (progress: (line: string) => void, options: ToolOptions = {}) => {
   // One after the other: each build uses every core by itself.
-  const k6 = await builtTool(TOOL_RECIPES.k6, { ...options, progress });
-  return { k6, toxiproxy: await builtTool(TOOL_RECIPES.toxiproxy, { ...options, progress }) };
+  const k6 = await builtTool("k6", { ...options, progress });
+  return { k6, toxiproxy: await builtTool("toxiproxy", { ...options, progress }) };
 };

@@ -5,8 +5,9 @@
 import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { type Evidence, type Found, inconclusive, isReference } from "../invariant.ts";
-import { isAdmitted, isDefinite } from "./moments.ts";
+import { add, known } from "../../history/statistics/counts.ts";
+import { type Evidence, type Found, inconclusive } from "../invariant.ts";
+import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 
 type Charged = {
   /** Charges less refunds. */
@@ -18,15 +19,16 @@ type Charged = {
   seen: number;
 };
 
-export const add = <Key>(sums: Map<Key, number>, key: Key, amount: number): Map<Key, number> =>
-  sums.set(key, (sums.get(key) ?? 0) + amount);
-
 /** Sums by two keys. */
 export class Sums {
   readonly rows = new Map<string, Map<string, number>>();
 
   add(row: string, column: string, amount: number): void {
-    this.rows.set(row, add(this.rows.get(row) ?? new Map<string, number>(), column, amount));
+    add(
+      known(this.rows, row, () => new Map()),
+      column,
+      amount,
+    );
   }
 
   of(row: string, column: string): number {
@@ -46,62 +48,45 @@ export const signedSize = ({ kind, amount }: LedgerLine, ours: boolean): number 
 
 type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
-/** By the reference's reading. `settled`: refunds had time to arrive. A balancer's answer hides the platform's. */
-const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
-  if (!isDefinite(call)) return "open";
-  if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
-  const meter = meterOf(call);
-  // Item 123: a failure under 200 may be metered.
-  if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";
-  return { owes: meter };
-};
-
-export class Charges {
-  readonly byRequest = new Map<string, Charged>();
-  readonly #settled: boolean;
-  readonly #ours: boolean;
-  readonly #meters = new Set<Meter>();
-
-  constructor(facts: StageFacts, settled: boolean) {
-    this.#settled = settled;
-    this.#ours = isReference(facts);
-    for (const entry of facts.ledger ?? []) {
-      const fresh: Charged = { net: new Map(), owed: new Map(), open: 0, refused: null, seen: 0 };
-      const charged = this.byRequest.get(entry.request_id) ?? fresh;
-      this.byRequest.set(entry.request_id, charged);
-      this.#meters.add(entry.meter);
-      add(charged.net, entry.meter, signedSize(entry, this.#ours));
-    }
+/** `settled`: refunds had time to arrive. */
+export const joinCharges = (facts: StageFacts, settled: boolean) => {
+  const ours = isReference(facts);
+  const byRequest = new Map<string, Charged>();
+  const meters = new Set<Meter>();
+  for (const entry of facts.ledger ?? []) {
+    const fresh = (): Charged => ({ net: new Map(), owed: new Map(), open: 0, refused: null, seen: 0 });
+    meters.add(entry.meter);
+    add(known(byRequest, entry.request_id, fresh).net, entry.meter, signedSize(entry, ours));
   }
-
-  /** Returns the call's class, and whether its id is in the ledger. */
-  see(call: CallLine): { is: ChargeClass; known: boolean } {
-    const is = this.#classOf(call);
-    const charged = this.byRequest.get(call.id);
-    if (charged === undefined) return { is, known: false };
-    charged.seen += 1;
-    if (is === "open") charged.open += 1;
-    else if (is === "refused") charged.refused = call;
-    else if (is.owes !== null) add(charged.owed, is.owes, 1);
-    return { is, known: true };
-  }
-
-  isOfCall(requestId: string): boolean {
-    return (this.byRequest.get(requestId)?.seen ?? 0) > 0;
-  }
-
-  /** Whether any entry has a call's id; a store may use its own ids. */
-  knowsOurIds(): boolean {
-    return [...this.byRequest.values()].some(({ seen }) => seen > 0);
-  }
-
-  #classOf(call: CallLine): ChargeClass {
-    const is = chargeClassOf(call, this.#settled);
-    if (this.#ours || typeof is === "string" || is.owes === null) return is;
+  /** By the reference's reading. A balancer's answer hides the platform's. */
+  const classOf = (call: CallLine): ChargeClass => {
+    if (!isDefinite(call)) return "open";
+    if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
+    const meter = meterOf(call);
+    // Item 123: a failure under 200 may be metered.
+    if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";
     // A foreign store may keep only one of the meters.
-    return call.route === "sdk.sessions" || !this.#meters.has(is.owes) ? "open" : is;
-  }
-}
+    const isKept = ours || meter === null || (call.route !== "sdk.sessions" && meters.has(meter));
+    return isKept ? { owes: meter } : "open";
+  };
+  return {
+    byRequest,
+    /** Returns the call's class, and whether its id is in the ledger. */
+    see: (call: CallLine): { is: ChargeClass; isKnown: boolean } => {
+      const is = classOf(call);
+      const charged = byRequest.get(call.id);
+      if (charged === undefined) return { is, isKnown: false };
+      charged.seen += 1;
+      if (is === "open") charged.open += 1;
+      else if (is === "refused") charged.refused = call;
+      else if (is.owes !== null) add(charged.owed, is.owes, 1);
+      return { is, isKnown: true };
+    },
+    isOfCall: (requestId: string): boolean => (byRequest.get(requestId)?.seen ?? 0) > 0,
+    /** Whether any entry has a call's id; a store may use its own ids. */
+    knowsOurIds: (): boolean => [...byRequest.values()].some(({ seen }) => seen > 0),
+  };
+};
 
 /** For a foreign store that was read before refunds and late entries are certain to be in. */
 export const unsettled = ({ first }: Evidence): Found =>

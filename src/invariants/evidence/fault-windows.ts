@@ -1,4 +1,4 @@
-/** When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call (`OwnFaults`). */
+/** When a dependency was certainly broken (`FaultWindows`), and when a fault of ours may have touched a call (`ownFaults`). */
 import type { CallLine, FaultLine, Line } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { decidedByUs, earliestUs, latestUs } from "./moments.ts";
@@ -58,43 +58,32 @@ export class FaultWindows {
   }
 }
 
-type Span = { fromUs: number; toUs: number };
-
 /** Wider than `FaultWindows`: an excuse has to cover all that may have been broken or changed. */
-export class OwnFaults {
-  readonly #beforeUs: number;
-  readonly #afterUs: number;
-  readonly #spans: Span[] = [];
+export const ownFaults = (beforeUs: number, afterUs: number) => {
+  const spans: { fromUs: number; toUs: number }[] = [];
   /** How many changes or faults are in force. */
-  readonly #inForce = new Map<string, number>();
-
-  constructor(beforeUs: number, afterUs: number) {
-    this.#beforeUs = beforeUs;
-    this.#afterUs = afterUs;
-  }
-
-  see(line: Line): void {
-    if (line.type === "fault") this.#change(`${line.link} ${line.fault}`, line.phase, line.at_us);
-    if (line.type !== "mark") return;
-    if (line.name === "operator-changed") this.#change("operator", "injected", line.at_us);
-    if (line.name === "operator-restored") this.#change("operator", "healed", line.at_us);
-  }
-
-  overlaps(call: CallLine): boolean {
-    return this.#spans.some(({ fromUs, toUs }) => latestUs(call) >= fromUs && earliestUs(call) <= toUs);
-  }
-
-  #change(name: string, phase: FaultLine["phase"], atUs: number): void {
-    const times = this.#inForce.get(name) ?? 0;
+  const inForce = new Map<string, number>();
+  const change = (name: string, phase: FaultLine["phase"], atUs: number): void => {
+    const times = inForce.get(name) ?? 0;
     const now = phase === "injecting" ? times + 1 : phase === "healed" ? times - 1 : Math.max(1, times);
-    if (now > 0) this.#inForce.set(name, now);
-    else this.#inForce.delete(name);
-    const toUs = this.#inForce.size === 0 ? atUs + this.#afterUs : Number.POSITIVE_INFINITY;
-    const last = this.#spans.at(-1);
-    if (last !== undefined && atUs - this.#beforeUs <= last.toUs) last.toUs = toUs;
-    else this.#spans.push({ fromUs: atUs - this.#beforeUs, toUs });
-  }
-}
+    if (now > 0) inForce.set(name, now);
+    else inForce.delete(name);
+    const toUs = inForce.size === 0 ? atUs + afterUs : Number.POSITIVE_INFINITY;
+    const last = spans.at(-1);
+    if (last !== undefined && atUs - beforeUs <= last.toUs) last.toUs = toUs;
+    else spans.push({ fromUs: atUs - beforeUs, toUs });
+  };
+  return {
+    see: (line: Line): void => {
+      if (line.type === "fault") change(`${line.link} ${line.fault}`, line.phase, line.at_us);
+      if (line.type !== "mark") return;
+      if (line.name === "operator-changed") change("operator", "injected", line.at_us);
+      if (line.name === "operator-restored") change("operator", "healed", line.at_us);
+    },
+    overlaps: (call: CallLine): boolean =>
+      spans.some(({ fromUs, toUs }) => latestUs(call) >= fromUs && earliestUs(call) <= toUs),
+  };
+};
 
 const DEFAULT_RECOVERY_MS = 5_000;
 

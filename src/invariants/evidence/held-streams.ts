@@ -7,7 +7,7 @@
  * A stream was held if its first byte came before the call was sent and its last byte after the call's own first byte,
  * provided bytes are read in the order in which they are written. Delays that all streams share cancel out; the slack
  * of that order is returned for the judge to weigh. An edge may delay a last event, so behind one the last but one
- * counts, or what `SureSpans` says.
+ * counts, or what `sureSpans` says.
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -37,7 +37,7 @@ const highestWith = (steps: Uint32Array, wanted: number): number => {
 };
 
 /** Bounds on a call's times at the server, from the caller's. */
-export type TimesAtServer = {
+type TimesAtServer = {
   /** By when it was admitted, at the latest. */
   admittedByUs(call: CallLine): number;
   /** Until when the server held the stream, at least. */
@@ -64,51 +64,38 @@ export const BY_CONTENT: TimesAtServer = {
 
 type Held = { call: CallLine; fromUs: number; untilUs: number };
 
-export class HeldStreams {
-  readonly #times: TimesAtServer;
-  #held: Held[] = [];
-  #pruneAt = 64;
-  readonly #all = new Uint32Array(STEPS);
-  readonly #ofOrg = new Uint32Array(STEPS);
-
-  constructor(times: TimesAtServer) {
-    this.#times = times;
-  }
-
-  see(call: CallLine): void {
-    if (!isHeld(call)) return;
-    this.#held.push({
-      call,
-      fromUs: this.#times.admittedByUs(call),
-      untilUs: this.#times.heldUntilUs(call),
-    });
-    if (this.#held.length < this.#pruneAt) return;
-    this.#held = this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us);
-    this.#pruneAt = Math.max(64, 2 * this.#held.length);
-  }
-
-  /** Microseconds (steps of 5 ms, up to 1 s) for which `cap` streams, and `ownCap` of the organization, outlasted it; -1: too few. */
-  outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
-    const fromUs = earliestUs(call);
-    const decidedUs = this.#times.admittedByUs(call);
-    this.#all.fill(0);
-    this.#ofOrg.fill(0);
-    for (const other of this.#held) {
-      if (other.fromUs > fromUs) continue;
-      const slackUs = other.untilUs - decidedUs;
-      if (slackUs < 0) continue;
-      const step = Math.min(STEPS - 1, Math.floor(slackUs / STEP_US));
-      this.#all[step] = (this.#all[step] as number) + 1;
-      if (other.call.org === call.org) this.#ofOrg[step] = (this.#ofOrg[step] as number) + 1;
-    }
-    return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
-  }
-
-  /** Streams sent before the call and not over when it was sent. */
-  aheadOf(call: CallLine): number {
-    return this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us).length;
-  }
-}
+export const heldStreams = (times: TimesAtServer) => {
+  let held: Held[] = [];
+  let pruneAt = 64;
+  const all = new Uint32Array(STEPS);
+  const ofOrg = new Uint32Array(STEPS);
+  return {
+    see: (call: CallLine): void => {
+      if (!isHeld(call)) return;
+      held.push({ call, fromUs: times.admittedByUs(call), untilUs: times.heldUntilUs(call) });
+      if (held.length < pruneAt) return;
+      held = held.filter(({ call: { done_us } }) => done_us >= call.sent_us);
+      pruneAt = Math.max(64, 2 * held.length);
+    },
+    /** Microseconds (steps of 5 ms, up to 1 s) for which `cap` streams, and `ownCap` of the organization, outlasted it; -1: too few. */
+    outlasting: (call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } => {
+      const fromUs = earliestUs(call);
+      const decidedUs = times.admittedByUs(call);
+      all.fill(0);
+      ofOrg.fill(0);
+      for (const other of held) {
+        const slackUs = other.untilUs - decidedUs;
+        if (other.fromUs > fromUs || slackUs < 0) continue;
+        const step = Math.min(STEPS - 1, Math.floor(slackUs / STEP_US));
+        all[step] = (all[step] as number) + 1;
+        if (other.call.org === call.org) ofOrg[step] = (ofOrg[step] as number) + 1;
+      }
+      return { all: highestWith(all, cap), ofOrg: highestWith(ofOrg, ownCap) };
+    },
+    /** Streams sent before the call and not over when it was sent. */
+    aheadOf: ({ sent_us }: CallLine): number => held.filter(({ call: { done_us } }) => done_us >= sent_us).length,
+  };
+};
 
 /** With fewer answers that are not streams the line is not known. */
 const ENOUGH_PLAIN = 20;
@@ -135,44 +122,32 @@ const typicalGapUs = (gapsUs: readonly number[]): number => {
  * longer on average than `limits.service_ms`, that limit is the bound, so that by Little's law calls that fill the
  * caps never seem to be more. Without the limit nothing is certain.
  */
-export class SureSpans implements TimesAtServer {
-  readonly #serviceUs: number | null;
+export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(call: CallLine): void } => {
   /** First to last byte of answers that are not streams. */
-  readonly #plain = new Distribution();
-  #trickleUs = 0;
-  #streams = 0;
-  #streamsUs = 0;
-
-  constructor(serviceMs: number | undefined) {
-    this.#serviceUs = serviceMs === undefined ? null : serviceMs * 1000;
-  }
-
-  see(call: CallLine): void {
-    if (!isDefinite(call) || call.first_us === null) return;
-    if (isStream(call) && isAdmitted(call)) {
-      this.#streams += 1;
-      this.#streamsUs += sumOf(contentGaps(call));
-      return;
-    }
-    this.#plain.add(call.done_us - call.first_us);
-    if (this.#plain.count % REFRESH === ENOUGH_PLAIN) this.#trickleUs = this.#plain.quantile(TRICKLE_QUANTILE);
-  }
-
-  /** An edge may send the head before the server decides. */
-  admittedByUs({ first_event_us, done_us, clock_error_us }: CallLine): number {
-    return (first_event_us ?? done_us) + clock_error_us;
-  }
-
-  heldUntilUs(call: CallLine): number {
-    return earliestUs(call) + this.#spanUs(call);
-  }
-
-  #spanUs(call: CallLine): number {
-    if (this.#serviceUs === null) return 0;
+  const plain = new Distribution();
+  let trickleUs = 0;
+  let streams = 0;
+  let streamsUs = 0;
+  const spanUs = (call: CallLine): number => {
+    if (serviceMs === undefined) return 0;
     const gaps = contentGaps(call);
-    const paceUs = Math.max(0, typicalGapUs(gaps) - TRICKLE_TIMES * this.#trickleUs);
-    const isStretched = this.#streamsUs > this.#streams * this.#serviceUs;
-    const mostUs = isStretched ? this.#serviceUs : Number.POSITIVE_INFINITY;
-    return Math.min(gaps.length * paceUs, sumOf(gaps), mostUs);
-  }
-}
+    const paceUs = Math.max(0, typicalGapUs(gaps) - TRICKLE_TIMES * trickleUs);
+    const isStretched = streamsUs > streams * serviceMs * 1000;
+    return Math.min(gaps.length * paceUs, sumOf(gaps), isStretched ? serviceMs * 1000 : Number.POSITIVE_INFINITY);
+  };
+  return {
+    see: (call) => {
+      if (!isDefinite(call) || call.first_us === null) return;
+      if (isStream(call) && isAdmitted(call)) {
+        streams += 1;
+        streamsUs += sumOf(contentGaps(call));
+        return;
+      }
+      plain.add(call.done_us - call.first_us);
+      if (plain.count % REFRESH === ENOUGH_PLAIN) trickleUs = plain.quantile(TRICKLE_QUANTILE);
+    },
+    /** An edge may send the head before the server decides. */
+    admittedByUs: ({ first_event_us, done_us, clock_error_us }) => (first_event_us ?? done_us) + clock_error_us,
+    heldUntilUs: (call) => earliestUs(call) + spanUs(call),
+  };
+};

@@ -6,6 +6,7 @@ import { SHED_OUTCOMES } from "../../contract/refusals.ts";
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import { lineTimeUs } from "../../history/line.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
 
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;
@@ -21,6 +22,9 @@ export const isDefinite = (call: CallLine): boolean =>
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
 
 export const isShed = ({ outcome }: CallLine): boolean => SHED_OUTCOMES.has(outcome);
+
+/** It is held to the project's own reading of each gap. */
+export const isReference = (facts: Pick<StageFacts, "reference">): boolean => facts.reference === true;
 
 /** No valid credential, or the target file does not name its role's organization: it may be any. */
 export const isUnnamed = (org: string): boolean => org === "-" || org.startsWith("role:");
