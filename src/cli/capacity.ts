@@ -7,7 +7,7 @@ import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { choice } from "./options/checks.ts";
+import { withOptions } from "./options/checks.ts";
 import { printNote, type Shown } from "./printing/output.ts";
 import { budgetLine, guardLines } from "./printing/show-plan.ts";
 
@@ -64,29 +64,27 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
 /** Objectives for the reference platform, which states none. */
 const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
 
-export const capacityCommand = (): Command =>
+export const command = (): Command =>
   judgingCommand<CapacityOptions>(
-    new Command("capacity")
+    withOptions(new Command("capacity"), [
+      ["--scenario <name>", "what is played", undefined, "chat-past-capacity"],
+      ["--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)"],
+      ["--demand <file>", "JSON: what has to be carried; replicas and headroom follow"],
+      ["--arrivals <how>", "how calls arrive", ["poisson", "uniform"], "poisson"],
+      ["--short", "about a third of the time, a wider interval"],
+    ])
       .description("find the highest rate inside the objectives, and which limit is met first")
-      .option("--scenario <name>", "what is played", "chat-past-capacity")
-      .option("--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)")
-      .option("--demand <file>", "JSON: what has to be carried; replicas and headroom follow")
-      .addOption(choice("--arrivals <how>", "how calls arrive", ["poisson", "uniform"], "poisson"))
-      .option("--short", "about a third of the time, a wider interval")
       .addHelpText("after", EXPLAINED),
-    ({ target, iOwn: owned = [], scenario: story, arrivals, demand: demandFile, short = false, ...options }) => {
+    ({ target, scenario: story, arrivals, demand: demandFile, short = false, ...options }) => {
       const slo = options.slo ?? (target === undefined ? SLO_ON_SERVED : undefined);
-      const wishes = { slo, arrivals, demandFile, short, owned, story };
+      const wishes = { slo, arrivals, demandFile, short, story };
       return {
-        plan: (targetFile) => planned({ ...wishes, targetFile }),
+        plan: ({ owned }, targetFile) => planned({ ...wishes, owned, targetFile }),
         play: async (common, targetFile) => {
           let objectives: readonly ShareObjective[] = [];
           let probes = 0;
-          const result = await findCapacity({
-            ...common,
-            ...wishes,
-            targetFile,
-            events: { ...common.events, stage: () => undefined },
+          const { found, ...result } = await findCapacity({
+            ...{ ...common, ...wishes, targetFile, events: { ...common.events, stage: () => undefined } },
             onObjectives: (stated) => {
               objectives = stated;
             },
@@ -95,7 +93,7 @@ export const capacityCommand = (): Command =>
               for (const row of probes++ === 0 ? rows : rows.slice(1, 2)) common.events.result(row);
             },
           });
-          if (result.found !== null) printNote(foundLines(result.found).join("\n"));
+          if (found !== null) printNote(foundLines(found).join("\n"));
           return result;
         },
         served: { count: 1, said: ON_SERVED },

@@ -1,25 +1,35 @@
 /** `floodgate chaos`: fault experiments, random schedules of faults, and the healing of faults that a run left behind. */
 import { dirname } from "node:path";
 import { Command } from "commander";
+import { isLoopbackHost } from "../contract/loopback.ts";
+import { plannedEmbedded } from "../deployments/tenants.ts";
+import { HOLDS_ALWAYS } from "../faults/experiments.ts";
+import { aboutFault, type Component, type Fault, faultKey } from "../faults/fault.ts";
+import { startWatchdogServer } from "../faults/watchdog-server.ts";
+import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
+import { wrapped } from "../report/terminal.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
+import { experimentsFor } from "../run/experiments/chosen.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/heal-left-open.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import { handOverToken, makeToken } from "../supervision/private-file.ts";
 import { type Lock, lockTarget } from "../target/lock.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { readTargetFile } from "../target/target-file.ts";
 import {
   type Judging,
   type JudgingOptions,
   judgingCommand,
+  LIMITER,
   type Limiter,
-  limiterOption,
   REPORTS,
 } from "./judging-command.ts";
-import { EMBEDDED_ALONE, type Exclusion, excluding, seconds } from "./options/checks.ts";
-import { printShown } from "./printing/output.ts";
-import { listExperiments } from "./printing/show-experiments.ts";
+import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options/checks.ts";
+import { printNote, printResult, printShown } from "./printing/output.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
-import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
+import { untilStopped } from "./serve.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
   const run = dirname(journal);
@@ -65,6 +75,84 @@ const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOption
   }
 };
 
+const PART: Readonly<Record<Component, string>> = {
+  ...{ limiter: "the limiter", keys: "the key service", api: "the API", edge: "the API" },
+  service: "the whole service",
+};
+const FROM: Partial<Record<Fault["by"], string>> = { link: "the way to ", store: "the store of " };
+
+/** `  breaks   …`, its further lines under the first. */
+const entry = (label: string, text: string): string[] => wrapped(text, `  ${label.padEnd(9)}`, 11);
+
+const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {
+  const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
+  const { limits } = target ?? plannedEmbedded();
+  const all = [...experimentsFor(target).values()];
+  const listed = all.map(({ name, faults, holds, store, requiredStates }) => {
+    const [{ component, fault }] = faults;
+    const abouts = faults.map((one) => aboutFault(one, limits));
+    return {
+      ...{ name, link: component, fault, stream: abouts[0]?.stream },
+      breaks: abouts.map(({ what }) => what).join("; "),
+      at_once: faults.length === 1 ? undefined : faults.map(faultKey),
+      needs_limiter: store,
+      must_hold: [holds, ...HOLDS_ALWAYS],
+      must_meet: requiredStates,
+    };
+  });
+  const lines = all.flatMap(({ name, faults, holds, store, requiredStates = [] }) => [
+    name,
+    ...entry("on", faults.map(({ by, component }) => `${FROM[by] ?? ""}${PART[component]}`).join(" and ")),
+    ...entry("breaks", [...new Set(faults.map((one) => aboutFault(one, limits).what))].join("; ")),
+    ...(store === "redis" ? entry("needs", "--limiter redis") : []),
+    ...entry("must", holds),
+    ...(requiredStates.length === 0
+      ? []
+      : entry("meets", requiredStates.map((state) => FAULT_STATE_WORDS[state]).join("; "))),
+  ]);
+  printShown(isJson, {
+    document: { schema: "floodgate/experiments@1", experiments: listed },
+    lines: [...lines, "", "In every experiment:", ...HOLDS_ALWAYS.map((text) => `  - ${text}`)],
+  });
+};
+
+const WATCHDOG_LISTENS = "127.0.0.1:8475";
+const TOKEN_LEAST = 16;
+
+const addressOf = (text: string): { host: string; port: number } => {
+  const [, host = "", port = ""] = /^(\[[0-9a-f:]+\]|[^:]+):(\d{1,5})$/i.exec(text) ?? [];
+  if (host === "" || Number(port) > 65_535) {
+    throw new UsageError(`--listen: expected HOST:PORT such as ${WATCHDOG_LISTENS}, got "${text}"`);
+  }
+  return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+};
+
+/** Serves until a signal; heals what is broken then. */
+const watchBesideProxy = async (targetFile: string, listen: string): Promise<void> => {
+  const { target, folder } = await readTargetFile(targetFile);
+  if (target.toxiproxy === undefined && target.faults === undefined) {
+    throw new UsageError("the target file has neither `toxiproxy` nor `faults`: nothing could be healed");
+  }
+  const ref = target.watchdog?.token;
+  const given = ref === undefined ? null : await createSecrets(folder).read(ref, "watchdog.token");
+  const { host, port } = addressOf(listen);
+  if (!isLoopbackHost(host) && (given ?? "").length < TOKEN_LEAST) {
+    throw new UsageError(
+      `--listen ${listen} is not loopback: expected watchdog.token in the target file, of ${TOKEN_LEAST} characters or more, e.g. "env:FLOODGATE_WATCHDOG_TOKEN"`,
+    );
+  }
+  const say = (text: string): void => printNote(`${new Date().toISOString()} ${text}`);
+  const token = given ?? makeToken();
+  const server = await startWatchdogServer({ target, file: targetFile, host, port, token, say });
+  // Runs of the same user on this machine find this token; others need the one that the target file states.
+  const handed = given === null ? await handOverToken(server.url, token) : null;
+  if (handed !== null) say(`its token is in ${handed.path}`);
+  printResult(JSON.stringify({ watchdog: server.url }));
+  await untilStopped();
+  await server.close();
+  await handed?.remove();
+};
+
 export type ExploreOptions = { for?: number; real?: boolean; limiter: Limiter };
 type ChaosOptions = JudgingOptions &
   ExploreOptions & { short?: boolean; list?: boolean; watchdog?: boolean; explore?: boolean; listen: string };
@@ -80,10 +168,26 @@ export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: Ex
 };
 
 const EXCLUSIONS: readonly Exclusion[] = [
+  [
+    "watchdog",
+    "!target",
+    "chaos --watchdog needs --target FILE: the proxies and heal commands that it may use stand there",
+  ],
   ["for real", "!explore", "--for and --real belong to `chaos --explore`"],
   ["explore", "target", "--explore works on the embedded deployment, so it takes no --target"],
   ["explore", "dry-run", "--explore sends nothing to anybody: there is no --dry-run"],
   EMBEDDED_ALONE,
+];
+
+const OPTIONS: readonly OptionRow[] = [
+  ["--list", "every experiment: what it breaks and what must hold"],
+  ["--explore", "random schedules of faults, in virtual time; what fails is made short"],
+  ["--for <time>", "how long to explore (default: 10m)", seconds],
+  ["--real", "explore on real links: toxiproxy and the embedded deployment"],
+  LIMITER,
+  ["--short", "of all, four: each dependency refused, and its replies lost"],
+  ["--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops"],
+  ["--listen <host:port>", "where the watchdog listens", undefined, WATCHDOG_LISTENS],
 ];
 
 const HELP = `
@@ -107,7 +211,7 @@ target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.`;
 
 const chaos = async (options: ChaosOptions, command: Command): Promise<Judging | null> => {
   const [names] = command.processedArgs as [string[]];
-  const { target: targetFile, iOwn: owned = [], short = false, limiter } = options;
+  const { target: targetFile, short = false, limiter } = options;
   if (options.explore === true) {
     if (names.length > 0) throw new UsageError("--explore draws its own faults: leave out the names");
     const wish = exploreWish(options);
@@ -115,31 +219,23 @@ const chaos = async (options: ChaosOptions, command: Command): Promise<Judging |
   }
   // Without experiments, `--heal` is all there is to do; with them, the run heals first.
   const done = options.watchdog
-    ? watchBesideProxy(targetFile, options.listen)
+    ? watchBesideProxy(targetFile as string, options.listen)
     : options.list
       ? listExperiments(targetFile, options.json)
       : options.heal && names.length === 0 && heal(options, command.getOptionValueSource("out") === "cli");
   if (done) return done.then(() => null);
   const stages = chaosStages({ names, short, limiter });
   return {
-    plan: () => stagesPlan({ owned, targetFile, limiter, stages, refusals: chaosRefusals }),
+    plan: (place) => stagesPlan({ ...place, limiter, stages, refusals: chaosRefusals }),
     play: (common) => runChaos({ ...common, names, short, limiter }),
   };
 };
 
-export const chaosCommand = (): Command =>
+export const command = (): Command =>
   judgingCommand<ChaosOptions>(
-    excluding(new Command("chaos"), EXCLUSIONS)
+    withOptions(excluding(new Command("chaos"), EXCLUSIONS), OPTIONS)
       .description("break something under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
-      .option("--list", "every experiment: what it breaks and what must hold")
-      .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
-      .option("--for <time>", "how long to explore (default: 10m)", seconds)
-      .option("--real", "explore on real links: toxiproxy and the embedded deployment")
-      .addOption(limiterOption())
-      .option("--short", "of all, four: each dependency refused, and its replies lost")
-      .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
-      .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
       .addHelpText("after", HELP),
     chaos,
   );

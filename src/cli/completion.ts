@@ -49,13 +49,14 @@ complete -p npx >/dev/null 2>&1 || complete -o default -F _floodgate_by_npx npx
 const quoted = (text: string): string => `'${text.replaceAll("'", "\\'")}'`;
 
 const forFish = (all: readonly Words[]): string => {
-  const commands = all.map(
-    ({ command, about }) => `complete -c floodgate -n __fish_use_subcommand -f -a ${command} -d ${quoted(about)}`,
-  );
-  const words = all.flatMap(({ command, words }) =>
-    words.map((word) => `complete -c floodgate -n '__fish_seen_subcommand_from ${command}' -a ${quoted(word)}`),
-  );
-  return `${[...commands, ...words].join("\n")}\n`;
+  const when = (condition: string, rest: string): string => `complete -c floodgate -n ${condition} ${rest}\n`;
+  const lines = [
+    ...all.map(({ command, about }) => when("__fish_use_subcommand", `-f -a ${command} -d ${quoted(about)}`)),
+    ...all.flatMap(({ command, words }) =>
+      words.map((word) => when(`'__fish_seen_subcommand_from ${command}'`, `-a ${quoted(word)}`)),
+    ),
+  ];
+  return lines.join("");
 };
 
 const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
@@ -65,7 +66,7 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
 };
 
 /** `commands` loads every command; the caller has the table. */
-export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
+export const command = (commands: () => Promise<readonly Command[]>): Command =>
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")
     .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or ~/.zshrc.")

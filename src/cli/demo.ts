@@ -2,7 +2,6 @@
 
 import { open, writeFile } from "node:fs/promises";
 import { Command } from "commander";
-import { noSuch } from "../contract/nearest.ts";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
@@ -10,17 +9,15 @@ import { commitOf, describeEnvironment } from "../run/environment.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";
+import { called } from "./options/checks.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
 
 const chosen = (names: readonly string[]): Mutant[] =>
-  (names.length === 0 ? PLANTED : names).map((name) => {
-    const defect = PLANTABLE.find((one) => one.name === name);
-    if (defect !== undefined) return defect;
-    const known = PLANTABLE.map((one) => one.name);
-    throw new UsageError(noSuch("defect", name, known, "--list shows what can be planted"));
-  });
+  (names.length === 0 ? PLANTED : names).map((name) =>
+    called("defect", name, PLANTABLE, "--list shows what can be planted"),
+  );
 
 const paragraph = (head: string, text: string): string => wrapped(text, head.padEnd(9), 9).join("\n");
 
@@ -37,16 +34,14 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
 };
 
 /** Checks before anything is played that the page can be written. */
-const checkPage = async (path: string): Promise<void> => {
-  try {
-    await (await open(path, "a")).close();
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
-  }
-};
+const checkPage = (path: string): Promise<void> =>
+  open(path, "a")
+    .then((file) => file.close())
+    .catch(({ code }: NodeJS.ErrnoException) => {
+      throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
+    });
 
-export const demoCommand = (): Command =>
+export const command = (): Command =>
   new Command("demo")
     .description("plant defects in the reference platform and see them found; no Go, no network, no file")
     .argument("[defect...]", `what is planted (default: ${PLANTED.join(", ")})`)
@@ -66,10 +61,8 @@ export const demoCommand = (): Command =>
       const defects = chosen(names);
       const { page, json, quiet } = options;
       if (page !== undefined) await checkPage(page);
-      const about = {
-        commit: await commitOf(REPOSITORY),
-        environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
-      };
+      const environment = describeEnvironment({ k6: null, toxiproxy: null }, []);
+      const about = { commit: await commitOf(REPOSITORY), environment };
       const progress = quiet === true ? (): void => {} : show;
       const { document, series, missed } = await playDemo(defects, about, () => new Date(), progress);
       const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;

@@ -25,23 +25,16 @@ import { listenForStop } from "../supervision/stop-signals.ts";
 import { lockTarget } from "../target/lock.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile } from "../target/target-file.ts";
-import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-target.ts";
+import { diagnoseTarget } from "../verify/doctor/diagnose-target.ts";
 import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
 import { calibrationSection, machineHere } from "../verify/doctor/machine.ts";
 import { toolsHere } from "../verify/doctor/tools-here.ts";
-import { checkPrecise, excluding, I_OWN, once } from "./options/checks.ts";
+import { checkPrecise, type Exclusion, excluding, I_OWN, once, withOptions } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";
 import { printNote, printShown } from "./printing/output.ts";
 
-type DoctorOptions = {
-  target?: string;
-  iOwn?: string[];
-  json?: boolean;
-  calibrate?: boolean;
-  precise?: boolean;
-  findLimits?: boolean;
-  out?: string;
-};
+type DoctorOptions = Partial<Record<"json" | "calibrate" | "precise" | "findLimits", boolean>> &
+  Partial<Record<"target" | "out", string>> & { iOwn?: string[] };
 
 /** One fixed schedule, so that two calibrations can be compared. */
 const SEED = 1;
@@ -53,19 +46,9 @@ const EXIT_OF = { wrong: EXIT.usage, silent: EXIT.unreachable, missing: EXIT.unr
 
 type Limits = { section: Section; document: object; calls: number; next: string | null; exitCode: number };
 
-const closing = (
-  exitCode: number,
-  { target, iOwn = [] }: DoctorOptions,
-  diagnosis: TargetDiagnosis | null,
-  limits: Limits | null,
-): string => {
+const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, copy: string | null): string => {
   const own = iOwn.length === 0 ? "" : ` --i-own ${iOwn.join(" ")}`;
-  const spent =
-    diagnosis &&
-    `Spent: ${diagnosis.spent.requests + (limits?.calls ?? 0)} calls, ${diagnosis.spent.map_loads} map loads.\n`;
-  if (typeof limits?.next === "string") {
-    return `${spent ?? ""}Next: npx floodgate load chat-past-capacity --target ${limits.next}${own}`;
-  }
+  if (copy !== null) return `Next: npx floodgate load chat-past-capacity --target ${copy}${own}`;
   const verdicts: Readonly<Record<number, string>> = {
     [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}${own}`,
     [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
@@ -73,7 +56,7 @@ const closing = (
     [EXIT.inconclusive]: "This machine does not measure time well enough just now: see the lines that begin with warn.",
     [EXIT.guarded]: "Refused by the safety guard; nothing was sent.",
   };
-  return `${spent ?? ""}${verdicts[exitCode] ?? "Stopped: what was found until then is above, and no copy was written."}`;
+  return verdicts[exitCode] ?? "Stopped: what was found until then is above, and no copy was written.";
 };
 
 /** Checks the fields of a target file that only a run reads. */
@@ -99,20 +82,16 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
     if (times > 1) process.exit(EXIT_OF_SIGNAL.SIGINT);
   });
   try {
-    const found = await findLimits({
-      ...prepared,
-      signal: stop.signal,
-      onProgress: (text) => printNote(`limits: ${text}`),
-    });
+    const onProgress = (text: string): void => printNote(`limits: ${text}`);
+    const found = await findLimits({ ...prepared, signal: stop.signal, onProgress });
     const decided = decideLimits(found, target);
     const signal = stop.stoppedBy();
     const isWritten = signal === null && Object.keys(decided.limits).length > 0;
     if (isWritten) await writeCopy(file, copy, decided, target.exclusive === true);
-    const written = isWritten
-      ? copyFinding(copy, decided, target)
-      : finding("skipped", "copy", `${copy} is not written`);
+    const unwritten = finding("skipped", "copy", `${copy} is not written`);
+    const findings = [...decided.findings, isWritten ? copyFinding(copy, decided, target) : unwritten];
     return {
-      section: { title: "Limits", findings: [...decided.findings, written] },
+      section: { title: "Limits", findings },
       document: { ...decided.limits, calls: found.calls, copy: isWritten ? copy : null },
       calls: found.calls,
       next: isWritten && decided.isFixed && target.exclusive === true ? copy : null,
@@ -125,16 +104,16 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
 };
 
 const doctor = async (options: DoctorOptions): Promise<void> => {
-  const { target, iOwn = [], calibrate, precise = false, findLimits: wantsLimits = false } = options;
+  const { target, iOwn = [], calibrate, precise = false } = options;
   if (precise) checkPrecise("open-loop");
-  const copy = target === undefined || !wantsLimits ? null : copyOf(target, options.out);
+  const copy = target === undefined || options.findLimits !== true ? null : copyOf(target, options.out);
   if (copy !== null) {
     checkPermitted((await readTargetFile(target as string)).target);
     await checkCopy(copy);
   }
   const diagnosis = target === undefined ? null : await diagnoseTarget(target, iOwn, judgedFields);
-  const calibrated =
-    calibrate === true ? await calibrateMachine({ seed: SEED, precise, signal: new AbortController().signal }) : null;
+  const { signal } = new AbortController();
+  const calibrated = calibrate === true ? await calibrateMachine({ seed: SEED, precise, signal }) : null;
   const sections = [
     await toolsHere(),
     await machineHere(REPOSITORY),
@@ -149,33 +128,35 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const isMeasured = calibrated?.checks.every(({ verdict }) => verdict === "pass") ?? true;
   const ofFindings = worst !== null ? EXIT_OF[worst] : isMeasured ? EXIT.pass : EXIT.inconclusive;
   const exitCode = refused.length > 0 ? EXIT.guarded : worstExit(ofFindings, limits?.exitCode ?? EXIT.pass);
+  const { spent } = diagnosis ?? {};
   const document = {
-    schema: "floodgate/doctor@1",
-    sections,
-    refused_by_guard: refused,
+    ...{ schema: "floodgate/doctor@1", sections, refused_by_guard: refused },
     calibration: calibrated === null ? undefined : [...calibrated.checks, ...calibrated.ceilings],
-    limits: limits?.document,
-    spent: diagnosis?.spent,
-    exit_code: exitCode,
+    ...{ limits: limits?.document, spent, exit_code: exitCode },
   };
   const guard = refused.flatMap((reason) => wrapped(reason, "  refused  ", 11));
-  const parts = [findingsText(sections), guard.join("\n"), closing(exitCode, options, diagnosis, limits)];
-  printShown(options.json, { document, lines: [parts.filter((part) => part !== "").join("\n\n")] });
+  const cost = spent && `Spent: ${spent.requests + (limits?.calls ?? 0)} calls, ${spent.map_loads} map loads.\n`;
+  const end = `${cost ?? ""}${closing(exitCode, options, limits?.next ?? null)}`;
+  const parts = [findingsText(sections), guard.join("\n"), end].filter((part) => part !== "");
+  printShown(options.json, { document, lines: [parts.join("\n\n")] });
   process.exitCode = exitCode;
 };
 
-export const doctorCommand = (): Command =>
-  excluding(new Command("doctor"), [
-    ["precise", "!calibrate", "--precise is a way to --calibrate; give both"],
-    ["find-limits", "!target", "--find-limits looks at a deployment; name its file with --target"],
-    ["out", "!find-limits", "--out names the copy that --find-limits writes; give both"],
+const EXCLUSIONS: readonly Exclusion[] = [
+  ["precise", "!calibrate", "--precise is a way to --calibrate; give both"],
+  ["find-limits", "!target", "--find-limits looks at a deployment; name its file with --target"],
+  ["out", "!find-limits", "--out names the copy that --find-limits writes; give both"],
+];
+
+export const command = (): Command =>
+  withOptions(excluding(new Command("doctor"), EXCLUSIONS), [
+    ["--target <file>", "also try each role of this target file once (at most 60 calls)", once],
+    I_OWN,
+    ["--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)"],
+    ["--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core"],
+    ["--find-limits", `find caps, slots, rate and burst by calls (${AT_MOST}), into a copy of the file`],
+    ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once],
+    ["--json", "print what was found as JSON on stdout"],
   ])
     .description("look at tools, this machine and, with --target, a target file")
-    .option("--target <file>", "also try each role of this target file once (at most 60 calls)", once)
-    .option(...I_OWN)
-    .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
-    .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
-    .option("--find-limits", `find caps, slots, rate and burst by calls (${AT_MOST}), into a copy of the file`)
-    .option("--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once)
-    .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

@@ -18,15 +18,13 @@ const NPM_GENERATIONS = 5;
 const GENERATIONS_MAX = 64;
 
 /** Set by every CI service, or by one of the well-known ones. */
-const OF_CI = [
-  ...["CI", "GITHUB_ACTIONS", "RUNNER_TRACKING_ID", "GITLAB_CI", "JENKINS_URL", "JENKINS_NODE_COOKIE"],
-  ...["TF_BUILD", "BUILDKITE", "TEAMCITY_VERSION"],
-];
+const OF_CI =
+  "CI GITHUB_ACTIONS RUNNER_TRACKING_ID GITLAB_CI JENKINS_URL JENKINS_NODE_COOKIE TF_BUILD BUILDKITE TEAMCITY_VERSION";
 
 const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
 
 const endsWithShell = ({ FLOODGATE_END_WITH_PARENT: asked, ...env }: NodeJS.ProcessEnv): boolean =>
-  asked === undefined ? OF_CI.some((name) => isOn(env[name])) : isOn(asked);
+  asked === undefined ? OF_CI.split(" ").some((name) => isOn(env[name])) : isOn(asked);
 
 const commandOf = (pid: number): string => {
   try {
@@ -36,17 +34,11 @@ const commandOf = (pid: number): string => {
   }
 };
 
-/** The processes above this one, its parent first. */
-const ancestors = (): ProcessId[] => {
+const launchers = (withShell: boolean): ProcessId[] => {
   const above: ProcessId[] = [];
   for (let pid = parentOf(process.pid); pid > 1 && above.length < GENERATIONS_MAX; pid = parentOf(pid)) {
     above.push({ pid, start: startTimeOf(pid) ?? "" });
   }
-  return above;
-};
-
-const launchers = (withShell: boolean): ProcessId[] => {
-  const above = ancestors();
   if (withShell && endsWithShell(process.env)) return above;
   const npm = process.env.npm_execpath ?? "";
   // npm replaces its command line by a title such as "npm start".

@@ -70,19 +70,18 @@ const explainItem = (item: number) => {
   };
 };
 
-/** Paragraphs with a title beside the first. */
-const under = (title: string, texts: readonly string[]): string[] =>
-  texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13));
+/** Paragraphs, each list with its title beside the first. */
+const under = (titled: Readonly<Record<string, readonly string[]>>): string[] =>
+  Object.entries(titled).flatMap(([title, texts]) =>
+    texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13)),
+  );
 
 const linesOf = ({ id, means, judged, breaks, spec }: Explained): string[] => {
   const texts = requirements();
   const rests = spec.map((item) => `${item}. ${texts.get(item) ?? "(see requirements.md)"}`);
   const legend = "[R] stated, [G] a gap of the specification, [A] ambiguous: src/contract/requirements.md";
-  return [
-    ...[id, "", ...under("Means", [means]), ...under("Judged", [judged])],
-    ...[...under("Broken by", breaks), ...under("Rests on", rests)],
-    ...(spec.length === 0 ? [] : ["", legend]),
-  ];
+  const told = under({ Means: [means], Judged: [judged], "Broken by": breaks, "Rests on": rests });
+  return [id, "", ...told, ...(spec.length === 0 ? [] : ["", legend])];
 };
 
 const listed = (): string[] => [
@@ -92,7 +91,7 @@ const listed = (): string[] => [
   `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
 ];
 
-export const explainCommand = (): Command =>
+export const command = (): Command =>
   new Command("explain")
     .description("what a claim of a report means, how it is judged, what breaks it")
     .argument("[claim]", "its id, as the report has it, or the number of a requirement; without one, all are listed")
@@ -102,14 +101,8 @@ export const explainCommand = (): Command =>
       if (/^\d+$/.test(claim)) {
         const found = explainItem(Number(claim));
         const { id, means, rules, invariants, claims, tests } = found;
-        const defended = [
-          ...[...under("Rules", rules), ...under("Invariants", invariants)],
-          ...[...under("Claims", claims), ...under("Tests", tests)],
-        ];
-        return printShown(json, {
-          document: found,
-          lines: [`Requirement ${id}`, "", ...under("Says", [means]), ...defended],
-        });
+        const told = { Says: [means], Rules: rules, Invariants: invariants, Claims: claims, Tests: tests };
+        return printShown(json, { document: found, lines: [`Requirement ${id}`, "", ...under(told)] });
       }
       const explained = explain(claim);
       printShown(json, { document: explained, lines: linesOf(explained) });

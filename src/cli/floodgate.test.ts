@@ -30,6 +30,12 @@ describe("the command line", () => {
     ["a group of claims", ["explain", "verify"], 2, /verify is a group of \d+ claims; .* verify --list/],
     ["a page where none can be", ["demo", "--page", "/nowhere/x.html"], 2, /\/nowhere\/x.html cannot be written/],
     ["a script that is a device", ["load", "--script", "/dev/zero"], 2, /it is a device, not a file/],
+    [
+      "a rate and a driver for a script",
+      ["load", "--script", "own.ts", "--rate", "5", "--driver", "k6"],
+      2,
+      /a script of your own decides its load by itself, so there is no --driver, --rate; leave it out/,
+    ],
     ["a crash file that never ends", ["dev", "replay", "/dev/zero"], 2, /it is a device, not a file/],
     ["a certificate that never ends", ["serve", "--tls-cert", "/dev/zero", "--tls-key", "x"], 2, /it is a device/],
     [

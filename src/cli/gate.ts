@@ -7,40 +7,38 @@ import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { GATE_SCENARIO } from "../run/gate/run-gate.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
-import { type Exclusion, excluding, once, positive, whole } from "./options/checks.ts";
+import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options/checks.ts";
 import { printJson, printNote, type Shown } from "./printing/output.ts";
 import { guardLines } from "./printing/show-plan.ts";
 
-type GateOptions = JudgingOptions & {
-  base?: string;
-  head?: string;
-  scenario: string;
-  rate?: number;
-  pairs?: number;
-  before?: string[];
-  after?: string[];
-  baseline?: string;
-  run?: string[];
-  saveBaseline?: string;
-  reason?: string;
-};
+type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
+  Partial<Record<"base" | "head" | "baseline" | "saveBaseline" | "reason", string>> &
+  Partial<Record<"before" | "after" | "run", string[]>>;
 
-const TWO_FILES = "gate needs --base FILE and --head FILE, the target files of two deployments";
-const TWO_SETS = "--before RUN… and --after RUN… belong together";
-const SAVES = "--save-baseline FILE needs --run DIR… and --reason TEXT: what is compared with has to be explained";
-const BASELINE = "--baseline FILE and --run DIR… belong together";
+// biome-ignore format: a row is a line
 const EXCLUSIONS: readonly Exclusion[] = [
-  [
-    "before after baseline run save-baseline",
-    "base head",
-    "gate compares either --base and --head, or recorded runs, not both",
-  ],
+  ["before after baseline run save-baseline", "base head", "gate compares either --base and --head, or recorded runs, not both"],
   ["target", "target", "gate compares two deployments: --base FILE and --head FILE, not --target"],
-  ["base head", "!base !head", TWO_FILES],
-  ["save-baseline", "!run !reason", SAVES],
-  ["baseline", "!run", BASELINE],
-  ["run", "!baseline|save-baseline", BASELINE],
-  ["before after", "!before !after", TWO_SETS],
+  ["base head", "!base !head", "gate needs --base FILE and --head FILE, the target files of two deployments"],
+  ["save-baseline", "!run !reason", "--save-baseline FILE needs --run DIR… and --reason TEXT: what is compared with has to be explained"],
+  ["baseline", "!run", "--baseline FILE and --run DIR… belong together"],
+  ["run", "!baseline|save-baseline", "--baseline FILE and --run DIR… belong together"],
+  ["before after", "!before !after", "--before RUN… and --after RUN… belong together"],
+];
+
+const FIRST_LOOK = `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`;
+const OPTIONS: readonly OptionRow[] = [
+  ["--base <file>", "target file of the deployment that is known", once],
+  ["--head <file>", "target file of the deployment that may be worse", once],
+  ["--scenario <name>", "what is played", undefined, GATE_SCENARIO],
+  ["--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive],
+  ["--pairs <n>", FIRST_LOOK, whole(1, PAIRS_MOST)],
+  ["--before <run...>", "run folders of what is known"],
+  ["--after <run...>", "run folders of what may be worse"],
+  ["--baseline <file>", "a saved baseline, compared with --run"],
+  ["--run <dir...>", "run folders, for --baseline or --save-baseline"],
+  ["--save-baseline <file>", "write the figures of --run as a baseline"],
+  ["--reason <text>", "why this is the baseline; kept in the file"],
 ];
 
 const SAME_SIDES = `${ON_SERVED.replace("no --target", "no --base and --head")}. Both sides are the same here, so nothing is worse`;
@@ -110,32 +108,17 @@ const isRecorded = async (options: GateOptions): Promise<boolean> => {
   return true;
 };
 
-export const gateCommand = (): Command => {
+export const command = (): Command => {
   const command = judgingCommand<GateOptions>(
-    excluding(new Command("gate"), EXCLUSIONS)
+    withOptions(excluding(new Command("gate"), EXCLUSIONS), OPTIONS)
       .description("compare two deployments: is the head worse than the base?")
-      .option("--base <file>", "target file of the deployment that is known", once)
-      .option("--head <file>", "target file of the deployment that may be worse", once)
-      .option("--scenario <name>", "what is played", GATE_SCENARIO)
-      .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
-      .option(
-        "--pairs <n>",
-        `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
-        whole(1, PAIRS_MOST),
-      )
-      .option("--before <run...>", "run folders of what is known")
-      .option("--after <run...>", "run folders of what may be worse")
-      .option("--baseline <file>", "a saved baseline, compared with --run")
-      .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
-      .option("--save-baseline <file>", "write the figures of --run as a baseline")
-      .option("--reason <text>", "why this is the baseline; kept in the file")
       .addHelpText("after", EXPLAINED),
     async (options) => {
       if (await isRecorded(options)) return null;
-      const { base, head, iOwn: owned = [], scenario, rate: ratePerS, pairs } = options;
-      const wishes = { owned, scenario, ratePerS, pairs };
+      const { base, head, scenario, rate: ratePerS, pairs } = options;
+      const wishes = { scenario, ratePerS, pairs };
       return {
-        plan: (baseFile, headFile) => planned({ ...wishes, baseFile, headFile }),
+        plan: ({ owned }, baseFile, headFile) => planned({ ...wishes, owned, baseFile, headFile }),
         play: async (common, baseFile, headFile) => {
           const result = await gateTargets({ ...common, ...wishes, baseFile, headFile });
           if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);

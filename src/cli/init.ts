@@ -14,31 +14,19 @@ import { type Probed, probeAddress } from "../verify/doctor/find-base-url.ts";
 import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
-import { I_OWN, once } from "./options/checks.ts";
+import { I_OWN, once, withOptions } from "./options/checks.ts";
 import { findingsText } from "./printing/findings-text.ts";
 import { printResult } from "./printing/output.ts";
 
-type InitOptions = {
-  target: string;
-  out: string;
-  iOwn?: string[];
-  origin?: string;
-  ca?: string;
-  plainHttp?: boolean;
-};
+type InitOptions = { target: string; out: string; origin?: string; ca?: string; iOwn?: string[]; plainHttp?: boolean };
 
 const hasScheme = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
 
 /** Parses an address. A bare host gets https, or http on loopback, where servers rarely have a certificate. */
-const read = (text: string): HttpAddress => {
-  if (hasScheme(text)) return parseHttpUrl(text);
-  const address = parseHttpUrl(`https://${text}`);
-  return isLoopbackHost(address.host) ? parseHttpUrl(`http://${text}`) : address;
-};
-
 const addressOf = (text: string, option: string): HttpAddress => {
   try {
-    const address = read(text);
+    const asked = parseHttpUrl(hasScheme(text) ? text : `https://${text}`);
+    const address = hasScheme(text) || !isLoopbackHost(asked.host) ? asked : parseHttpUrl(`http://${text}`);
     if (address.user + address.query === "") return address;
   } catch (error) {
     if (!(error instanceof AddressError)) throw error;
@@ -52,17 +40,18 @@ const neverOver = (path: string): UsageError =>
 
 const isSet = (name: string): boolean => (process.env[name] ?? "") !== "";
 
-type Has = { publishable: boolean; server: boolean };
-
-const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Has): string[] => {
+const nextSteps = (
+  { out, origin }: InitOptions,
+  { host }: HttpAddress,
+  has: Record<"publishable" | "server", boolean>,
+): string[] => {
   const target = `--target ${out}${isLoopbackHost(host) ? "" : ` --i-own ${host}`}`;
   const unset = (["publishable", "server"] as const).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
-  const hints = [
-    ...(unset.length === 2 ? ["With one of the two keys alone: put // before the other role's name there."] : []),
-    ...(has.publishable && origin === undefined
-      ? [`In ${out}, replace ${ORIGIN_TO_REPLACE} by an origin of your key's allowlist.`]
-      : []),
-  ];
+  const hints: string[] = [];
+  if (unset.length === 2) hints.push("With one of the two keys alone: put // before the other role's name there.");
+  if (has.publishable && origin === undefined) {
+    hints.push(`In ${out}, replace ${ORIGIN_TO_REPLACE} by an origin of your key's allowlist.`);
+  }
   return [
     "Next:",
     ...unset.map((role) => `  export ${KEY_VARIABLES[role]}=...      # a ${role} key`),
@@ -75,29 +64,18 @@ const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Has
 };
 
 /** Finds out which event ends a stream of each kind, with the keys that are exported. */
-const streamEndsOf = async (
-  proposal: object,
-  path: string,
-  { origin }: InitOptions,
-): Promise<StatedStreamEnds | undefined> => {
-  const has = [
-    ...(isSet(KEY_VARIABLES.server) ? ["server"] : []),
-    ...(isSet(KEY_VARIABLES.publishable) && origin !== undefined ? ["publishable"] : []),
-  ];
-  if (has.length === 0) return undefined;
+const streamEndsOf = async (proposal: object, path: string, origin?: string): Promise<StatedStreamEnds | undefined> => {
+  const has = new Set(isSet(KEY_VARIABLES.server) ? ["server"] : []);
+  if (isSet(KEY_VARIABLES.publishable) && origin !== undefined) has.add("publishable");
+  if (has.size === 0) return undefined;
   const { target } = checkTarget(proposal, path);
-  const { findings, found } = await askStreamEnds(target, dirname(path), new Set(has));
+  const { findings, found } = await askStreamEnds(target, dirname(path), has);
   printResult(`${findingsText([{ title: "Streams", findings }])}\n\n`);
   return Object.keys(found).length === 0 ? undefined : found;
 };
 
-const probe = async (
-  given: string,
-  path: string,
-  ca: string | undefined,
-  schemes: "stated" | "either",
-): Promise<Probed> => {
-  const probed = await probeAddress(given, { ca }, dirname(path), schemes);
+const probe = async (...[given, ...asked]: Parameters<typeof probeAddress>): Promise<Probed> => {
+  const probed = await probeAddress(given, ...asked);
   printResult(`${findingsText([{ title: given, findings: probed.findings }])}\n\n`);
   if (probed.baseUrl !== null) return probed;
   const sentence = "no target file was written, because the API was not found at that address";
@@ -120,10 +98,11 @@ const init = async (options: InitOptions): Promise<void> => {
   const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
   const given = url.href.replace(/\/+$/, "");
   const mayAsk = isHere || iOwn.includes(url.host);
-  const probed = mayAsk ? await probe(given, path, ca, hasScheme(target) || !isHere ? "stated" : "either") : null;
-  const exported = { publishable: isSet(KEY_VARIABLES.publishable), server: isSet(KEY_VARIABLES.server) };
+  const schemes = hasScheme(target) || !isHere ? "stated" : "either";
+  const probed = mayAsk ? await probe(given, { ca }, dirname(path), schemes) : null;
+  const [publishable, server] = [isSet(KEY_VARIABLES.publishable), isSet(KEY_VARIABLES.server)];
   // Where neither key is exported, the file has both roles.
-  const has = exported.publishable || exported.server ? exported : { publishable: true, server: true };
+  const has = { publishable: publishable || !server, server: server || !publishable };
   const parts = {
     baseUrl: probed?.baseUrl ?? given,
     seen: probed !== null,
@@ -133,33 +112,26 @@ const init = async (options: InitOptions): Promise<void> => {
     origin: origin?.replace(/\/+$/, ""),
     ca,
   };
-  const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, options);
+  const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, origin);
   const content = `${JSON.stringify(proposeTarget({ ...parts, streamEnds }), null, 2)}\n`;
   // Readable by its owner only, because a key may be written into it later.
   await writePrivateFile(path, content, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
-    throw code === "EEXIST"
-      ? neverOver(out)
-      : new UsageError(`--out ${path}: expected a file that can be written (${code})`);
+    if (code === "EEXIST") throw neverOver(out);
+    throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
   });
   const notAsked = [
     ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`),
     ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`),
   ];
-  const lines = [
-    ...(probed === null ? notAsked : []),
-    `Written: ${out} (no secret is in it: keys are read from the environment)`,
-    "",
-    ...nextSteps(options, url, has),
-  ];
-  printResult(lines.join("\n"));
+  const written = `Written: ${out} (no secret is in it: keys are read from the environment)\n`;
+  printResult([...(probed === null ? notAsked : []), written, ...nextSteps(options, url, has)].join("\n"));
 };
 
-export const initCommand = (): Command =>
-  new Command("init")
+export const command = (): Command =>
+  withOptions(new Command("init"), [I_OWN])
     .description("write a commented target file for a deployment")
     .requiredOption("--target <url>", "the deployment's address, with or without /v1", once)
     .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
-    .option(...I_OWN)
     .option("--plain-http", "allow http:// beyond loopback, where keys travel in clear")
     .option("--origin <url>", "an origin in the publishable key's allowlist")
     .option("--ca <file>", "PEM file of the authority that signed its certificate")

@@ -9,7 +9,7 @@ import { terminalText } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { choice, I_OWN, once, whole } from "./options/checks.ts";
+import { I_OWN, type OptionRow, once, whole, withOptions } from "./options/checks.ts";
 import { narrator } from "./printing/narrator.ts";
 import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
 
@@ -24,16 +24,16 @@ export type JudgingOptions = {
   heal?: boolean;
 };
 
+/** `--target` and `--i-own`. */
+type Place = { targetFile: string | undefined; owned: readonly string[] };
+
 /** What every recorded run needs. */
-export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & {
-  targetFile: string | undefined;
-  owned: readonly string[];
-};
+export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & Place;
 
 /** What a command does, given its options. */
 export type Judging = {
   /** Shows what `play` would send; for `--dry-run`. */
-  plan?(targetFile: string, otherFile: string): Promise<Shown>;
+  plan?(place: Place, targetFile: string, otherFile: string): Promise<Shown>;
   play(common: Common, targetFile: string, otherFile: string): Promise<RunResult>;
   /** Target files in place of `--target`. */
   files?: readonly string[];
@@ -45,13 +45,9 @@ export const REPORTS = join(REPOSITORY, "reports");
 
 export type Limiter = "sqlite" | "redis";
 
-export const limiterOption = (): Option =>
-  choice(
-    "--limiter <store>",
-    "of the embedded deployment; redis needs redis-server on PATH",
-    ["sqlite", "redis"],
-    "sqlite",
-  );
+const STORES = ["sqlite", "redis"];
+const ABOUT_STORE = "of the embedded deployment; redis needs redis-server on PATH";
+export const LIMITER: OptionRow = ["--limiter <store>", ABOUT_STORE, STORES, "sqlite"];
 
 /** Adds the options of every command that records a run. */
 export const recordingOptions = (command: Command): Command =>
@@ -95,13 +91,15 @@ const replayOf = (command: Command, seed: number): string => {
   return ["npx floodgate", ...words, "--seed", seed, ...passedOn].join(" ");
 };
 
+const placeOf = ({ target, iOwn = [] }: JudgingOptions): Place => ({ targetFile: target, owned: iOwn });
+
 /** Plays a run with progress on stderr, prints its verdict and sets the exit code. */
 export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {
   const options = command.opts<JudgingOptions>();
-  const { seed = Math.floor(Math.random() * 2 ** 31), out, target: targetFile, iOwn: owned = [] } = options;
+  const { seed = Math.floor(Math.random() * 2 ** 31), out } = options;
   const title = typedWords(command, ["target", "iOwn", "base", "head"]).words.join(" ");
   const say = narrator({ quiet: options.quiet === true, title, seed });
-  const common = { seed, reports: REPORTS, out, healFirst: options.heal === true, targetFile, owned };
+  const common = { seed, reports: REPORTS, out, healFirst: options.heal === true, ...placeOf(options) };
   const { document, folder } = await play({ ...common, replay: replayOf(command, seed), events: say }).finally(say.end);
   printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
   if (options.json === true) printJson(document);
@@ -123,11 +121,12 @@ export const judgingCommand = <O extends JudgingOptions>(
   command: Command,
   choose: (options: O, command: Command) => Promise<Judging | null> | Judging | null,
 ): Command => {
-  command
-    .option("--target <file>", "target file of the deployment", once)
-    .option(...I_OWN)
-    .option("--dry-run", "send nothing; show what would be sent and spent")
-    .option("--heal", "first take back what earlier runs left broken (reports/runs)");
+  withOptions(command, [
+    ["--target <file>", "target file of the deployment", once],
+    I_OWN,
+    ["--dry-run", "send nothing; show what would be sent and spent"],
+    ["--heal", "first take back what earlier runs left broken (reports/runs)"],
+  ]);
   return recordingOptions(command).action(async () => {
     const options = command.opts<O>();
     const judging = await choose(options, command);
@@ -135,7 +134,7 @@ export const judgingCommand = <O extends JudgingOptions>(
     const { plan, play, served, files = options.target === undefined ? [] : [options.target] } = judging;
     const judge = async ([file = "", other = ""]: readonly string[]): Promise<void> => {
       if (options.dryRun !== true) return recorded(command, (common) => play(common, file, other));
-      if (plan !== undefined) printShown(options.json, await plan(file, other));
+      if (plan !== undefined) printShown(options.json, await plan(placeOf(options), file, other));
     };
     if (files.length > 0 || served === undefined) return judge(files);
     printNote(served.said);

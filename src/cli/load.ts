@@ -1,7 +1,6 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
 import { Command } from "commander";
-import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../deployments/tenants.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import { replayedLogText } from "../report/replayed-log-text.ts";
@@ -16,7 +15,17 @@ import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { type Judging, type JudgingOptions, judgingCommand } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
-import { checkPrecise, choice, type Exclusion, excluding, positive, seconds, whole } from "./options/checks.ts";
+import {
+  called,
+  checkPrecise,
+  type Exclusion,
+  excluding,
+  type OptionRow,
+  positive,
+  seconds,
+  whole,
+  withOptions,
+} from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
 
@@ -31,18 +40,30 @@ type LoadOptions = JudgingOptions &
     operator?: string;
   };
 
+// biome-ignore format: a row is a line
 const EXCLUSIONS: readonly Exclusion[] = [
-  [
-    "arrivals profile segments fold",
-    "driver=autocannon",
-    "autocannon is a closed loop without a schedule, so there is no $given; use --driver open-loop or --driver k6",
-  ],
-  [
-    "arrivals profile short fold precise driver=open-loop driver=autocannon",
-    "operator",
-    "a scenario that k6 runs by itself has no $given; leave it out",
-  ],
+  ["driver rate duration arrivals profile log-format time-field skip-unreadable segments fold precise operator short", "script", "a script of your own decides its load by itself, so there is no $given; leave it out"],
+  ["arrivals profile segments fold", "driver=autocannon", "autocannon is a closed loop without a schedule, so there is no $given; use --driver open-loop or --driver k6"],
+  ["arrivals profile short fold precise driver=open-loop driver=autocannon", "operator", "a scenario that k6 runs by itself has no $given; leave it out"],
   ["operator", "!target", "--operator needs --target FILE: a cluster cannot reach the embedded deployment"],
+];
+
+// biome-ignore format: a row is a line
+const OPTIONS: readonly OptionRow[] = [
+  ["--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]],
+  ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive],
+  ["--duration <length>", "such as 15s or 2m", seconds],
+  ["--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]],
+  ["--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`],
+  ["--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES],
+  ["--time-field <name>", "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column"],
+  ["--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %"],
+  ["--segments <n>", "how many processes share the schedule", whole(1, 16)],
+  ["--fold", "for high rates: admitted calls are counted by the second, all others are kept whole"],
+  ["--precise", "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core"],
+  ["--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent"],
+  ["--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL"],
+  ["--short", "a fifth of the time, for a first look"],
 ];
 
 const LISTED = SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
@@ -54,11 +75,8 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
 
 /** The stage of a scenario, with the typed options in place of its own values. */
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
-  const names = SCENARIOS.map(({ name }) => name);
   // Reading a log may take a minute, so an unknown name is reported before.
-  if (!names.includes(scenario)) {
-    throw new UsageError(noSuch("scenario", scenario, names, `expected one of\n${LISTED}`));
-  }
+  called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
   const stated = Object.entries(wish).filter(([, value]) => value !== undefined);
@@ -122,46 +140,23 @@ const load = async (options: LoadOptions, { processedArgs }: Command): Promise<J
     await writeForOperator(stage, options.operator, options);
     return null;
   }
-  const { target: targetFile, iOwn: owned = [], short = false } = options;
-  const stages = {
-    stages: ({ target }: { target: Target }) => {
-      checkLoop(stage, target);
-      return withItsPair(stage);
-    },
-    short,
+  const stagesFor = ({ target }: { target: Target }): ReturnType<typeof withItsPair> => {
+    checkLoop(stage, target);
+    return withItsPair(stage);
   };
+  const stages = { stages: stagesFor, short: options.short === true };
   const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
   return {
-    plan: () => stagesPlan({ owned, targetFile, stages }),
+    plan: (place) => stagesPlan({ ...place, stages }),
     play: (common) => runStages({ canJudge, ...common, profile: `load-${scenario}`, stages }),
   };
 };
 
-export const loadCommand = (): Command =>
+export const command = (): Command =>
   judgingCommand<LoadOptions>(
-    excluding(new Command("load"), EXCLUSIONS)
+    withOptions(excluding(new Command("load"), EXCLUSIONS), OPTIONS)
       .description("play one scenario, or a k6 script of your own")
       .argument("[scenario]", "its name; all are listed where none is given")
-      .argument("[k6-arguments...]", "after --script FILE and --: for k6")
-      .addOption(choice("--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]))
-      .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
-      .option("--duration <length>", "such as 15s or 2m", seconds)
-      .addOption(choice("--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]))
-      .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
-      .addOption(choice("--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES))
-      .option(
-        "--time-field <name>",
-        "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column",
-      )
-      .option("--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %")
-      .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
-      .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
-      .option(
-        "--precise",
-        "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core",
-      )
-      .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
-      .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
-      .option("--short", "a fifth of the time, for a first look"),
+      .argument("[k6-arguments...]", "after --script FILE and --: for k6"),
     load,
   );

@@ -43,7 +43,7 @@ const joined = async (command: Command, files: readonly string[]): Promise<void>
   await recorded(command, (common) => mergeParts({ ...common, replay }, parts));
 };
 
-export const reportCommand = (): Command =>
+export const command = (): Command =>
   new Command("report")
     .description("judge recorded runs again and render them again; two are compared")
     .argument("<run...>", "run folders")

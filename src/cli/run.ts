@@ -1,12 +1,10 @@
 /** `floodgate run`: the main job, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
-import { noSuch } from "../contract/nearest.ts";
 import { wrapped } from "../report/terminal.ts";
-import { UsageError } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/suites.ts";
-import { type JudgingOptions, judgingCommand, type Limiter, limiterOption } from "./judging-command.ts";
-import { EMBEDDED_ALONE, excluding } from "./options/checks.ts";
+import { type JudgingOptions, judgingCommand, LIMITER, type Limiter } from "./judging-command.ts";
+import { called, EMBEDDED_ALONE, excluding, withOptions } from "./options/checks.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
 
 type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };
@@ -23,22 +21,20 @@ its parts. What a deployment lacks for a stage is skipped by name.
 Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
 4 one could not be decided, or something in \`required\` was not judged.`;
 
-export const runCommand = (): Command =>
+export const command = (): Command =>
   judgingCommand<RunOptions>(
-    excluding(new Command("run"), [EMBEDDED_ALONE])
+    withOptions(excluding(new Command("run"), [EMBEDDED_ALONE]), [
+      LIMITER,
+      ["--short", "stages of minutes take a fifth of their time, for a first look"],
+    ])
       .description("play a suite: rules, load and faults, judged and reported")
       .argument("[suite]", `one of ${NAMES}`, "smoke")
-      .addOption(limiterOption())
-      .option("--short", "stages of minutes take a fifth of their time, for a first look")
       .addHelpText("after", EXPLAINED),
-    ({ limiter, short = false, target: targetFile, iOwn: owned = [] }, { processedArgs: [name] }) => {
-      const suite = SUITES.get(name);
-      if (suite === undefined) {
-        throw new UsageError(noSuch("suite", name, SUITES.keys(), `expected one of ${NAMES}`));
-      }
+    ({ limiter, short = false }, { processedArgs: [name] }) => {
+      const suite = called("suite", name, SUITES.values(), `expected one of ${NAMES}`);
       const stages = { stages: suite.stages, short };
       return {
-        plan: () => stagesPlan({ owned, targetFile, limiter, stages }),
+        plan: (place) => stagesPlan({ ...place, limiter, stages }),
         play: (common) => runStages({ ...common, limiter, profile: name, stages }),
       };
     },

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { Command } from "commander";
+import { isObject } from "../contract/envelopes.ts";
 import { EMBEDDED_LIMITS, referenceTarget, seedNow } from "../deployments/tenants.ts";
 import type { Parts } from "../platform/parts.ts";
 import { demoTenants, storeSeed } from "../platform/seed.ts";
@@ -19,17 +20,17 @@ const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
 /** Reads the file of `--target-from`: a target file without tenants and credentials. */
 const readFrom = (file: string): object => {
-  const wrong = (why: string): UsageError =>
-    new UsageError(`--target-from ${file}: expected a target file without tenants and credentials, but ${why}`);
-  let found: unknown;
   try {
-    found = readUserJson(file);
+    const found = readUserJson(file);
+    if (!isObject(found)) throw new UserFileError("it is no JSON object");
+    const own = ["tenants", "credentials"].find((name) => name in found);
+    if (own !== undefined) throw new UserFileError(`it has ${own}: take them out`);
+    return found;
   } catch (error) {
-    throw error instanceof UserFileError ? wrong(error.message) : error;
+    if (!(error instanceof UserFileError)) throw error;
+    const expected = "expected a target file without tenants and credentials";
+    throw new UsageError(`--target-from ${file}: ${expected}, but ${error.message}`);
   }
-  if (typeof found !== "object" || found === null || Array.isArray(found)) throw wrong("it is no JSON object");
-  for (const own of ["tenants", "credentials"]) if (own in found) throw wrong(`it has ${own}: take them out`);
-  return found;
 };
 
 /** What a target file says of this process beyond any reference deployment, where it is the whole deployment. */
@@ -38,11 +39,7 @@ const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | u
   return {
     // A self-signed certificate has to be named to be trusted.
     transport: tlsCert ? { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" } : undefined,
-    control: control && {
-      keys: control.keys ?? null,
-      limiter: control.limiter ?? null,
-      api: [control.api as string],
-    },
+    control: control && { keys: null, limiter: null, ...control, api: [control.api as string] },
     shedding,
     // Nobody but the user who started it is assumed to call it.
     exclusive: true,
@@ -79,18 +76,17 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   const written = JSON.parse(JSON.stringify(read === undefined ? own() : { ...read, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
   await storeSeed(seed, administration);
-  await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {
-    const why = (error as NodeJS.ErrnoException).code ?? "failed";
-    throw new UsageError(`--write-target ${path}: expected a file that can be written (${why})`);
+  await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch(({ code = "failed" }) => {
+    throw new UsageError(`--write-target ${path}: expected a file that can be written (${code})`);
   });
   printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
 };
 
-/** Turns an address that cannot be listened on into a `UsageError`. */
-const whyNotStarted = (error: unknown): unknown => {
-  const { syscall, code, message, address, port } = error as NodeJS.ErrnoException & { address: string; port: number };
-  if (syscall !== "listen" && syscall !== "getaddrinfo") return error;
-  return new UsageError(
+/** Throws a `UsageError` for an address that cannot be listened on. */
+const sayWhyNotStarted = (error: NodeJS.ErrnoException & { address: string; port: number }): never => {
+  const { syscall, code, message, address, port } = error;
+  if (syscall !== "listen" && syscall !== "getaddrinfo") throw error;
+  throw new UsageError(
     code === "EADDRINUSE"
       ? `port ${port} of ${address} is used by another program: name another port, or 0 to have one chosen`
       : `expected an address that can be listened on, got ${message}: name another --host or --port`,
@@ -114,7 +110,7 @@ const handOver = async ({ urls, controlToken }: Running, isGiven: boolean): Prom
 };
 
 /** Waits for a signal, or, where the parent asks for it, for the end of stdin, so that no role outlives its runner. */
-const untilStopped = (): Promise<void> =>
+export const untilStopped = (): Promise<void> =>
   new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
     if (process.env.FLOODGATE_END_WITH_STDIN !== "1") return;
@@ -126,9 +122,7 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
   const role = roleOptionsOf(options);
   // Drawn here, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
-  const running = await startRole(options.role, role, parts).catch((error: unknown) => {
-    throw whyNotStarted(error);
-  });
+  const running = await startRole(options.role, role, parts).catch(sayWhyNotStarted);
   let forget: () => Promise<void>;
   try {
     if (options.writeTarget !== undefined) await writeTarget(running, role, options, options.writeTarget);
@@ -145,7 +139,7 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
   process.exit(0);
 };
 
-export const serveCommand = (): Command =>
+export const command = (): Command =>
   addServeOptions(
     new Command("serve").description("start the reference platform; its URLs are printed as one line of JSON"),
   ).action((options: ServeOptions) => serve(options));

@@ -31,8 +31,8 @@ const listed = (): Shown => ({
 const SHOWN_LACKS = 3;
 
 /** The plan of `--dry-run`. Skipped rules are grouped by what they lack. */
-const planned = async (targetFile: string, owned: readonly string[], wishes: VerifyWishes): Promise<Shown> => {
-  const { plan, refusedByGuard } = await planOfTarget({ ...wishes, targetFile, owned });
+const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Shown> => {
+  const { plan, refusedByGuard } = await planOfTarget(request);
   const { rules, would_send: sends, budget } = plan;
   const skipped = rules.filter(({ lacks }) => lacks !== null);
   const by = Map.groupBy(skipped, ({ lacks }) => lacks as string);
@@ -71,7 +71,7 @@ export const tellRules = ({ progress, result }: Pick<RunEvents, "progress" | "re
   };
 };
 
-export const verifyCommand = (): Command =>
+export const command = (): Command =>
   judgingCommand<VerifyOptions>(
     new Command("verify")
       .description("try the rules of the API one by one, from outside, on any deployment")
@@ -84,7 +84,7 @@ export const verifyCommand = (): Command =>
       .option("--allow-writes", "may make and remove keys")
       .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
       .option("--allow-load", "may send short bursts, up to permits.load_max_rps"),
-    ({ list, json, iOwn = [], only, skip, rate: ratePerS, keepAnswers, requireAll, ...options }) => {
+    ({ list, json, only, skip, rate: ratePerS, keepAnswers, requireAll, ...options }) => {
       if (list === true) {
         printShown(json, listed());
         return null;
@@ -92,7 +92,7 @@ export const verifyCommand = (): Command =>
       const { allowWrites = false, allowQuotaBurn = false, allowLoad = false } = options;
       const wishes = { only, skip, ratePerS, allowWrites, allowQuotaBurn, allowLoad };
       return {
-        plan: (targetFile) => planned(targetFile, iOwn, wishes),
+        plan: ({ owned }, targetFile) => planned({ ...wishes, targetFile, owned }),
         play: (common, targetFile) =>
           verifyTarget({
             ...common,

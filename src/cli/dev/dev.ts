@@ -2,7 +2,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
-import { noSuch } from "../../contract/nearest.ts";
 import { describeSchedule } from "../../faults/fault-schedule.ts";
 import type { Series } from "../../history/series.ts";
 import { MUTANTS } from "../../mutants/catalogue.ts";
@@ -22,8 +21,8 @@ import { guardTarget } from "../../target/target-guard.ts";
 import { buildTools } from "../../tools/find-tool.ts";
 import { readCrash, replayCrash } from "../../verify/replay.ts";
 import { type ExploreOptions, exploreWish } from "../chaos.ts";
-import { limiterOption, REPORTS, recorded, recordingOptions } from "../judging-command.ts";
-import { excluding, I_OWN, seconds, whole } from "../options/checks.ts";
+import { LIMITER, REPORTS, recorded, recordingOptions } from "../judging-command.ts";
+import { called, excluding, I_OWN, seconds, whole, withOptions } from "../options/checks.ts";
 import { addServeOptions, type ServeOptions } from "../options/serve-options.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";
@@ -38,12 +37,8 @@ const toolsCommand = (): Command =>
       printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
     });
 
-const mutantCalled = (name: string): Mutant => {
-  const known = MUTANTS.map((mutant) => mutant.name);
-  const mutant = MUTANTS.find((one) => one.name === name);
-  if (mutant !== undefined) return mutant;
-  throw new UsageError(noSuch("mutant", name, known, "`floodgate dev mutants --list` shows them all"));
-};
+const mutantCalled = (name: string): Mutant =>
+  called("mutant", name, MUTANTS, "`floodgate dev mutants --list` shows them all");
 
 /** Serves a mutant in a process of its own, as experiments need it. */
 const serveCommand = (): Command =>
@@ -55,15 +50,16 @@ const serveCommand = (): Command =>
 
 const exploreCommand = (): Command =>
   recordingOptions(
-    excluding(new Command("explore"), [
-      ["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"],
-    ])
-      .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
-      .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
-      .option("--schedules <n>", "end after so many", whole(1))
-      .option("--for <time>", "end after so long (default: 10m)", seconds)
-      .option("--real", "on real links: toxiproxy and the embedded deployment")
-      .addOption(limiterOption()),
+    excluding(
+      withOptions(new Command("explore"), [
+        ["--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)"],
+        ["--schedules <n>", "end after so many", whole(1)],
+        ["--for <time>", "end after so long (default: 10m)", seconds],
+        ["--real", "on real links: toxiproxy and the embedded deployment"],
+        LIMITER,
+      ]),
+      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
+    ).description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted"),
   ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
     const mutant = options.mutant === undefined ? null : mutantCalled(options.mutant).name;
     const wish = { ...exploreWish(options), mutant, most: options.schedules };
@@ -97,11 +93,10 @@ const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }
 };
 
 const replayCommand = (): Command =>
-  new Command("replay")
+  withOptions(new Command("replay"), [I_OWN])
     .description("one recorded failing case again: fixed, failing or unclear")
     .argument("<file>", "a file of a run's crashes/")
     .option("--target <file>", "target file of the deployment")
-    .option(...I_OWN)
     .option("--json", "print the result as JSON on stdout")
     .action(async (file: string, options: ReplayOptions) => {
       const crash = await readScheduleCrash(file);
@@ -129,9 +124,10 @@ const pictureCommand = (): Command =>
       }
     });
 
-export const devCommand = (): Command => {
-  const dev = new Command("dev").description("for those who work on Floodgate");
-  const make = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
-  for (const command of make) dev.addCommand(command());
-  return dev;
-};
+const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
+
+export const command = (): Command =>
+  COMMANDS.reduce(
+    (dev, make) => dev.addCommand(make()),
+    new Command("dev").description("for those who work on Floodgate"),
+  );

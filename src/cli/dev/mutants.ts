@@ -6,17 +6,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
-import { noSuch } from "../../contract/nearest.ts";
-import type { RunDocument } from "../../history/run-document.ts";
 import { MUTANTS } from "../../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../../mutants/mutant.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../../run/exit-codes.ts";
 import { runChaos } from "../../run/experiments/run-chaos.ts";
 import { listenForStop } from "../../supervision/stop-signals.ts";
+import type { ExperimentJudged, ExperimentTrial } from "../../trials/experiment-trials.ts";
 import {
   EXPERIMENT_TRIALS,
-  type ExperimentJudged,
-  type ExperimentTrial,
   experimentsOf,
   healthyFaults,
   judgeTrial,
@@ -26,33 +23,27 @@ import { tryLaws } from "../../trials/laws.ts";
 import { MINI_STAGE_NAMES } from "../../trials/stages.ts";
 import { matrixOf, mutantsTable } from "../../trials/table.ts";
 import { COLUMNS, type Column, isRight, isWrong, planTrials, type Trial, tryAll } from "../../trials/trials.ts";
-import { type Limiter, limiterOption } from "../judging-command.ts";
+import { LIMITER, type Limiter } from "../judging-command.ts";
+import { called, withOptions } from "../options/checks.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";
 
-type Options = {
+type Options = Partial<Record<"everywhere" | "list" | "json" | "quiet" | "experiments", boolean>> & {
   stage?: string[];
   columns?: Column[];
-  everywhere?: boolean;
-  list?: boolean;
-  json?: boolean;
-  quiet?: boolean;
-  experiments?: boolean;
   limiter: Limiter;
 };
 
-const requireKnown = (what: string, words: readonly string[], known: readonly string[], some: string): void => {
+const requireKnown = (none: string, words: readonly string[], known: readonly string[], some: string): void => {
   const unknown = words.filter((word) => !known.includes(word));
   if (unknown.length === 0) return;
-  throw new UsageError(`no ${what} is called ${unknown.join(", ")}; expected ${some} of ${known.join(", ")}`);
+  throw new UsageError(`${none} ${unknown.join(", ")}; expected ${some} of ${known.join(", ")}`);
 };
 
 const chosen = (names: readonly string[], { stage, columns = [] }: Options): Mutant[] => {
-  const known = MUTANTS.map(({ name }) => name);
-  const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new UsageError(noSuch("mutant", unknown, known, "--list shows them all"));
-  requireKnown("stage", stage ?? [], MINI_STAGE_NAMES, "one");
-  requireKnown("column", columns, COLUMNS, "some");
+  for (const name of names) called("mutant", name, MUTANTS, "--list shows them all");
+  requireKnown("no stage is called", stage ?? [], MINI_STAGE_NAMES, "one");
+  requireKnown("no column is called", columns, COLUMNS, "some");
   return MUTANTS.filter(
     (mutant) => (names.length === 0 || names.includes(mutant.name)) && (stage?.includes(mutant.stage) ?? true),
   );
@@ -86,15 +77,14 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
     // All laws that try one mutant count as one trial.
     if (trial.column === "properties") underLaws.add(trial.mutant);
     else tried += 1;
-    if (!isRight(trial)) {
-      say.result(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
-    }
+    const named = `${trial.mutant} on ${trial.stage}`;
+    if (!isRight(trial)) say.result(`  ${trial.verdict}: ${named}\n    ${trial.reasons.join("\n    ")}\n`);
     const of = attempts.length + lawful.length;
-    say.progress(`${tried + underLaws.size} trials of about ${of} done, last ${trial.mutant} on ${trial.stage}`);
+    say.progress(`${tried + underLaws.size} trials of about ${of} done, last ${named}`);
   };
   const stop = listenForStop((signal) => {
     say.end();
-    // Drivers end at the end of their stdin, laws when this process exits.
+    // Drivers end with their stdin, laws with this process.
     process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
   });
   try {
@@ -118,12 +108,8 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
 const ATTEMPTS = 2;
 
 /** Plays experiments as a run, on the platform with a mutant planted or on the healthy one. */
-const played = async (
-  names: readonly string[],
-  mutant: string | null,
-  reports: string,
-  { limiter, quiet = false }: Options,
-): Promise<RunDocument> => {
+const played = async (names: readonly string[], mutant: string | null, reports: string, options: Options) => {
+  const { limiter, quiet = false } = options;
   const seed = Math.floor(Math.random() * 2 ** 31);
   const say = narrator({ quiet, title: `chaos ${names.join(" ")}, ${mutant ?? "the healthy platform"}`, seed });
   const serve = mutant === null ? undefined : ["dev", "serve", "--mutant", mutant];
@@ -132,9 +118,9 @@ const played = async (
   return (await runChaos(run).finally(say.end)).document;
 };
 
-const tried = async (trial: ExperimentTrial, reports: string, options: Options): Promise<ExperimentJudged> => {
+const tried = async (trial: ExperimentTrial, ...how: [reports: string, Options]): Promise<ExperimentJudged> => {
   for (let attempt = 1; ; attempt += 1) {
-    const judged = judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, reports, options));
+    const judged = judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
     if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;
   }
 };
@@ -142,10 +128,7 @@ const tried = async (trial: ExperimentTrial, reports: string, options: Options):
 /** Tries fault mutants on real experiments. The healthy platform goes first: a judge that fails it proves nothing about a mutant. */
 const tryOnExperiments = async (names: readonly string[], options: Options): Promise<void> => {
   const known = EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
-  const unknown = names.filter((name) => !known.includes(name));
-  if (unknown.length > 0) {
-    throw new UsageError(`no experiment is made to kill ${unknown.join(", ")}; expected some of ${known.join(", ")}`);
-  }
+  requireKnown("no experiment is made to kill", names, known, "some");
   const trials = EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
   const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));
   try {
@@ -153,9 +136,8 @@ const tryOnExperiments = async (names: readonly string[], options: Options): Pro
     const judged: ExperimentJudged[] = [];
     for (const trial of trials) judged.push(await tried(trial, reports, options));
     const open = judged.filter(({ verdict }) => verdict !== "killed");
-    const isOpenAlone = open.every(({ verdict }) => verdict === "undecided");
-    process.exitCode =
-      faults.length > 0 || !isOpenAlone ? EXIT.fail : open.length === 0 ? EXIT.pass : EXIT.inconclusive;
+    const isFailed = faults.length > 0 || open.some(({ verdict }) => verdict !== "undecided");
+    process.exitCode = isFailed ? EXIT.fail : open.length === 0 ? EXIT.pass : EXIT.inconclusive;
     if (options.json === true) {
       printJson({ exit_code: process.exitCode, healthy: faults, trials: judged });
       return;
@@ -170,14 +152,13 @@ const tryOnExperiments = async (names: readonly string[], options: Options): Pro
 };
 
 export const mutantsCommand = (): Command =>
-  new Command("mutants")
+  withOptions(new Command("mutants"), [LIMITER])
     .description("who must catch each mutant, and who did: by properties, verify, load, chaos, gate")
     .argument("[name...]", "only these mutants")
     .option("--stage <name...>", "only mutants that must be caught on these small stages")
     .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
     .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
     .option("--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)")
-    .addOption(limiterOption())
     .option("--list", "say what each mutant does and who must catch it, and end")
     .option("--json", "print matrix and trials as JSON on stdout")
     .option("--quiet", "no progress")

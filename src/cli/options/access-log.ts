@@ -17,17 +17,11 @@ import { PROFILES } from "../../workload/load-profiles.ts";
 
 export const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 
-export type ProfileOptions = {
-  profile?: string;
-  logFormat?: string;
-  timeField?: string;
-  skipUnreadable?: true;
-  rate?: number;
-  duration?: number;
-};
+export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField", string>> &
+  Partial<Record<"rate" | "duration", number>> & { skipUnreadable?: true };
 
 /** A longer replay is refused before anything is sent. */
-const PLAYED_MAX_S = 7 * 86_400;
+const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
 /** A line of a log for the terminal: cut, and without addresses, queries and long tokens, which may be secret or personal. */
@@ -45,17 +39,16 @@ const shown = (line: string): string => {
 const OVERRIDE =
   "Name the format with --log-format, or with --time-field the field that holds the start of a call: a member of a JSON line, a key, or the number of a column";
 
-const DAY_S = 86_400;
-const days = (ms: number): string => `${count(ms / 1000 / DAY_S)} days`;
+const DAY_MS = 86_400_000;
+const days = (ms: number): string => `${count(ms / DAY_MS)} days`;
 const moment = (ms: number): string => new Date(ms).toISOString();
 
 const unknownText = (line: number, text: string, lines: number, { timeField, format }: LogOptions): string => {
   const asked = format === undefined ? "its format is not known" : `no line can be read as ${format}`;
   const what = timeField === undefined ? asked : `no line has a moment in the field ${oneLine(timeField)}`;
   const isDocument = /^\[\s*(?:\{.*)?$/.test(text) || text === "{";
-  const formats = LOG_FORMAT_NAMES.map(
-    (name) => `  ${name.padEnd(15)}${LOG_FORMATS.find((one) => one.name === name)?.of}`,
-  );
+  const aboutOf = (called: string): string | undefined => LOG_FORMATS.find(({ name }) => name === called)?.of;
+  const formats = LOG_FORMAT_NAMES.map((name) => `  ${name.padEnd(15)}${aboutOf(name)}`);
   const help = isDocument
     ? "Expected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'"
     : `Looked for, one of them in at least half of the lines:\n${formats.join("\n")}\n${OVERRIDE}.`;
@@ -68,10 +61,8 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
       return unknownText(refusal.line, refusal.text, refusal.lines, wanted);
     case "unreadable": {
       const { unreadable, lines, format, line, text } = refusal;
-      return (
-        `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) cannot be read as ${format.name}, more than ${100 * UNREADABLE_SHARE_MAX} %. ` +
-        `The first is line ${line}: ${shown(text)}\nExpected ${format.of}. --skip-unreadable leaves such lines out. ${OVERRIDE}.`
-      );
+      const most = `cannot be read as ${format.name}, more than ${100 * UNREADABLE_SHARE_MAX} %`;
+      return `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) ${most}. The first is line ${line}: ${shown(text)}\nExpected ${format.of}. --skip-unreadable leaves such lines out. ${OVERRIDE}.`;
     }
     case "too-few-calls":
       return refusal.lines === 0
@@ -81,29 +72,21 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
       return `it has more than ${counted(refusal.most, "call")}, which is what is kept in memory. Split it by time`;
     case "span-too-long": {
       const { line, atMs, silenceMs, spanMs, mostMs } = refusal;
-      return (
-        `it spans ${days(spanMs)}, more than the ${count(mostMs / 1000 / DAY_S)} that are replayed, with nothing for ${days(silenceMs)}: ` +
-        `line ${line} is of ${moment(atMs)}. Take out what is out of place there`
-      );
+      const place = `line ${line} is of ${moment(atMs)}. Take out what is out of place there`;
+      return `it spans ${days(spanMs)}, more than the ${count(mostMs / DAY_MS)} that are replayed, with nothing for ${days(silenceMs)}: ${place}`;
     }
   }
 };
 
 /** Why a log cannot be replayed at this rate or for this time: it would take too long, or have too few calls; `null` where it can. */
-const lengthText = (
-  { atMs, facts, outermost }: ReadLog,
-  { rate, duration: durationS }: ProfileOptions,
-): string | null => {
+const lengthText = ({ atMs, facts, outermost }: ReadLog, { rate, duration: durationS }: ProfileOptions) => {
   const firstMs = atMs[0] as number;
   const spanS = ((atMs.at(-1) as number) - firstMs) / 1000;
   const wholeS = rate === undefined ? spanS : (atMs.length - 1) / rate;
-  const playedS = Math.min(wholeS, durationS ?? wholeS);
-  if (playedS > PLAYED_MAX_S) {
-    return (
-      `its replay would take ${days(1000 * playedS)}, more than the ${PLAYED_MAX_S / DAY_S} that are played; ` +
-      `its longest silence is ${duration(1000 * facts.longest_silence_s)}, beyond which line ${outermost.line} is of ${moment(outermost.atMs)}. ` +
-      "--rate makes it faster, --duration plays its beginning"
-    );
+  const playedMs = 1000 * Math.min(wholeS, durationS ?? wholeS);
+  if (playedMs > PLAYED_MAX_DAYS * DAY_MS) {
+    const silence = `its longest silence is ${duration(1000 * facts.longest_silence_s)}, beyond which line ${outermost.line} is of ${moment(outermost.atMs)}`;
+    return `its replay would take ${days(playedMs)}, more than the ${PLAYED_MAX_DAYS} that are played; ${silence}. --rate makes it faster, --duration plays its beginning`;
   }
   if (durationS === undefined || wholeS <= durationS) return null;
   const mostMs = 1000 * durationS * (spanS / wholeS);
@@ -113,8 +96,7 @@ const lengthText = (
 
 const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
   const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
-  const { logFormat: format, timeField, skipUnreadable } = options;
-  const wanted: LogOptions = { format, timeField, skipUnreadable };
+  const wanted: LogOptions = { ...options, format: options.logFormat };
   const reader = new LogReader(wanted);
   try {
     await readLogLines(path, (line) => {

@@ -3,8 +3,23 @@
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { AddressError, canonicalHost } from "../../contract/address.ts";
+import { noSuch } from "../../contract/nearest.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
+
+/** The one of this name; otherwise a `UsageError` with the name that was meant, or where all are listed. */
+export const called = <T extends { name: string }>(
+  what: string,
+  name: string,
+  all: Iterable<T>,
+  listing: string,
+): T => {
+  const known = [...all];
+  const found = known.find((one) => one.name === name);
+  if (found !== undefined) return found;
+  const names = known.map((one) => one.name);
+  throw new UsageError(noSuch(what, name, names, listing));
+};
 
 /** Parses `15s`, `2m`, `500ms`, or a number of seconds. */
 export const seconds = (text: string): number => {
@@ -22,21 +37,20 @@ export const whole =
     throw new InvalidArgumentError(`expected a whole number from ${least} to ${most}, got "${text}".`);
   };
 
-export const positive = (text: string): number => {
-  const value = Number(text);
-  if (text.trim() !== "" && Number.isFinite(value) && value > 0) return value;
-  throw new InvalidArgumentError(`expected a number above 0, got "${text}".`);
-};
-
-export const notNegative = (text: string): number => (text === "0" ? 0 : positive(text));
-
+/** A number above 0, or 0 where that is allowed, up to `most`. */
 export const upTo =
-  (parse: (text: string) => number, most: number) =>
+  (most: number, mayBeZero = false) =>
   (text: string): number => {
-    const value = parse(text);
+    const value = Number(text);
+    const isAbove = text.trim() !== "" && Number.isFinite(value) && value > 0;
+    if (!isAbove && !(mayBeZero && text === "0")) {
+      throw new InvalidArgumentError(`expected a number above 0, got "${text}".`);
+    }
     if (value <= most) return value;
     throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
   };
+
+export const positive = upTo(Number.MAX_VALUE);
 
 /** Refuses an option that is given twice, of which commander would silently take the last. */
 export const once = (value: string, before: string | undefined): string => {
@@ -53,12 +67,26 @@ const ownedHost = (text: string, before: string[] = []): string[] => {
   }
 };
 
-/** `--i-own HOST…`, as arguments of commander's `option`; hosts are in the form that the safety guard compares. */
-export const I_OWN = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost] as const;
+/** Hosts are in the form that the safety guard compares. */
+export const I_OWN: OptionRow = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost];
 
-/** An option with a fixed set of values. */
-export const choice = (flags: string, about: string, words: readonly string[], or?: string): Option =>
-  new Option(flags, about).choices(words).default(or);
+/** An option by its flags, with what it is about, its values or what reads its text, and its default. */
+export type OptionRow = readonly [
+  flags: string,
+  about: string,
+  value?: readonly string[] | ((text: string, before: never) => unknown),
+  or?: unknown,
+];
+
+export const withOptions = (command: Command, rows: readonly OptionRow[]): Command => {
+  for (const [flags, about, value, or] of rows) {
+    const option = new Option(flags, about).default(or);
+    if (typeof value === "function") option.argParser(value as (text: string, before: unknown) => unknown);
+    else if (value !== undefined) option.choices(value);
+    command.addOption(option);
+  }
+  return command;
+};
 
 /**
  * `[options, not with, sentence]`: none of the first, separated by blanks, may be given together with any of the second. `!option`

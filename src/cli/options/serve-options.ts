@@ -4,27 +4,21 @@ import type { InferenceOptions } from "../../platform/inference.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
-import { choice, type Exclusion, excluding, notNegative, positive, upTo, whole } from "./checks.ts";
+import { type Exclusion, excluding, type OptionRow, positive, upTo, whole, withOptions } from "./checks.ts";
 
 type Change = InferenceOptions["changes"][number];
 
 /** The options as commander parses them. Those of `RoleOptions` are passed to the role unchanged. */
 export type ServeOptions = Omit<RoleOptions, "inference" | "rateLimit"> &
-  Pick<InferenceOptions, "serviceMs" | "tokens" | "tokenMs" | "seed"> & {
+  Pick<InferenceOptions, "serviceMs" | "tokens" | "tokenMs" | "seed"> &
+  Partial<Record<"tlsCert" | "tlsKey" | "writeTarget" | "targetFrom", string>> &
+  Partial<Record<"slots" | "sessionLifetime" | "tenants", number>> &
+  Partial<Record<"trustedProxy" | "upstream", string[]>> & {
     role: Role;
-    slots?: number;
     serviceDistribution: InferenceOptions["distribution"];
     slowdown: number;
     capacityChange?: Change[];
     rateLimit?: RoleOptions["rateLimit"] | "off";
-    sessionLifetime?: number;
-    trustedProxy?: string[];
-    upstream?: string[];
-    tlsCert?: string;
-    tlsKey?: string;
-    tenants?: number;
-    writeTarget?: string;
-    targetFrom?: string;
   };
 
 /** Parses `R:B`, calls a second and burst, or `off`: a word, because commander turns `null` into an empty text. */
@@ -43,21 +37,13 @@ const capacityChange = (text: string, before: Change[] = []): Change[] => {
   const value = Number(amount);
   const isValue = what === "slots" ? Number.isSafeInteger(value) : value > 0 && value <= 1_000;
   if (isValue && Number(atS) <= CHANGE_S_MAX) {
-    return [
-      ...before,
-      { atMs: Number(atS) * 1000, ...(what === "slots" ? { slots: value } : { serviceFactor: value }) },
-    ];
+    const change = what === "slots" ? { slots: value } : { serviceFactor: value };
+    return [...before, { atMs: Number(atS) * 1000, ...change }];
   }
   throw new InvalidArgumentError(
     `expected S:slots=N or S:service=F, e.g. 10:slots=8 or 10:service=5 (seconds after the start); got "${text}".`,
   );
 };
-
-const port = whole(0, 65_535);
-/** Bounds, because a timer that is set for longer than it can count fires at once. */
-const SERVICE_MS_MAX = 600_000;
-const TOKENS_MAX = 100_000;
-const TOKEN_MS_MAX = 60_000;
 
 const EXPLAINED = `
 Capacity: C slots of S ms carry C/S calls a ms; beyond C, calls wait first come,
@@ -76,63 +62,58 @@ const EXCLUSIONS: readonly Exclusion[] = [
   ["tls-cert tls-key", "!tls-cert !tls-key", "--tls-cert and --tls-key belong together: give both or neither"],
 ];
 
+const DISTRIBUTIONS = ["constant", "exponential", "lognormal"];
+const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"];
+const port = whole(0, 65_535);
+/** Bounds, because a timer that is set for longer than it can count fires at once. */
+const serviceMs = upTo(600_000);
+const tokenMs = upTo(60_000, true);
+const slowdown = upTo(Number.MAX_VALUE, true);
+
+// biome-ignore format: a row is a line
+const OPTIONS: readonly OptionRow[] = [
+  ["--role <role>", "which part", ROLES, "all"],
+  ["--host <address>", "where the role listens, but not its control plane", undefined, "127.0.0.1"],
+  ["--port <n>", "0 lets the system choose", port, 0],
+  ["--control-port <n>", "control plane; off unless given", port],
+  ["--control-host <address>", "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set"],
+  ["--keys <where>", "sqlite:PATH, memory, or http://… of a key service"],
+  ["--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…"],
+  ["--upstream <url...>", "with --role front: the replicas that connections go to in turn"],
+  ["--slots <C>", "calls served at once (default: global in-flight cap)", whole(1)],
+  ["--service-ms <S>", "mean service time of the inference", serviceMs, 200],
+  ["--service-distribution <name>", "of the service time", DISTRIBUTIONS, "constant"],
+  ["--tokens <N>", "content events of a stream", whole(1, 100_000), 20],
+  ["--token-ms <n>", "added to the service time for each content event", tokenMs, 0],
+  ["--slowdown <share>", "of the service time, added for every other call running", slowdown, 0],
+  ["--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange],
+  ["--global-in-flight <K>", "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)", whole(1)],
+  ["--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1)],
+  ["--shedding <how>", "fixed caps or a limit that adapts", ["fixed", "adaptive"], "fixed"],
+  ["--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated (default 20)", positive],
+  ["--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit],
+  ["--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0)],
+  ["--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800)],
+  ["--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed"],
+  ["--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP"],
+  ["--tls-key <file>", "its private key (PEM)"],
+  ["--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)"],
+  ["--log-level <level>", "of the log on stderr", LOG_LEVELS, "info"],
+  ["--seed <n>", "of the simulated service times", whole(0), 1],
+  ["--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000)],
+  ["--write-target <file>", "make organizations and keys, and write a target file with every role"],
+  ["--target-from <file>", "the rest of that target file, where this process is not the whole deployment"],
+];
+
 /** Adds all options of `serve`, with the defaults of the platform. */
 export const addServeOptions = (command: Command): Command =>
-  excluding(command, EXCLUSIONS)
-    .addOption(choice("--role <role>", "which part", ROLES, "all"))
-    .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
-    .option("--port <n>", "0 lets the system choose", port, 0)
-    .option("--control-port <n>", "control plane; off unless given", port)
-    .option(
-      "--control-host <address>",
-      "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
-    )
-    .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
-    .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
-    .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
-    .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
-    .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
-    .addOption(
-      choice(
-        "--service-distribution <name>",
-        "of the service time",
-        ["constant", "exponential", "lognormal"],
-        "constant",
-      ),
-    )
-    .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
-    .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
-    .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
-    .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
-    .option(
-      "--global-in-flight <K>",
-      "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
-      whole(1),
-    )
-    .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
-    .addOption(choice("--shedding <how>", "fixed caps or a limit that adapts", ["fixed", "adaptive"], "fixed"))
-    .option("--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated (default 20)", positive)
-    .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
-    .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
-    .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
-    .option("--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed")
-    .option("--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP")
-    .option("--tls-key <file>", "its private key (PEM)")
-    .option("--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)")
-    .addOption(
-      choice("--log-level <level>", "of the log on stderr", ["silent", "error", "warn", "info", "debug"], "info"),
-    )
-    .option("--seed <n>", "of the simulated service times", whole(0), 1)
-    .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
-    .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
-    .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
-    .addHelpText("after", EXPLAINED);
+  withOptions(excluding(command, EXCLUSIONS), OPTIONS).addHelpText("after", EXPLAINED);
 
 const PEM_BYTES_MAX = 1 << 20;
 
-const pem = (file: string, option: string): string => {
+const pem = (option: string, file?: string): string => {
   try {
-    return readUserFile(file, PEM_BYTES_MAX);
+    return readUserFile(file as string, PEM_BYTES_MAX);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
     throw new UsageError(`${option} ${file}: expected a readable PEM file, ${error.message}`);
@@ -145,16 +126,7 @@ const ADAPTIVE_ROOM = 8;
 
 /** Slots and the in-flight cap are equal by default: then no call waits, and Erlang's B formula gives the share that is refused. */
 export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
-  const {
-    globalInFlight: most,
-    rateLimit,
-    sessionLifetime,
-    trustedProxy,
-    upstream,
-    tlsCert,
-    tlsKey,
-    ...same
-  } = options;
+  const { globalInFlight: most, rateLimit, tlsCert, tlsKey, ...same } = options;
   const { slots = most ?? DEFAULT_SLOTS, serviceMs, serviceDistribution: distribution, tokens, tokenMs, seed } = same;
   const { slowdown: slowdownPerRunning, capacityChange: changes = [] } = same;
   const isAdaptive = same.shedding === "adaptive";
@@ -170,13 +142,10 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
     controlToken: FLOODGATE_CONTROL_TOKEN || undefined,
     sessionSecret: FLOODGATE_SESSION_SECRET || undefined,
     adminSecret: FLOODGATE_ADMIN_SECRET || undefined,
-    upstreams: upstream,
+    upstreams: same.upstream,
     rateLimit: rateLimit === "off" ? null : rateLimit,
-    sessionLifetimeS: sessionLifetime,
-    trustedProxies: trustedProxy,
-    tls:
-      tlsCert === undefined || tlsKey === undefined
-        ? undefined
-        : { cert: pem(tlsCert, "--tls-cert"), key: pem(tlsKey, "--tls-key") },
+    sessionLifetimeS: same.sessionLifetime,
+    trustedProxies: same.trustedProxy,
+    tls: tlsCert && tlsKey ? { cert: pem("--tls-cert", tlsCert), key: pem("--tls-key", tlsKey) } : undefined,
   };
 };

@@ -1,21 +1,11 @@
 /** Findings of `doctor` and `init` as text of 80 columns: the state first, what to do on a line of its own. */
 import { wrapped } from "../../report/terminal.ts";
-import type { Finding, FindingState, Section } from "../../verify/doctor/finding.ts";
+import type { Finding, Section } from "../../verify/doctor/finding.ts";
 
 const INDENT = 11;
 
-const WORDS: Readonly<Record<FindingState, string>> = {
-  ok: "ok",
-  info: "-",
-  warn: "warn",
-  missing: "missing",
-  wrong: "wrong",
-  silent: "silent",
-  skipped: "skipped",
-};
-
 const findingLines = ({ state, name, text, todo }: Finding): string[] => [
-  ...wrapped(`${name}: ${text}`, `  ${WORDS[state].padEnd(INDENT - 2)}`, INDENT),
+  ...wrapped(`${name}: ${text}`, `  ${(state === "info" ? "-" : state).padEnd(INDENT - 2)}`, INDENT),
   ...(todo === undefined ? [] : wrapped(todo, `${" ".repeat(INDENT)}To do: `, INDENT + 7)),
 ];
 

@@ -4,6 +4,7 @@
  */
 import type { RunEvents } from "../../deployments/run-context.ts";
 import { classOf, type Line } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
 import { drawAgain, isTerminal, printNote } from "./output.ts";
 
 /** Rates are averaged over this window. */
@@ -34,11 +35,8 @@ export const createLiveView = () => {
     frame: (nowMs: number): string[] => {
       if (step === "" && done === "") return [];
       ended = ended.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
-      const {
-        answered = [],
-        refused = [],
-        indeterminate: none = [],
-      } = Object.groupBy(ended, ({ outcome }) => classOf(outcome));
+      const classes = Object.groupBy(ended, ({ outcome }) => classOf(outcome));
+      const { answered = [], refused = [], indeterminate: none = [] } = classes;
       const most = [...Map.groupBy(refused, ({ outcome }) => outcome)].sort((a, b) => b[1].length - a[1].length);
       const others = most.slice(REFUSALS_SHOWN).reduce((sum, [, all]) => sum + all.length, 0);
       const shown = most.slice(0, REFUSALS_SHOWN).map(([outcome, all]) => `${outcome} ${perS(all.length)}`);
@@ -58,8 +56,9 @@ export const createLiveView = () => {
 const EVERY_MS = 30_000;
 const DRAWN_EVERY_MS = 500;
 
-export const narrator = (options: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
-  const { quiet, title, seed } = options;
+type Narration = { quiet: boolean; title: string; seed: number };
+
+export const narrator = ({ quiet, title, seed }: Narration): RunEvents & { end(): void } => {
   const onTerminal = isTerminal() && !quiet;
   const view = createLiveView();
   let now = "";
@@ -92,13 +91,11 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
     },
     line: onTerminal ? (line) => view.see(line, performance.now()) : undefined,
     stage: ({ summary, claims }) => {
-      const count = (wanted: string): number => claims.filter(({ verdict }) => verdict === wanted).length;
-      const skipped = count("skipped") === 0 ? "" : `, ${count("skipped")} skipped`;
-      const bad = claims
-        .filter(({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"))
-        .map(({ id, verdict }) => `${verdict}: ${id}`);
-      const named = bad.length === 0 ? "" : `; ${bad.join(", ")}`;
-      const judged = `, ${count("pass")} of ${claims.length} claims passed${skipped}${named}`;
+      const { pass = [], skipped = [] } = Object.groupBy(claims, ({ verdict }) => verdict);
+      const isBad = ({ verdict, level }: Claim): boolean => level === "must" && /^(fail|inconclusive)$/.test(verdict);
+      const named = claims.filter(isBad).map(({ id, verdict }) => `${verdict}: ${id}`);
+      const also = `${skipped.length === 0 ? "" : `, ${skipped.length} skipped`}${named.length === 0 ? "" : `; ${named.join(", ")}`}`;
+      const judged = `, ${pass.length} of ${claims.length} claims passed${also}`;
       say(`  ${summary.calls.sent} calls${claims.length === 0 ? "" : judged}`);
     },
     signalled: (signal, times, pending) =>
