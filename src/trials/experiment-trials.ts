@@ -31,13 +31,11 @@ export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = ([
   ["forgets-the-new-month", "month-edge-reply-lost", "admits-what-is-allowed", "keys-refused"],
 ] as const).map(([mutant, on, by, passes]) => ({ mutant, on, by: [by], passes }));
 
-type ExperimentVerdict = "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
-
 export type ExperimentJudged = Omit<ExperimentTrial, "by"> & {
   must: readonly string[];
   /** Invariants that failed on `on`. */
   by: string[];
-  verdict: ExperimentVerdict;
+  verdict: "killed" | "wrong-judge" | "survived" | "false-positive" | "undecided";
   /** What was wrong with the trial, one line each. */
   told: string[];
 };

@@ -51,9 +51,8 @@ const trialOf = ({ mutant, law, verdict, reason, seed, path }: LawLine, duration
 
 const parsed = (text: string): LawLine | null => {
   try {
-    const line = JSON.parse(text) as Partial<LawLine> | null;
-    const isLaw = typeof line?.mutant === "string" && typeof line.law === "string" && (line.verdict ?? "") in VERDICTS;
-    return isLaw ? (line as LawLine) : null;
+    const line = JSON.parse(text) as LawLine | null;
+    return typeof line?.law === "string" && line.verdict in VERDICTS ? line : null;
   } catch {
     return null;
   }
@@ -83,15 +82,13 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   return trials;
 };
 
-type Ended = { well: boolean; how: string };
-
 /** Passes lines on. Resolves to how the process ended. */
 const listen = async (
   program: string,
   mutants: readonly string[],
   onLaw: (line: LawLine) => void,
   signal: AbortSignal | undefined,
-): Promise<Ended> => {
+): Promise<{ well: boolean; how: string }> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
@@ -109,7 +106,7 @@ const listen = async (
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
   });
   try {
-    return await new Promise<Ended>((resolve) => {
+    return await new Promise((resolve) => {
       const over = (well: boolean, what: string): void => resolve({ well, how: `${program} ${what}` });
       child.on("error", (error) => over(false, `could not be started: ${error.message}`));
       child.on("close", (code, how) => {

@@ -165,14 +165,8 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   };
 };
 
-type About = {
-  about: string;
-  /** Ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>` that have to pass on the healthy platform. */
-  proves: readonly string[];
-};
-
 /** A deployment under load, judged by all invariants. */
-export type MiniStage = About & {
+export type MiniStage = {
   options: DeploymentOptions;
   /** Skips the invariants, for a black-box stage: they see a ledger and counts that the caller does not. */
   rulesAlone?: true;
@@ -180,9 +174,7 @@ export type MiniStage = About & {
 };
 
 /** Two deployments, side by side. */
-export type ComparedStage = About & {
-  compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
-};
+export type ComparedStage = { compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> };
 
 /** A deployment in virtual time, in a thread of its own, which is given the mutant's name; `null` for the healthy platform. */
-export type VirtualStage = About & { inVirtualTime(mutant: string | null): Promise<Claim[]> };
+export type VirtualStage = { inVirtualTime(mutant: string | null): Promise<Claim[]> };

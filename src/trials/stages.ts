@@ -2,6 +2,8 @@
  * The small stages that mutants are tried on: a deployment in this process, tens to hundreds of calls, and all invariants. On the
  * healthy platform none may fail, and those under `proves` have to pass.
  */
+
+import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -18,31 +20,62 @@ import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } f
 import { deploy, manyStreams, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
 
-export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage | VirtualStage>> = {
-  answers,
-  "edge-of-quota": quotaEdge,
-  "month-edge": monthEdge,
-  overload,
-  "past-capacity": pastCapacity,
-  noisy,
-  "rate-edge": rateEdge,
-  "patient-client": patientClient,
-  "two-replicas": twoReplicas,
-  "limiter-refused": limiterRefused,
-  "limiter-reply-lost": limiterReplyLost,
-  "restart-unsettled": restartUnsettled,
-  "pool-after-fault": poolAfterFault,
-  "keys-refused": keysRefused,
-  "record-changes": recordChanges,
-  streams,
-  "many-streams": manyStreams,
-  deploy,
-  verify,
-  "verify-load": verifyLoad,
-  gate,
-  curve,
-  "retry-storm": retryStorm,
-  "noisy-and-quiet": noisyAndQuiet,
+/** Judges that have to pass the healthy platform: ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>`. */
+type Proving = { readonly proves: readonly string[] };
+
+const AFTER_A_FAULT = [
+  "fails-closed",
+  "refuses-in-time",
+  "recovers",
+  "envelope-fits-subcode",
+  "refused-is-not-charged",
+  "charged-once",
+];
+
+// biome-ignore format: a stage is a row
+export const MINI_STAGES: Readonly<Record<MutantStage, (MiniStage | ComparedStage | VirtualStage) & Proving>> = {
+  answers: { ...answers, proves: ["answered", "first-failing-check-decides", "envelope-fits-subcode",
+    "tells-when-to-retry", "admission-is-stored-and-tier", "refused-is-not-charged", "charged-once",
+    "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree", "stream-vocabularies-differ",
+    "streams-end-once", "slots-are-given-back", "secrets-stay-secret", "admits-at-most-the-allowance",
+    "admits-what-is-allowed", "organizations-do-not-share", "sheds-only-over-the-cap"] },
+  "edge-of-quota": { ...quotaEdge, proves: ["admits-at-most-the-allowance", "admits-what-is-allowed",
+    "refused-is-not-charged", "charged-once", "organizations-do-not-share", "counts-agree"] },
+  "month-edge": { ...monthEdge, proves: ["admits-what-is-allowed", "admits-at-most-the-allowance",
+    "refused-is-not-charged"] },
+  overload: { ...overload, proves: ["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap",
+    "slots-are-given-back", "tells-when-to-retry", "envelope-fits-subcode", "counts-agree"] },
+  "past-capacity": { ...pastCapacity, proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back",
+    "counts-agree"] },
+  noisy: { ...noisy, proves: ["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged",
+    "slots-are-given-back", "counts-agree"] },
+  "rate-edge": { ...rateEdge, proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode",
+    "counts-agree"] },
+  "patient-client": { ...patientClient, proves: ["tells-when-to-retry", "rate-within-any-window"] },
+  "two-replicas": { ...twoReplicas, proves: ["rate-within-any-window", "counts-agree"] },
+  "limiter-refused": { ...limiterRefused, proves: [...AFTER_A_FAULT, "first-failing-check-decides", "tells-when-to-retry",
+    "slots-are-given-back", "counts-agree"] },
+  "limiter-reply-lost": { ...limiterReplyLost, proves: [...AFTER_A_FAULT, "counts-agree"] },
+  "restart-unsettled": { ...restartUnsettled, proves: ["refused-is-not-charged", "charged-once"] },
+  "pool-after-fault": { ...poolAfterFault, proves: ["nothing-is-left-open", "recovers"] },
+  "keys-refused": { ...keysRefused, proves: ["fails-closed", "recovers", "envelope-fits-subcode", "tells-when-to-retry",
+    "counts-agree"] },
+  "record-changes": { ...recordChanges, proves: ["revoked-stays-out", "admission-is-stored-and-tier",
+    "first-failing-check-decides", "counts-agree"] },
+  streams: { ...streams, proves: ["streams-end-once", "streams-cut", "stream-vocabularies-differ",
+    "events-are-not-buffered", "slots-are-given-back", "counts-agree"] },
+  "many-streams": { ...manyStreams, proves: ["streams-cut", "streams-end-once", "counts-agree"] },
+  deploy: { ...deploy, proves: ["streams-end-once"] },
+  verify: { ...verify, proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event",
+    "verify/keys-limit-reached"] },
+  "verify-load": { ...verifyLoad, proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported",
+    "verify/overload-names-the-cap"] },
+  gate: { ...gate, proves: SMALL_CLAIM_IDS },
+  curve: { ...curve, proves: ["curve/shed_subcodes", "curve/goodput_retention", "curve/collapse", "curve/metastability",
+    "curve/false_sheds", "curve/slots_leaked", "curve/closed_form", "curve/oscillation", "curve/refusal_price",
+    "curve/wasted_work", "curve/jain_index"] },
+  "retry-storm": { ...retryStorm, proves: ["curve/recovery", "curve/reaction", "curve/amplification"] },
+  "noisy-and-quiet": { ...noisyAndQuiet, proves: ["curve/isolation"] },
 };
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];

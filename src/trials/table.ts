@@ -1,11 +1,10 @@
 /** The matrix mutant × column of `dev mutants`, as text 80 columns wide: one word a cell, below it who must kill and who did. */
 import { type Mutant, nobody } from "../mutants/mutant.ts";
+import { wrapped } from "../report/terminal.ts";
 import { COLUMNS, type Column, columnOf, isRight, type Trial, type TrialVerdict } from "./trials.ts";
 
-type CellVerdict = TrialVerdict | "not-tried";
-
 type Cell = {
-  verdict: CellVerdict;
+  verdict: TrialVerdict | "not-tried";
   /** Whether the mutant has to be killed in this column. */
   must: boolean;
   /** Judges that failed it here, those that must first. */
@@ -20,11 +19,19 @@ export type Row = {
   trials: Trial[];
 };
 
-/** In descending weight: the first that occurs is shown. */
-const WEIGHTIEST: readonly TrialVerdict[] = [
-  ...(["false-positive", "survived", "wrong-judge", "killed", "seen"] as const),
-  ...(["undecided", "acquitted", "not-seen"] as const),
-];
+/** By descending weight: the first that occurs is shown. Words where the verdict counts, and elsewhere. */
+const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]> = {
+  "false-positive": ["FALSE", "FALSE"],
+  survived: ["MISSED", "no"],
+  "wrong-judge": ["WRONG", "seen"],
+  killed: ["KILLED", "seen"],
+  seen: ["seen", "seen"],
+  undecided: ["OPEN", "open"],
+  acquitted: ["clean", "clean"],
+  "not-seen": ["no", "no"],
+  "not-tried": ["-", "-"],
+};
+const WEIGHTIEST = Object.keys(WORDS) as Cell["verdict"][];
 
 const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell => {
   const deciding = must && !healthy ? trials.filter(({ own }) => own) : trials;
@@ -33,90 +40,65 @@ const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell
   return { verdict, must, by: [...new Set([...meant, ...trials.flatMap(({ by }) => by)])] };
 };
 
-const rowOf = (mutant: Mutant, all: readonly Trial[]): Row => {
-  const healthy = mutant.name === nobody.name;
-  const column = columnOf(mutant.stage);
-  const trials = all.filter((trial) => trial.mutant === mutant.name);
-  const cells = COLUMNS.map((name) => {
-    const here = trials.filter((trial) => trial.column === name);
-    return [name, cellOf(here, healthy || name === column, healthy)] as const;
-  });
-  return {
-    mutant: mutant.name,
-    must: healthy ? null : { column, stage: mutant.stage, by: mutant.kills },
-    cells: Object.fromEntries(cells) as Record<Column, Cell>,
-    trials,
-  };
-};
-
 /** The healthy platform first. */
-export const matrixOf = (mutants: readonly Mutant[], trials: readonly Trial[]): Row[] =>
-  [nobody, ...mutants].map((mutant) => rowOf(mutant, trials));
+export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]): Row[] =>
+  [nobody, ...mutants].map(({ name, stage, kills }) => {
+    const healthy = name === nobody.name;
+    const column = columnOf(stage);
+    const trials = all.filter((trial) => trial.mutant === name);
+    const cells = COLUMNS.map((one) => {
+      const here = trials.filter((trial) => trial.column === one);
+      return [one, cellOf(here, healthy || one === column, healthy)] as const;
+    });
+    return {
+      mutant: name,
+      must: healthy ? null : { column, stage, by: kills },
+      cells: Object.fromEntries(cells) as Record<Column, Cell>,
+      trials,
+    };
+  });
 
-const WIDTH = 80;
 /** Judges named in the list; --json names all. */
 const NAMED = 4;
-
-/** Capitals for cells in which the verdict counts. */
-const WORDS: Record<CellVerdict, { must: string; else: string }> = {
-  killed: { must: "KILLED", else: "seen" },
-  "wrong-judge": { must: "WRONG", else: "seen" },
-  survived: { must: "MISSED", else: "no" },
-  seen: { must: "seen", else: "seen" },
-  "not-seen": { must: "no", else: "no" },
-  acquitted: { must: "clean", else: "clean" },
-  "false-positive": { must: "FALSE", else: "FALSE" },
-  undecided: { must: "OPEN", else: "open" },
-  "not-tried": { must: "-", else: "-" },
-};
 
 const LEGEND = [
   "KILLED  by everybody who must        MISSED  by all      WRONG  by others alone",
   "clean   the healthy platform, acquitted                  FALSE  condemned",
   "seen    by somebody who need not     no      not seen    -      not tried*",
   "OPEN    undecided where it has to be decided             open   elsewhere",
+  "",
+  "* by properties: no law looks at what it spoils",
+  "must: who has to catch it, and where    did: who has (* was meant to)",
 ];
 
 const table = (rows: readonly Row[], columns: readonly Column[]): string[] => {
   const first = Math.max(...rows.map(({ mutant }) => mutant.length));
-  const line = (name: string, cells: readonly string[]): string =>
-    [name.padEnd(first), ...cells.map((cell, at) => cell.padEnd(Math.max(6, columns[at]?.length ?? 0)))]
-      .join(" ")
-      .trimEnd();
+  const line = (name: string, cells: readonly string[]): string => {
+    const padded = cells.map((cell, at) => cell.padEnd(Math.max(6, columns[at]?.length ?? 0)));
+    return [name.padEnd(first), ...padded].join(" ").trimEnd();
+  };
+  const wordOf = ({ verdict, must }: Cell): string => WORDS[verdict][must ? 0 : 1];
   return [
     line("MUTANT", columns),
     ...rows.map(({ mutant, cells }) =>
       line(
         mutant,
-        columns.map((column) => WORDS[cells[column].verdict][cells[column].must ? "must" : "else"]),
+        columns.map((column) => wordOf(cells[column])),
       ),
     ),
   ];
 };
 
-/** Wraps the text at the width of a screen, indented under its first word. */
-const wrapped = (head: string, text: string): string[] => {
-  const lines: string[] = [];
-  let line = head;
-  for (const word of text.split(" ")) {
-    if (line.length + word.length + 1 > WIDTH && line.trim() !== "" && line !== head) {
-      lines.push(line.trimEnd());
-      line = " ".repeat(head.length);
-    }
-    line += `${word} `;
-  }
-  return [...lines, line.trimEnd()];
-};
+const behind = (head: string, text: string): string[] => wrapped(text, head, head.length);
 
 const placeOf = ({ column, stage }: { column: string; stage: string }): string =>
   column === stage || column === "gate" ? stage : `${column}/${stage}`;
 
 /** Marks the judges that must kill it; names some of the others. */
 const judges = ({ by, intended, own }: Trial): string => {
-  const meant = (id: string): boolean => own && intended.includes(id);
-  const bare = (id: string): string => id.replace(/^(verify|gate)\//, "");
-  const each = [...new Set(by)];
-  const named = [...each.filter(meant).map((id) => `${bare(id)}*`), ...each.filter((id) => !meant(id)).map(bare)];
+  const isMeant = (id: string): boolean => own && intended.includes(id);
+  const each = [...new Set(by)].sort((a, b) => Number(isMeant(b)) - Number(isMeant(a)));
+  const named = each.map((id) => `${id.replace(/^(verify|gate)\//, "")}${isMeant(id) ? "*" : ""}`);
   const more = named.length - NAMED;
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
@@ -132,40 +114,28 @@ const places = (trials: readonly Trial[]): Trial[] => {
 
 const listOf = ({ mutant, must, trials }: Row): string[] => {
   const seen = places(trials.filter(({ by }) => by.length > 0));
-  const did = seen.flatMap((trial, at) => wrapped(at === 0 ? "  did:  " : "        ", placeOf(trial) + judges(trial)));
-  const wrong = trials.filter((trial) => trial.own && !isRight(trial));
-  const why = wrong.flatMap(({ verdict, reasons, ...trial }) =>
-    wrapped(`  ${verdict.toUpperCase()}: `, `${placeOf(trial)}: ${reasons.join("; ")}`),
-  );
+  const did = seen.flatMap((trial, at) => behind(at === 0 ? "  did:  " : "        ", placeOf(trial) + judges(trial)));
+  const why = trials
+    .filter((trial) => trial.own && !isRight(trial))
+    .flatMap(({ verdict, reasons, ...trial }) =>
+      behind(`  ${verdict.toUpperCase()}: `, `${placeOf(trial)}: ${reasons.join("; ")}`),
+    );
   const musts = must === null ? "nobody may" : `${placeOf(must)}: ${must.by.join(", ")}`;
-  return [mutant, ...wrapped("  must: ", musts), ...(did.length > 0 ? did : ["  did:  nobody"]), ...why];
+  return [mutant, ...behind("  must: ", musts), ...(did.length > 0 ? did : ["  did:  nobody"]), ...why];
 };
 
 /** Undecided trials where nothing had to be decided, grouped by reason. */
 const leftOpen = (rows: readonly Row[]): string[] => {
-  const byReason = new Map<string, string[]>();
-  for (const trial of rows.flatMap(({ trials }) => trials)) {
-    if (trial.verdict !== "undecided" || trial.own) continue;
-    const reason = `${trial.column}: ${trial.reasons[0] ?? "no reason was given"}`;
-    byReason.set(reason, [...(byReason.get(reason) ?? []), trial.mutant]);
-  }
-  return [...byReason].flatMap(([reason, of]) =>
-    wrapped("open: ", `${reason} (${of.length > 3 ? `${of.length} mutants` : of.join(", ")})`),
-  );
+  const open = rows.flatMap(({ trials }) => trials).filter(({ verdict, own }) => verdict === "undecided" && !own);
+  const byReason = Map.groupBy(open, ({ column, reasons }) => `${column}: ${reasons[0] ?? "no reason was given"}`);
+  return [...byReason].flatMap(([reason, of]) => {
+    const whose = of.length > 3 ? `${of.length} mutants` : of.map(({ mutant }) => mutant).join(", ");
+    return behind("open: ", `${reason} (${whose})`);
+  });
 };
 
 export const mutantsTable = (rows: readonly Row[], columns: readonly Column[] = COLUMNS): string => {
   const open = leftOpen(rows);
-  return [
-    ...table(rows, columns),
-    "",
-    ...LEGEND,
-    "",
-    "* by properties: no law looks at what it spoils",
-    "must: who has to catch it, and where    did: who has (* was meant to)",
-    "",
-    ...rows.flatMap(listOf),
-    ...(open.length > 0 ? ["", ...open] : []),
-    "",
-  ].join("\n");
+  const parts = [table(rows, columns), LEGEND, rows.flatMap(listOf), ...(open.length > 0 ? [open] : [])];
+  return `${parts.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 };

@@ -5,30 +5,16 @@ import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { REVOCATION_BUDGET_MS } from "./deployment.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES, runMiniStage } from "./stages.ts";
 
-/**
- * The five kinds of judge, which are the columns of `dev mutants`:
- *
- *   properties  the laws of `properties/`, run with the mutant's parts
- *   verify      the black-box rules, without and with load
- *   load        the invariants over what came of calls
- *   chaos       the same, with a dependency broken and healed meanwhile
- *   gate        the comparison with the healthy platform, side by side
- */
+/** The kinds of judge, which are the columns of `dev mutants`; what each is: `mutants/README.md`. */
 export const COLUMNS = ["properties", "verify", "load", "chaos", "gate"] as const;
 export type Column = (typeof COLUMNS)[number];
 
-const NOT_LOAD: Partial<Record<MutantStage, Column>> = {
-  verify: "verify",
-  "verify-load": "verify",
-  "limiter-refused": "chaos",
-  "limiter-reply-lost": "chaos",
-  "restart-unsettled": "chaos",
-  "pool-after-fault": "chaos",
-  "keys-refused": "chaos",
-  gate: "gate",
+export const columnOf = (name: MutantStage): Column => {
+  const stage = MINI_STAGES[name];
+  if ("compare" in stage) return "gate";
+  if ("inVirtualTime" in stage) return "load";
+  return stage.rulesAlone === true ? "verify" : stage.options.breakable === true ? "chaos" : "load";
 };
-
-export const columnOf = (stage: MutantStage): Column => NOT_LOAD[stage] ?? "load";
 
 /**
  *   of a mutant where it has to be caught   `killed` by everybody who must; `wrong-judge`: condemned, but not by all of them;
@@ -61,9 +47,8 @@ export type Trial = {
 
 type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
-const ATTEMPTS = 3;
 /** The gate itself measures longer if undecided; in virtual time another try would be the same. */
-const attemptsOn = (stage: MutantStage, own: boolean): number => (own && "play" in MINI_STAGES[stage] ? ATTEMPTS : 1);
+const ATTEMPTS = 3;
 
 /** The healthy parts with a short key cache, so that stages can wait for changed records. */
 export const healthyParts = (): Parts => ({
@@ -101,20 +86,16 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
   const intended = healthy ? MINI_STAGES[stage].proves : own ? mutant.kills : [];
+  const most = own && "play" in MINI_STAGES[stage] ? ATTEMPTS : 1;
+  const [name, parts] = [healthy ? null : mutant.name, () => mutant.spoil(healthyParts())];
   for (let attempts = 1; ; attempts += 1) {
-    const judged = await runMiniStage(
-      stage,
-      healthy ? null : mutant.name,
-      mutant.spoil(healthyParts()),
-      healthyParts(),
-      intended,
-    ).then(
+    const judged = await runMiniStage(stage, name, parts(), healthyParts(), intended).then(
       (claims) => judge(claims, healthy, own || healthy, intended),
       (error): Judged => {
         return { verdict: "undecided", by: [], reasons: [error instanceof Error ? error.message : String(error)] };
       },
     );
-    if (judged.verdict === "undecided" && attempts < attemptsOn(stage, own)) continue;
+    if (judged.verdict === "undecided" && attempts < most) continue;
     const durationMs = Math.round(performance.now() - beganMs);
     return { mutant: mutant.name, column: columnOf(stage), stage, own, intended, ...judged, attempts, durationMs };
   }
@@ -141,25 +122,26 @@ const SEEN_UNDER_LOAD: readonly MutantStage[] = [
 
 type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
 
-/** `everywhere`: each mutant on every small stage, including the gate. */
-type PlanOptions = { columns?: readonly Column[]; everywhere?: boolean };
-
 /** Stages at once: they mostly wait. */
 const AT_ONCE = 4;
 
-const stagesFor = (mutant: Mutant, everywhere: boolean): MutantStage[] => {
-  if (everywhere) return [...MINI_STAGE_NAMES];
-  const cheapest = Object.values(CHEAPEST).filter((stage) => columnOf(mutant.stage) !== columnOf(stage));
-  const underLoad: MutantStage[] = SEEN_UNDER_LOAD.includes(mutant.stage) ? ["verify-load"] : [];
-  return [...new Set([mutant.stage, ...cheapest, ...underLoad])];
+const stagesFor = ({ stage: own }: Mutant): MutantStage[] => {
+  const cheapest = Object.values(CHEAPEST).filter((stage) => columnOf(own) !== columnOf(stage));
+  return [...new Set([own, ...cheapest, ...(SEEN_UNDER_LOAD.includes(own) ? (["verify-load"] as const) : [])])];
 };
 
-/** The healthy platform on every used stage; each mutant on its own stage and on the cheapest stage of every other column. */
-export const planTrials = (mutants: readonly Mutant[], options: PlanOptions = {}): Attempt[] => {
-  const { columns = COLUMNS, everywhere = false } = options;
-  const attempts = mutants.flatMap((mutant) =>
-    stagesFor(mutant, everywhere).map((stage) => ({ mutant, stage, own: stage === mutant.stage })),
-  );
+/**
+ * The healthy platform on every used stage; each mutant on its own stage and on the cheapest stage of every other column.
+ * `everywhere`: each mutant on every small stage, including the gate.
+ */
+export const planTrials = (
+  mutants: readonly Mutant[],
+  { columns = COLUMNS, everywhere = false }: { columns?: readonly Column[]; everywhere?: boolean } = {},
+): Attempt[] => {
+  const attempts = mutants.flatMap((mutant) => {
+    const stages = everywhere ? MINI_STAGE_NAMES : stagesFor(mutant);
+    return stages.map((stage) => ({ mutant, stage, own: stage === mutant.stage }));
+  });
   const wanted = attempts.filter(({ stage }) => columns.includes(columnOf(stage)));
   const visited = MINI_STAGE_NAMES.filter((name) => wanted.some(({ stage }) => stage === name));
   return [...visited.map((stage) => ({ mutant: nobody, stage, own: true })), ...wanted];

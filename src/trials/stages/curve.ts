@@ -105,32 +105,17 @@ export const healthyShedding = (
 const SEED = 1;
 const replayOf = (stage: string): string => `npx floodgate dev mutants --stage ${stage}`;
 
+/** Streams from half to five times the knee, up and down again, in virtual time. */
 export const curve: VirtualStage = {
-  about: "streams from half to five times the knee, up and down again, in virtual time",
-  proves: [
-    "curve/shed_subcodes",
-    "curve/goodput_retention",
-    "curve/collapse",
-    "curve/metastability",
-    "curve/false_sheds",
-    "curve/slots_leaked",
-    "curve/closed_form",
-    "curve/oscillation",
-    "curve/refusal_price",
-    "curve/wasted_work",
-    "curve/jain_index",
-  ],
   inVirtualTime: (mutant) => claimsOf(CURVE, mutant, SEED, replayOf("curve")),
 };
 
+/** Streams at four fifths of the knee, then three times it with retries, then as before, in virtual time. */
 export const retryStorm: VirtualStage = {
-  about: "streams at four fifths of the knee, then three times it with retries, then as before, in virtual time",
-  proves: ["curve/recovery", "curve/reaction", "curve/amplification"],
   inVirtualTime: (mutant) => claimsOf(STORM, mutant, SEED, replayOf("retry-storm")),
 };
 
+/** Bursts of one organization beside three quiet ones, and the quiet ones alone on one seed, in virtual time. */
 export const noisyAndQuiet: VirtualStage = {
-  about: "bursts of one organization beside three quiet ones, and the quiet ones alone on one seed, in virtual time",
-  proves: ["curve/isolation"],
   inVirtualTime: (mutant) => isolationClaims(mutant, SEED, replayOf("noisy-and-quiet")),
 };

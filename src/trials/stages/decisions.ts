@@ -47,28 +47,8 @@ const lookalike = (view: TargetView): Step => {
   return { ...step, headers: { origin: `${SEED_ORIGIN}.evil.example` } };
 };
 
+/** Every route called rightly and wrongly in every way that a caller can provoke alone. */
 export const answers: MiniStage = {
-  about: "every route called rightly and wrongly in every way that a caller can provoke alone",
-  proves: [
-    "answered",
-    "first-failing-check-decides",
-    "envelope-fits-subcode",
-    "tells-when-to-retry",
-    "admission-is-stored-and-tier",
-    "refused-is-not-charged",
-    "charged-once",
-    "revoked-stays-out",
-    "session-lifetime-is-bounded",
-    "counts-agree",
-    "stream-vocabularies-differ",
-    "streams-end-once",
-    "slots-are-given-back",
-    "secrets-stay-secret",
-    "admits-at-most-the-allowance",
-    "admits-what-is-allowed",
-    "organizations-do-not-share",
-    "sheds-only-over-the-cap",
-  ],
   options: { tenants: [] },
   play: async ({ view, send, sendAll }) => {
     const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
@@ -93,16 +73,8 @@ const interleaved = (...lists: Step[][]): Step[] =>
     lists.flatMap((list) => list[at] ?? []),
   ).flat();
 
+/** Many map loads at once across the allowance of Free and paid organizations, and a client that repeats its id. */
 export const quotaEdge: MiniStage = {
-  about: "many map loads at once across the allowance of Free and paid organizations, and a client that repeats its id",
-  proves: [
-    "admits-at-most-the-allowance",
-    "admits-what-is-allowed",
-    "refused-is-not-charged",
-    "charged-once",
-    "organizations-do-not-share",
-    "counts-agree",
-  ],
   options: {
     tenants: [
       { org: "org_free", tier: "Free", allowance: 10, used: 0 },
@@ -130,9 +102,8 @@ export const quotaEdge: MiniStage = {
 
 const DAY_MS = 86_400_000;
 
+/** Organizations that have used up their month, before and after the next one begins. */
 export const monthEdge: MiniStage = {
-  about: "organizations that have used up their month, before and after the next one begins",
-  proves: ["admits-what-is-allowed", "admits-at-most-the-allowance", "refused-is-not-charged"],
   options: {
     tenants: [
       { org: "org_free", tier: "Free", allowance: 5, used: 5 },

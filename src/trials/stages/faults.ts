@@ -74,18 +74,9 @@ const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
 };
 
 const FAULT_STAGE = { tenants: paid(TENANTS), breakable: true } as const;
-const PROVES = [
-  "fails-closed",
-  "refuses-in-time",
-  "recovers",
-  "envelope-fits-subcode",
-  "refused-is-not-charged",
-  "charged-once",
-];
 
+/** The limiter's link is cut, and healed. */
 export const limiterRefused: MiniStage = {
-  about: "the limiter's link is cut, and healed",
-  proves: [...PROVES, "first-failing-check-decides", "tells-when-to-retry", "slots-are-given-back", "counts-agree"],
   options: FAULT_STAGE,
   play: async (bench) => {
     const { view, sendAll } = bench;
@@ -110,9 +101,8 @@ const loadsUsed = async (bench: Bench): Promise<number> => {
   return sum;
 };
 
+/** The limiter takes charges, its replies are lost, and it is healed while some calls still wait. */
 export const limiterReplyLost: MiniStage = {
-  about: "the limiter takes charges, its replies are lost, and it is healed while some calls still wait",
-  proves: [...PROVES, "counts-agree"],
   options: FAULT_STAGE,
   play: async (bench) => {
     const { view, sendAll } = bench;
@@ -133,9 +123,8 @@ export const limiterReplyLost: MiniStage = {
 
 const FORGETFUL_ENDS_MS = 1_200;
 
+/** Replies of the limiter are lost, then it is away, and the API is asked to end before it can refund. */
 export const restartUnsettled: MiniStage = {
-  about: "replies of the limiter are lost, then it is away, and the API is asked to end before it can refund",
-  proves: ["refused-is-not-charged", "charged-once"],
   options: FAULT_STAGE,
   play: async (bench) => {
     const { view, sendAll, running, links, silence, tell, stage } = bench;
@@ -162,9 +151,8 @@ export const restartUnsettled: MiniStage = {
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 
+/** Calls whose connection to the limiter is given up, then the limiter answers again. */
 export const poolAfterFault: MiniStage = {
-  about: "calls whose connection to the limiter is given up, then the limiter answers again",
-  proves: ["nothing-is-left-open", "recovers"],
   options: FAULT_STAGE,
   play: async (bench) => {
     const { view, sendAll, press } = bench;
@@ -178,9 +166,8 @@ export const poolAfterFault: MiniStage = {
 
 const BURSTS = 4;
 
+/** The key service's link is cut for longer than a key record may be kept, and healed; then many call at once. */
 export const keysRefused: MiniStage = {
-  about: "the key service's link is cut for longer than a key record may be kept, and healed; then many call at once",
-  proves: ["fails-closed", "recovers", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
   options: FAULT_STAGE,
   play: async (bench) => {
     const { view, sendAll, clock, lookups } = bench;

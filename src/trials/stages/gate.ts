@@ -7,16 +7,7 @@ import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/driver.ts"
 import { SIDES, type Side } from "../../gate/block-plan.ts";
 import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
-import {
-  gateBlocks,
-  PAIRS,
-  pairsOf,
-  profileOf,
-  SERVICE_MS,
-  SLOTS,
-  SMALL_CLAIM_IDS,
-  SMALL_POLICY,
-} from "../../gate/small-stage-plan.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../../gate/small-stage-plan.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { Parts } from "../../platform/parts.ts";
@@ -88,8 +79,7 @@ const compare = async (base: Parts, head: Parts, deciding: readonly string[]): P
   }
 };
 
+/** The healthy platform and this one in short blocks in turn, compared in pairs. */
 export const gate: ComparedStage = {
-  about: "the healthy platform and this one in short blocks in turn, compared in pairs",
-  proves: SMALL_CLAIM_IDS,
   compare,
 };

@@ -23,17 +23,8 @@ export const callsOf = (view: TargetView, route: RouteName, count: number, but: 
 const FIRST_EVENTS_MS = 120;
 const AT_ONCE = 10;
 
+/** As many streams as the replica's cap, and many calls while they run. */
 export const overload: MiniStage = {
-  about: "as many streams as the replica's cap, and many calls while they run",
-  proves: [
-    "sheds-only-over-the-cap",
-    "sheds-above-the-cap",
-    "refusals-are-cheap",
-    "slots-are-given-back",
-    "tells-when-to-retry",
-    "envelope-fits-subcode",
-    "counts-agree",
-  ],
   options: { tenants: paid(8), globalInFlight: 8, orgInFlight: 8, serviceMs: 1_000, tokens: 10 },
   play: async ({ view, sendAll, untilInFlight }) => {
     const quick = (): Promise<unknown> => sendAll(callsOf(view, "design.styles", 24), AT_ONCE);
@@ -54,9 +45,8 @@ const CLIENTS = 12;
 const PAST_CAPACITY_MS = 4_000;
 const SHED_PAUSE_MS = 60;
 
+/** More clients than slots, for four seconds, each with its next stream as soon as one is over or refused. */
 export const pastCapacity: MiniStage = {
-  about: "more clients than slots, for four seconds, each with its next stream as soon as one is over or refused",
-  proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back", "counts-agree"],
   options: { tenants: paid(4), globalInFlight: 8, orgInFlight: 8, serviceMs: 250, tokens: 4 },
   play: async ({ view, send, hangUp }) => {
     // A closed loop, which slows down on a busy machine, where scheduled calls would pile up in our process.
@@ -74,15 +64,8 @@ export const pastCapacity: MiniStage = {
   },
 };
 
+/** One organization fills its own cap with streams and goes on calling, others call beside it. */
 export const noisy: MiniStage = {
-  about: "one organization fills its own cap with streams and goes on calling, others call beside it",
-  proves: [
-    "organizations-do-not-share",
-    "sheds-only-over-the-cap",
-    "refused-is-not-charged",
-    "slots-are-given-back",
-    "counts-agree",
-  ],
   options: { tenants: paid(4), globalInFlight: 200, orgInFlight: 3, serviceMs: 400, tokens: 6 },
   play: async ({ view, sendAll, untilInFlight }) => {
     const loud = "org_t1";
@@ -106,23 +89,20 @@ const pressed: Pick<MiniStage, "play"> = {
   },
 };
 
+/** Two keys pressed far above their rate, over several windows of a second. */
 export const rateEdge: MiniStage = {
-  about: "two keys pressed far above their rate, over several windows of a second",
-  proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode", "counts-agree"],
   options: { tenants: paid(2), rate: RATE },
   ...pressed,
 };
 
+/** The same load on two replicas in turn, which share one limiter. */
 export const twoReplicas: MiniStage = {
-  about: "the same load on two replicas in turn, which share one limiter",
-  proves: ["rate-within-any-window", "counts-agree"],
   options: { tenants: paid(2), rate: RATE, replicas: 2 },
   ...pressed,
 };
 
+/** A client alone on its key that waits exactly as long as it is asked to. */
 export const patientClient: MiniStage = {
-  about: "a client alone on its key that waits exactly as long as it is asked to",
-  proves: ["tells-when-to-retry", "rate-within-any-window"],
   options: { tenants: paid(1), rate: { perS: 0.5, burst: 2 } },
   play: async ({ view, send }) => {
     const ask = () => send(callOf(view, "org_t1", "design.styles"));

@@ -6,16 +6,8 @@ import { REVOCATION_BUDGET_MS } from "../deployment.ts";
 import type { MiniStage } from "../stage-bench.ts";
 import { callOf, callsOf, paid } from "./load.ts";
 
+/** All three kinds of stream, readers that leave, and streams that fail by order. */
 export const streams: MiniStage = {
-  about: "all three kinds of stream, readers that leave, and streams that fail by order",
-  proves: [
-    "streams-end-once",
-    "streams-cut",
-    "stream-vocabularies-differ",
-    "events-are-not-buffered",
-    "slots-are-given-back",
-    "counts-agree",
-  ],
   options: { tenants: paid(4), serviceMs: 250, tokens: 8 },
   play: async ({ view, sendAll, operate }) => {
     const fail_next = { route: "chat.control", mode: "error_event", after_events: 2, count: 3 };
@@ -37,9 +29,8 @@ export const streams: MiniStage = {
 /** Enough for a cut of one in fifty to be certain. */
 const HUNDREDS = 600;
 
+/** Six hundred short streams, of all three kinds. */
 export const manyStreams: MiniStage = {
-  about: "six hundred short streams, of all three kinds",
-  proves: ["streams-cut", "streams-end-once", "counts-agree"],
   options: { tenants: paid(4), serviceMs: 10, tokens: 2 },
   play: async ({ view, sendAll }) => {
     for (const route of ["chat.control", "chat.summary", "chat.button"] as const) {
@@ -48,9 +39,8 @@ export const manyStreams: MiniStage = {
   },
 };
 
+/** The service is asked to stop while streams run. */
 export const deploy: MiniStage = {
-  about: "the service is asked to stop while streams run",
-  proves: ["streams-end-once"],
   options: { tenants: paid(4), serviceMs: 400, tokens: 8 },
   play: async ({ view, sendAll, untilInFlight, running, silence }) => {
     const open = sendAll(callsOf(view, "chat.control", 8));
@@ -81,9 +71,8 @@ const callsBy = (view: TargetView, org: string): Step[] => {
   ];
 };
 
+/** Keys are revoked and an organization is downgraded while their sessions live. */
 export const recordChanges: MiniStage = {
-  about: "keys are revoked and an organization is downgraded while their sessions live",
-  proves: ["revoked-stays-out", "admission-is-stored-and-tier", "first-failing-check-decides", "counts-agree"],
   options: { tenants: paid(3) },
   play: async ({ view, sendAll, operate, mark }) => {
     const [revoked, downgraded, untouched] = ["org_t1", "org_t2", "org_t3"];

@@ -28,9 +28,8 @@ const judge = async ({ target, clock, stage }: Bench, part: string, more: Partia
   return claims;
 };
 
+/** Every rule of `verify` that needs no load. */
 export const verify: MiniStage = {
-  about: "every rule of `verify` that needs no load",
-  proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event", "verify/keys-limit-reached"],
   rulesAlone: true,
   options: { tenants: [], serviceMs: 180, tokens: 6 },
   play: async (bench) => {
@@ -47,9 +46,8 @@ export const verify: MiniStage = {
 /** Above the rate of a key and above the caps. */
 const LOAD_MAX_RPS = 150;
 
+/** The rules of `verify` about the request rate and the caps, which need load. */
 export const verifyLoad: MiniStage = {
-  about: "the rules of `verify` about the request rate and the caps, which need load",
-  proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported", "verify/overload-names-the-cap"],
   rulesAlone: true,
   options: {
     tenants: paid(2),
