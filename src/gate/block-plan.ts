@@ -24,38 +24,25 @@ export const orderOf = (seed: number, pair: number): readonly [Side, Side] => {
 };
 
 /** Calls a second and seconds. */
-export type BlockLoad = {
-  lowPerS: number;
-  overloadPerS: number;
-  settleS: number;
-  lowS: number;
-  overloadS: number;
-};
+export type BlockLoad = Record<"lowPerS" | "overloadPerS" | "settleS" | "lowS" | "overloadS", number>;
 
 const LOW = 0.7;
 const OVERLOAD = 2;
 const SETTLE_S = 0.7;
 /** So many calls are wanted in a part, where that does not take longer than this. */
-const LOW_CALLS = 300;
-const OVERLOAD_CALLS = 300;
+const CALLS = 300;
 const LOW_S = { least: 4, most: 8 };
 const OVERLOAD_S = { least: 2.5, most: 5 };
 
-const lengthS = (calls: number, perS: number, { least, most }: { least: number; most: number }): number =>
-  Math.min(most, Math.max(least, calls / perS));
+const lengthS = (perS: number, { least, most }: { least: number; most: number }): number =>
+  Math.min(most, Math.max(least, CALLS / perS));
 
 /** `capacityPerS`: of the base. `mostPerS`: what the targets may be sent at most. */
 export const loadFor = (capacityPerS: number, mostPerS = Number.POSITIVE_INFINITY): BlockLoad => {
   const lowPerS = Math.min(LOW * capacityPerS, mostPerS);
   const overloadPerS = Math.min(OVERLOAD * capacityPerS, mostPerS);
-  const lowS = lengthS(LOW_CALLS, lowPerS, LOW_S);
-  return {
-    lowPerS,
-    overloadPerS,
-    settleS: SETTLE_S,
-    lowS,
-    overloadS: lengthS(OVERLOAD_CALLS, overloadPerS, OVERLOAD_S),
-  };
+  const lengths = { lowS: lengthS(lowPerS, LOW_S), overloadS: lengthS(overloadPerS, OVERLOAD_S) };
+  return { lowPerS, overloadPerS, settleS: SETTLE_S, ...lengths };
 };
 
 const piece = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });

@@ -6,8 +6,8 @@
 import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
-import { type BlockPlan, measureBlock } from "./block.ts";
-import type { Side } from "./block-plan.ts";
+import { measureBlock } from "./block.ts";
+import { type BlockLoad, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
 import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
 /**
@@ -26,13 +26,13 @@ export const SERVICE_MS = 80;
 export const SLOTS = 16;
 export const PAIRS = 16;
 const CAPACITY_PER_S = (SLOTS * 1000) / SERVICE_MS;
-const BELOW = 0.7;
-const ABOVE = 2;
-const STEADY_S = 0.3;
-const PAST_S = 0.18;
+const LOAD: BlockLoad = {
+  ...{ lowPerS: 0.7 * CAPACITY_PER_S, overloadPerS: 2 * CAPACITY_PER_S },
+  ...{ settleS: 0, lowS: 0.3, overloadS: 0.18 },
+};
 /** Most of what is under way when a block ends is over before the other deployment is loaded. */
 const REST_S = 0.06;
-const BLOCK_S = STEADY_S + PAST_S + REST_S;
+const LOAD_S = LOAD.lowS + LOAD.overloadS;
 /** An answer twice as late as it should be is no good one. */
 const SLO_MS = 2 * SERVICE_MS;
 /** Loaded before anything is measured: code is compiled, connections are made. */
@@ -43,33 +43,24 @@ type GateBlock = { pair: number; side: Side; startS: number };
 
 export const gateBlocks = (pairs: number): GateBlock[] =>
   Array.from({ length: pairs * 2 }, (_, at) => {
-    const pair = Math.floor(at / 2);
+    const pair = at >> 1;
     const first: Side = uniform(SEED, pair, saltOf("who is first")) < 0.5 ? "base" : "head";
     const side = at % 2 === 0 ? first : first === "base" ? "head" : "base";
-    return { pair, side, startS: 2 * WARM_UP_S + at * BLOCK_S };
+    return { pair, side, startS: 2 * WARM_UP_S + at * (LOAD_S + REST_S) };
   });
-
-const piece = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
 
 /** One side's load: its own blocks, and silence while the other is loaded. */
 export const profileOf = (blocks: readonly GateBlock[], side: Side): Profile => {
+  const silence = (durationS: number): Piece => ({ from: 0, to: 0, durationS });
   const warmUpS = side === "base" ? 0 : WARM_UP_S;
-  const pieces = [piece(0, warmUpS), piece(BELOW * CAPACITY_PER_S, WARM_UP_S - REST_S)];
-  let atS = warmUpS + WARM_UP_S - REST_S;
+  const warmUp = { from: LOAD.lowPerS, to: LOAD.lowPerS, durationS: WARM_UP_S - REST_S };
+  const pieces = [silence(warmUpS), warmUp];
+  let atS = warmUpS + warmUp.durationS;
   for (const { startS } of blocks.filter((block) => block.side === side)) {
-    pieces.push(piece(0, startS - atS), piece(BELOW * CAPACITY_PER_S, STEADY_S), piece(ABOVE * CAPACITY_PER_S, PAST_S));
-    atS = startS + STEADY_S + PAST_S;
+    pieces.push(silence(startS - atS), ...profileOfBlock(LOAD).pieces);
+    atS = startS + LOAD_S;
   }
   return { name: `gate-${side}`, pieces };
-};
-
-const planOf = ({ startS }: GateBlock, startUs: number): BlockPlan => {
-  const us = (afterS: number): number => Math.round(startUs + (startS + afterS) * 1e6);
-  return {
-    steady: { fromUs: us(0), toUs: us(STEADY_S) },
-    past: { fromUs: us(STEADY_S), toUs: us(STEADY_S + PAST_S) },
-    sloMs: SLO_MS,
-  };
 };
 
 /** The blocks measured and put together again. `startUs`: when both loads began. */
@@ -79,11 +70,9 @@ export const pairsOf = (
   startUs: number,
 ): Pair[] => {
   const pairs: Partial<Pair>[] = [];
-  for (const block of blocks) {
-    pairs[block.pair] = {
-      ...pairs[block.pair],
-      [block.side]: measureBlock(lines[block.side], planOf(block, startUs)),
-    };
+  for (const { pair, side, startS } of blocks) {
+    const plan = { ...partsOfBlock(LOAD, startUs + startS * 1e6), sloMs: SLO_MS };
+    pairs[pair] = { ...pairs[pair], [side]: measureBlock(lines[side], plan) };
   }
   return pairs as Pair[];
 };

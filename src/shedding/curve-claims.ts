@@ -4,12 +4,10 @@
  * edge that answers, capacity that moved, a key's rate that ends before the deployment's capacity, a generator that was late.
  */
 import { claimOf } from "../history/claim.ts";
-import type { Claim, ClaimVerdict, Level, Measurement } from "../history/run-document.ts";
+import type { Claim, Level, Measurement } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
-import type { StageHost } from "../history/stage-host.ts";
-import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
-import type { CallObjective, Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
-import { carriedPerS } from "./knee.ts";
+import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
+import { carriedPerS, worstOf } from "./knee.ts";
 import {
   chanceSheds,
   fairnessOfCurve,
@@ -24,20 +22,18 @@ import {
   retentionByChance,
   shedOver,
   statedSystem,
+  total,
   upAndDownPairs,
   wastedOf,
   wayOf,
 } from "./measures.ts";
-
-type Finding = { readonly verdict: ClaimVerdict; readonly reason: string; readonly got: string };
-
-/** What may explain a figure beside the deployment's shedding. */
-type Need = "knee" | "steady" | "settled" | "bracketed" | "exclusive" | "time" | "direct" | "even";
+import { type Finding, found, machineDoubts, skipped } from "./settling-claims.ts";
 
 type CurveClaim = {
   readonly measure: string;
   readonly level: Level;
   readonly expected: (curve: Curve, facts: StageFacts) => string;
+  /** What may explain a figure beside the deployment's shedding. */
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
 };
@@ -47,48 +43,42 @@ const RATE_LIMITED = "429 rate_limited";
 const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.1 ? 2 : 1))} %`;
 const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 
-const found = (verdict: ClaimVerdict, reason: string, got = reason): Finding => ({ verdict, reason, got });
 const NOT_ENOUGH = "not enough to judge by";
-const open = (reason: string): Finding => found("inconclusive", reason, NOT_ENOUGH);
-const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
+const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
 
 /** Where `of` lies against a bound. `words` says what the figure is; `write` writes it. */
 const against = (
   of: Estimate | null,
-  { least, most }: { least?: number; most?: number },
+  { least, most = 0 }: { least?: number; most?: number },
   words: string,
   write: (value: number) => string = percent,
 ): Finding => {
   if (of === null) return open(`no level shows ${words}`);
   const got = `${words} ${write(of.value)}, between ${write(of.low)} and ${write(of.high)} (95 %)`;
-  const bound = write(least ?? most ?? 0);
-  if (least === undefined ? of.low > (most ?? 0) : of.high < least) {
+  const bound = write(least ?? most);
+  if (least === undefined ? of.low > most : of.high < least) {
     return found("fail", `${words} is certainly ${least === undefined ? "above" : "below"} ${bound}`, got);
   }
-  if (least === undefined ? of.high <= (most ?? 0) : of.low >= least) return found("pass", got);
-  return found("inconclusive", `${words} may lie on either side of ${bound}: ${got}`, got);
+  if (least === undefined ? of.high <= most : of.low >= least) return found("pass", got);
+  return open(`${words} may lie on either side of ${bound}: ${got}`, got);
 };
 
-const shareIn = (
-  levels: readonly CurveLevel[],
-  of: (level: CurveLevel) => number,
-): { share: number; n: number; count: number } => {
-  const n = levels.reduce((sum, { offered }) => sum + offered, 0);
-  const count = levels.reduce((sum, level) => sum + of(level), 0);
+const shareIn = (levels: readonly CurveLevel[], of: (level: CurveLevel) => number) => {
+  const [n, count] = [total(levels, ({ offered }) => offered), total(levels, of)];
   return { share: n === 0 ? 0 : count / n, n, count };
 };
 
 const failedWith =
   (isMeant: (outcome: string) => boolean) =>
   ({ failed }: CurveLevel): number =>
-    Object.entries(failed).reduce((sum, [outcome, n]) => sum + (isMeant(outcome) ? n : 0), 0);
+    total(Object.entries(failed), ([outcome, n]) => (isMeant(outcome) ? n : 0));
 
 const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
 /** An answer of the platform that refuses without saying that it is overloaded. */
 const isOtherRefusal = (outcome: string): boolean =>
   /^(?:[45]\d\d|200 error)/.test(outcome) && outcome !== RATE_LIMITED && !/^429 (?:map_load|tile_access)/.test(outcome);
 
-const CAME_BACK: readonly Need[] = ["knee", "settled", "time", "direct", "even"];
+const CAME_BACK: readonly Need[] = ["knee", "settled", "late", "host", "direct", "even"];
 const SETTLED: readonly Need[] = [...CAME_BACK, "bracketed"];
 const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
@@ -241,7 +231,7 @@ const subcodes = (curve: Curve): Finding => {
   const calm = shareIn(levelsBelow(curve, 0.7), failedWith(isOtherRefusal));
   const loaded = shareIn(past, failedWith(isOtherRefusal));
   if (loaded.n === 0) return open("no level lies past the knee");
-  const shed = shareIn(past, ({ shed: by }) => Object.values(by).reduce((sum, n) => sum + n, 0));
+  const shed = shareIn(past, ({ shed: by }) => total(Object.values(by), (n) => n));
   const names = [...new Set(past.flatMap(({ failed }) => Object.keys(failed).filter(isOtherRefusal)))];
   const half = 1.96 * Math.sqrt(Math.max(loaded.share, 1 / loaded.n) / loaded.n);
   const got = `${percent(loaded.share)} of the calls past the knee refused with ${names.slice(0, 4).join(", ") || "other outcomes"}, ${percent(shed.share)} with an overload subcode`;
@@ -260,7 +250,7 @@ const subcodes = (curve: Curve): Finding => {
 
 /** By Little's identity gauges hold nothing once no call is under way: what they hold beyond what they held before the stage; `null` without gauges. */
 const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): number | null => {
-  const held = (all: readonly Gauges[]): number => all.reduce((sum, { in_flight: n }) => sum + n, 0);
+  const held = (all: readonly Gauges[]): number => total(all, ({ in_flight: n }) => n);
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
@@ -337,10 +327,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
         const due = carriedPerS(system, ratePerS);
         return { value: value / due, low: low / due, high: high / due };
       });
-      const worst = shares.reduce<Estimate | null>(
-        (least, one) => (least === null || one.high < least.high ? one : least),
-        null,
-      );
+      const worst = worstOf(shares, ({ high }) => -high);
       const finding = against(worst, { least: 0.9 }, "of what the closed form carries, the worst level carries");
       if (finding.verdict !== "fail" || system.replicas === 1) return finding;
       return open(`${finding.reason}, but replicas that get unequal parts of the load carry less than the formula has`);
@@ -383,7 +370,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     measure: "wasted_work",
     level: "should",
     expected: () => "at most 5 % of the events past the knee are sent on streams that are cut or come late",
-    needs: ["knee", "settled", "bracketed", "time"],
+    needs: ["knee", "settled", "bracketed", "late", "host"],
     judge: (curve) => {
       const past = pastKnee(curve);
       const wasted = wastedOf(past)?.value;
@@ -410,9 +397,6 @@ const LEVELS_FOR_SWING = 4;
 /** Above this share of calls the key's rate, or an edge, shapes the curve. */
 const SHAPING = 0.05;
 
-const lateLevels = ({ levels, serviceMs }: Curve): CurveLevel[] =>
-  levels.filter(({ lagMs }) => (lagMs ?? 0) > Math.max(5, 0.1 * serviceMs));
-
 /** Late calls at the calmest level make the objective that is read from them too long: beyond a tenth nothing may pass by it. */
 const LATE_OBJECTIVE = 0.1;
 
@@ -420,27 +404,16 @@ const LATE_OBJECTIVE = 0.1;
  * Levels whose calls left late explain a failure that does not stand without them. They never make a deployment look better,
  * because what was not offered is no level, unless an objective was read from them.
  */
-const lateDoubts = (verdict: ClaimVerdict, curve: Curve, facts: StageFacts, judge: CurveClaim["judge"]): string[] => {
-  const late = lateLevels(curve);
-  if (late.length === 0) return [];
-  const punctual = { ...curve, levels: curve.levels.filter((level) => !late.includes(level)) };
-  const { objective } = curve;
-  const isObjectiveLate =
-    objective.from === "calm" && (curve.levels[0]?.lagMs ?? 0) > LATE_OBJECTIVE * objective.stayMs;
-  if (verdict === "fail" ? judge(punctual, facts).verdict === "fail" : !isObjectiveLate) return [];
+const lateDoubt = ({ isFailed, curve, facts, judge }: Judged): string | false => {
+  const { levels, objective, serviceMs } = curve;
+  const isLate = ({ lagMs }: CurveLevel): boolean => (lagMs ?? 0) > Math.max(5, 0.1 * serviceMs);
+  const late = levels.filter(isLate);
+  if (late.length === 0) return false;
+  const punctual = { ...curve, levels: levels.filter((level) => !isLate(level)) };
+  const isObjectiveLate = objective.from === "calm" && (levels[0]?.lagMs ?? 0) > LATE_OBJECTIVE * objective.stayMs;
+  if (isFailed ? judge(punctual, facts).verdict === "fail" : !isObjectiveLate) return false;
   const named = late.slice(0, 3).map(({ ratePerS, lagMs }) => `${rate(ratePerS)}: ${(lagMs ?? 0).toFixed(0)} ms`);
-  return [`calls left late (p99) at ${named.join(", ")}`];
-};
-
-/**
- * What on this machine may explain a failure. How late calls left, also because all our connections were in use, is looked
- * at level by level: a deployment that never refuses takes them all. Programs that use less than
- * half of the cores, as a deployment on this machine does, at most double every time (M/M/1): three times the calm p99 bears it.
- */
-const machineDoubts = (host: StageHost, { from, stayMs }: CallObjective): string[] => {
-  const isBorne = from === "calm" && (host.other_cores ?? 0) <= host.cores / 2;
-  const seen = { ...host, lag_ms: [], rate_error: null, generator: [], other_cores: isBorne ? null : host.other_cores };
-  return doubtsAgainst("fail", timeDoubts(seen, { tail: 0.01, limitMs: stayMs }));
+  return `calls left late (p99) at ${named.join(", ")}`;
 };
 
 /** The largest share of a level's calls that ended so. */
@@ -451,81 +424,77 @@ const mostOfALevel = ({ levels }: Curve, isMeant: (outcome: string) => boolean):
 const beyondReach = (curve: Curve): Finding | null => {
   const limited = mostOfALevel(curve, (outcome) => outcome === RATE_LIMITED);
   if (limited > SHAPING) {
-    const got = `${RATE_LIMITED} for ${percent(limited)} of a level's calls`;
+    const these = "the rate of these ends before the capacity of the deployment";
     return skipped(
-      `more tenants, each with its key: the rate of these ends before the capacity of the deployment (${got})`,
+      `more tenants, each with its key: ${these} (${RATE_LIMITED} for ${percent(limited)} of a level's calls)`,
     );
   }
   if (curve.knee.before !== null || curve.notPlayed.length === 0) return null;
   return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
 };
 
-/** Why a need is not met, by the verdict that it would take away. */
-const unmet = (
-  need: Need,
-  verdict: ClaimVerdict,
-  curve: Curve,
-  facts: StageFacts,
-  judge: CurveClaim["judge"],
-): string[] => {
-  const { before, after } = curve.knee;
-  switch (need) {
-    case "knee":
-      return before === null ? ["the load did not reach the knee"] : [];
-    case "steady":
-      if (!hasMoved(curve)) return [];
-      return [
-        `capacity moved: the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`,
-      ];
-    case "settled":
-      return curve.warmUp.isCut ? ["calls last longer than a level leaves time to settle; play it for longer"] : [];
-    case "exclusive":
-      return verdict === "fail" && !facts.exclusive ? [OTHERS] : [];
-    // Load of others that is the same before and after only makes the knee lower.
-    case "bracketed":
-      return verdict === "fail" && !facts.exclusive && (after === null || hasMoved(curve)) ? [OTHERS] : [];
-    case "direct": {
-      const edge = mostOfALevel(curve, isEdge);
-      return verdict === "fail" && edge > SHAPING
-        ? [`something in front of the API answered ${percent(edge)} of a level's calls`]
-        : [];
-    }
-    case "even": {
-      const { burstsBelowKnee: bursts } = curve;
-      if (verdict !== "fail" || bursts === null || facts.shedding === "fixed") return [];
-      const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
-      return [
-        `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`,
-      ];
-    }
-    case "time": {
-      const ofHost = facts.host === undefined || verdict !== "fail" ? [] : machineDoubts(facts.host, curve.objective);
-      return [...lateDoubts(verdict, curve, facts, judge), ...ofHost];
-    }
-  }
+type Judged = {
+  readonly curve: Curve;
+  readonly facts: StageFacts;
+  readonly judge: CurveClaim["judge"];
+  readonly isFailed: boolean;
 };
 
+/** Why a need is not met, where it would take the verdict away. */
+const UNMET = {
+  knee: ({ curve }) => curve.knee.before === null && "the load did not reach the knee",
+  steady: ({ curve }) => {
+    const { before, after } = curve.knee;
+    const knees = `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;
+    return hasMoved(curve) && `capacity moved: ${knees}`;
+  },
+  settled: ({ curve }) =>
+    curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",
+  exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
+  // Load of others that is the same before and after only makes the knee lower.
+  bracketed: ({ isFailed, facts, curve }) =>
+    isFailed && !facts.exclusive && (curve.knee.after === null || hasMoved(curve)) && OTHERS,
+  direct: ({ isFailed, curve }) => {
+    const edge = mostOfALevel(curve, isEdge);
+    return isFailed && edge > SHAPING && `something in front of the API answered ${percent(edge)} of a level's calls`;
+  },
+  even: ({ isFailed, facts, curve: { burstsBelowKnee: bursts } }) => {
+    if (!isFailed || bursts === null || facts.shedding === "fixed") return false;
+    const period = bursts.periodS === null ? "" : `, every ${bursts.periodS.toFixed(1)} s`;
+    return `sheds below the knee come in ${bursts.count} bursts${period}, as of a limiter that measures its shortest round trip by admitting few calls (limits.false_sheds_allowed states what is allowed)`;
+  },
+  late: lateDoubt,
+  /**
+   * What on this machine may explain a failure. How late calls left, also because all our connections were in use, is looked
+   * at level by level: a deployment that never refuses takes them all. Programs that use less than
+   * half of the cores, as a deployment on this machine does, at most double every time (M/M/1): three times the calm p99 bears it.
+   */
+  host: ({ isFailed, facts: { host }, curve: { objective } }) => {
+    const isBorne = objective.from === "calm" && (host?.other_cores ?? 0) <= (host?.cores ?? 0) / 2;
+    const but = { generator: [], ...(isBorne ? { other_cores: null } : {}) };
+    return isFailed && machineDoubts(host, objective.stayMs, but).join("; ");
+  },
+} satisfies Record<string, (of: Judged) => string | false>;
+type Need = keyof typeof UNMET;
+
 /** Where no objective is stated, what fails by lateness alone fails only if the most patient caller would not have waited. */
-const patienceDoubts = ({ patient }: Curve, facts: StageFacts, judge: CurveClaim["judge"]): string[] =>
-  patient === null || judge(patient, facts).verdict === "fail"
-    ? []
-    : [
-        `no objective is stated (\`slo\` in the target file), and if answers of up to ${(patient.objective.stayMs / 1000).toFixed(1)} s are good it does not fail`,
-      ];
+const impatience = ({ curve: { patient }, facts, judge, isFailed }: Judged): string | false =>
+  isFailed &&
+  patient !== null &&
+  judge(patient, facts).verdict !== "fail" &&
+  `no objective is stated (\`slo\` in the target file), and if answers of up to ${(patient.objective.stayMs / 1000).toFixed(1)} s are good it does not fail`;
 
 const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: CurveClaim): Claim => {
   const { measure, level, expected, needs, judge } = claim;
-  const finding = needs.includes("knee") ? (beyondReach(curve) ?? judge(curve, facts)) : judge(curve, facts);
+  const finding = (needs.includes("knee") ? beyondReach(curve) : null) ?? judge(curve, facts);
   const { verdict, reason, got } = finding;
-  const doubts = [
-    ...(verdict === "skipped" ? [] : needs.flatMap((need) => unmet(need, verdict, curve, facts, judge))),
-    ...(verdict === "fail" ? patienceDoubts(curve, facts, judge) : []),
-  ];
+  const of: Judged = { curve, facts, judge, isFailed: verdict === "fail" };
+  const all = verdict === "skipped" ? [] : [...needs.map((need) => UNMET[need](of)), impatience(of)];
+  const doubts = all.filter((one) => one !== false && one !== "");
+  const doubted = `${doubts.join("; ")}. Without that: ${verdict}, ${reason}`;
   return claimOf({
     ...{ id: `curve/${measure}`, stage: curve.stage, level, replay, got, expected: expected(curve, facts) },
-    ...(doubts.length === 0
-      ? { verdict, reason }
-      : { verdict: "inconclusive" as const, reason: `${doubts.join("; ")}. Without that: ${verdict}, ${reason}` }),
+    ...(doubts.length === 0 ? { verdict, reason } : { verdict: "inconclusive", reason: doubted }),
   });
 };
 

@@ -9,17 +9,8 @@ import type { Objective } from "../history/objectives.ts";
 import { Z_95 } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { mean, median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
-import type {
-  CallObjective,
-  Curve,
-  CurveLevel,
-  Estimate,
-  OrganizationShare,
-  Pass,
-  PlannedLevel,
-  Quantiles,
-} from "./curve.ts";
-import { batchMean, type Carried, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
+import type { CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
+import { batchMean, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
 
@@ -62,25 +53,22 @@ const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
 const WINDOW_CALLS = 10;
 
-type End = "good" | "late" | "shed" | "failed" | "aborted";
-type Ended = { readonly end: End; readonly outcome: string };
+type Told = { call: Kept; end: "good" | "late" | "shed" | "failed" | "aborted"; outcome: string };
 
-const msBetween = (fromUs: number, toUs: number): number => (toUs - fromUs) / 1000;
-const stayMs = ({ intended_us: due, done_us: done }: Kept): number => msBetween(due, done);
+const stayMs = ({ intended_us: due, done_us: done }: Kept): number => (done - due) / 1000;
 const firstMs = ({ intended_us: due, first_event_us: first, done_us: done }: Kept): number =>
-  msBetween(due, first ?? done);
+  ((first ?? done) - due) / 1000;
 
 const isWhole = (call: Kept): boolean => /^2\d\d$/.test(call.outcome) && streamResult(call) === "whole";
 
-const endOf = (call: Kept, objective: CallObjective): Ended => {
+const toldOf = (call: Kept, { firstEventMs, stayMs: mostMs }: CallObjective): Told => {
   const { outcome } = call;
-  if (isWhole(call)) {
-    const isGood = firstMs(call) <= objective.firstEventMs && stayMs(call) <= objective.stayMs;
-    return { end: isGood ? "good" : "late", outcome };
-  }
-  if (streamResult(call) === "left") return { end: "aborted", outcome };
-  if (SHED_OUTCOMES.has(outcome)) return { end: "shed", outcome };
-  return { end: "failed", outcome: classOf(outcome) === "answered" && streamResult(call) === "cut" ? "cut" : outcome };
+  const told = (end: Told["end"], as = outcome): Told => ({ call, end, outcome: as });
+  if (isWhole(call)) return told(firstMs(call) <= firstEventMs && stayMs(call) <= mostMs ? "good" : "late");
+  const result = streamResult(call);
+  if (result === "left") return told("aborted");
+  if (SHED_OUTCOMES.has(outcome)) return told("shed");
+  return told("failed", classOf(outcome) === "answered" && result === "cut" ? "cut" : outcome);
 };
 
 const quantilesOf = (ms: readonly number[]): Quantiles => {
@@ -114,20 +102,10 @@ const objectiveOf = (calm: readonly Kept[], stated: readonly Objective[], isPati
   };
 };
 
-const countBy = (ends: readonly Ended[], wanted: End): Record<string, number> => {
+const countBy = (some: readonly Told[]): Record<string, number> => {
   const counts: Record<string, number> = {};
-  for (const { end, outcome } of ends) if (end === wanted) counts[outcome] = (counts[outcome] ?? 0) + 1;
+  for (const { outcome } of some) counts[outcome] = (counts[outcome] ?? 0) + 1;
   return counts;
-};
-
-/** What is known of a level beside what a report shows. */
-type Judged = {
-  readonly level: CurveLevel;
-  readonly calls: readonly Kept[];
-  readonly ends: readonly Ended[];
-  readonly carried: Carried;
-  readonly isPast: boolean;
-  readonly windows: readonly Window[];
 };
 
 type Frame = {
@@ -139,83 +117,69 @@ type Frame = {
   readonly doneUs: readonly number[];
 };
 
-const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number, frame: Frame): Judged => {
+/** A level, and what is known of it beside what a report shows. */
+const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number, frame: Frame) => {
   const { startUs, warmUpS, calmS, objective, doneUs } = frame;
+  const { pass, ratePerS } = planned;
   const fromUs = startUs + planned.fromUs + Math.min(warmUpS * 1e6, WARM_UP_SHARE * (planned.toUs - planned.fromUs));
   const toUs = startUs + planned.toUs;
   const judgedS = (toUs - fromUs) / 1e6;
   const calls = all.filter(({ intended_us: due }) => due >= fromUs && due < toUs);
-  const ends = calls.map((call) => endOf(call, objective));
-  const count = (wanted: End): number => ends.filter(({ end }) => end === wanted).length;
+  const told = calls.map((call) => toldOf(call, objective));
+  const endedIn = (end: Told["end"]): Told[] => told.filter((one) => one.end === end);
   const batches = Math.min(BATCHES_MOST, Math.max(2, Math.floor(judgedS / Math.max(BATCH_MIN_S, calmS))));
-  const perBatch = (wanted: (at: number) => boolean, moments: readonly number[]): number[] => {
+  const perBatch = (momentsUs: readonly number[]): number[] => {
     const counts = new Array<number>(batches).fill(0);
-    for (const [at, us] of moments.entries()) {
+    for (const us of momentsUs) {
       const batch = Math.floor(((us - fromUs) / (toUs - fromUs)) * batches);
-      if (batch >= 0 && batch < batches && wanted(at)) counts[batch] = (counts[batch] as number) + 1;
+      if (batch >= 0 && batch < batches) counts[batch] = (counts[batch] as number) + 1;
     }
     return counts;
   };
-  const dueUs = calls.map(({ intended_us: due }) => due);
+  const dueIn = (some: readonly Told[]): number[] => perBatch(some.map(({ call }) => call.intended_us));
   const perS = (counts: readonly number[]): number[] => counts.map((n) => (n * batches) / judgedS);
-  const offered = perBatch(() => true, dueUs);
-  const shed = perBatch((at) => ends[at]?.end === "shed", dueUs);
-  const refused = calls.filter((call) => !isAdmitted(call as CallLine)).length;
-  const [good, late] = [count("good"), count("late")];
+  const [good, late, shed, failed] = [endedIn("good"), endedIn("late"), endedIn("shed"), endedIn("failed")];
+  const admitted = told.filter(({ call }) => isAdmitted(call));
   const whole = calls.filter(isWhole);
-  const windows = windowsOf(dueUs, ends, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / planned.ratePerS));
-  const [wentIn, cameOut] = [perBatch((at) => isAdmitted(calls[at] as CallLine), dueUs), perBatch(() => true, doneUs)];
+  const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
+  const [wentIn, cameOut] = [dueIn(admitted), perBatch(doneUs)];
   // Of a queue that grows more goes in, of one that shrinks more comes out.
   const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
-  const streamed = (some: (end: Ended) => boolean): number =>
-    calls.reduce((sum, { events = 0 }, at) => sum + (some(ends[at] as Ended) ? events : 0), 0);
-  const shedCalls = calls.filter((_, at) => ends[at]?.end === "shed");
-  const lags = calls.map(({ intended_us: due, sent_us: sent }) => msBetween(due, sent));
+  const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events = 0 } }) => sum + events, 0);
+  const lags = calls.map(({ intended_us: due, sent_us: sent }) => (sent - due) / 1000);
   const level: CurveLevel = {
-    pass: planned.pass,
-    ratePerS: planned.ratePerS,
-    judgedS,
-    offered: calls.length,
-    good,
-    late,
-    shed: countBy(ends, "shed"),
-    failed: countBy(ends, "failed"),
-    aborted: count("aborted"),
-    retries,
-    goodputPerS: rateOf(perS(perBatch((at) => ends[at]?.end === "good", dueUs)), judgedS),
-    shedShare: shareOf(shed, offered),
+    ...{ pass, ratePerS, judgedS, retries, offered: calls.length, good: good.length, late: late.length },
+    shed: countBy(shed),
+    failed: countBy(failed),
+    aborted: endedIn("aborted").length,
+    goodputPerS: rateOf(perS(dueIn(good)), judgedS),
+    shedShare: shareOf(dueIn(shed), dueIn(told)),
     shedDispersion: dispersionOf(windows),
     stayMs: quantilesOf(whole.map(stayMs)),
     firstEventMs: quantilesOf(whole.map(firstMs)),
-    refusalMs: quantilesOf(shedCalls.map(stayMs)),
+    refusalMs: quantilesOf(shed.map(({ call }) => stayMs(call))),
     lagMs: lags.length === 0 ? null : p99(lags),
-    events: streamed(() => true),
-    wastedEvents: streamed(({ end, outcome }) => end === "late" || (end === "failed" && outcome === "cut")),
+    events: eventsOf(told),
+    wastedEvents: eventsOf(late) + eventsOf(failed.filter(({ outcome }) => outcome === "cut")),
   };
+  const refused = calls.length - admitted.length;
   return {
-    ...{ level, calls, ends, windows },
-    carried: { ratePerS: planned.ratePerS, batches: perS(carried), isQueue: late > good },
-    isPast: Math.max(refused, late) >= PAST_KNEE * Math.max(1, calls.length),
+    ...{ level, told, windows },
+    carried: { ratePerS, batches: perS(carried), isQueue: late.length > good.length },
+    isPast: Math.max(refused, late.length) >= PAST_KNEE * Math.max(1, calls.length),
   };
 };
+type Judged = ReturnType<typeof judgeLevel>;
 
-const windowsOf = (
-  dueUs: readonly number[],
-  ends: readonly Ended[],
-  fromUs: number,
-  toUs: number,
-  windowUs: number,
-): Window[] => {
-  const count = Math.floor((toUs - fromUs) / windowUs);
-  const windows = Array.from(
-    { length: count },
-    (_, at): Window => ({ atUs: fromUs + at * windowUs, offered: 0, shed: 0 }),
-  );
-  for (const [at, us] of dueUs.entries()) {
-    const window = windows[Math.floor((us - fromUs) / windowUs)];
+const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs: number): Window[] => {
+  const windows = Array.from({ length: Math.floor((toUs - fromUs) / windowUs) }, (_, at): Window => {
+    return { atUs: fromUs + at * windowUs, offered: 0, shed: 0 };
+  });
+  for (const { call, end } of told) {
+    const window = windows[Math.floor((call.intended_us - fromUs) / windowUs)];
     if (window === undefined) continue;
     window.offered += 1;
-    if (ends[at]?.end === "shed") window.shed += 1;
+    if (end === "shed") window.shed += 1;
   }
   return windows;
 };
@@ -242,40 +206,33 @@ const shareOf = (hits: readonly number[], of: readonly number[]): CurveLevel["sh
   return { value: share, low: Math.max(0, low), high: Math.min(1, high) };
 };
 
-const ofWays = (judged: readonly Judged[], ...ways: Pass[]): Judged[] => {
+const ofWays = (judged: readonly Judged[], ...ways: CurveLevel["pass"][]): Judged[] => {
   const levels = judged.filter(({ level }) => ways.includes(level.pass) && level.offered > 0);
   return levels.sort((a, b) => a.level.ratePerS - b.level.ratePerS);
 };
 
-const commonest = (counts: ReadonlyMap<string, number>): string | null =>
-  [...counts].reduce<[string | null, number]>((most, one) => (one[1] > most[1] ? one : most), [null, 0])[0];
-
-const kneeByOf = (past: readonly Judged[]): string | null => {
-  const refused = new Map<string, number>();
-  let late = 0;
-  for (const { ends } of past) {
-    for (const { end, outcome } of ends) {
-      if (end === "late") late += 1;
-      if (end === "shed" || end === "failed") refused.set(outcome, (refused.get(outcome) ?? 0) + 1);
-    }
-  }
-  const by = commonest(refused);
-  return past.length === 0 ? null : late > (refused.get(by ?? "") ?? 0) ? LATENCY : by;
+const kneeByOf = (told: readonly Told[]): string | null => {
+  const refused = countBy(told.filter(({ end }) => end === "shed" || end === "failed"));
+  const late = told.filter(({ end }) => end === "late").length;
+  const [by, most] = Object.entries(refused).reduce<[string | null, number]>(
+    (best, one) => (one[1] > best[1] ? one : best),
+    [null, 0],
+  );
+  return late > most ? LATENCY : by;
 };
 
-const organizationsOf = (past: readonly Judged[]): readonly OrganizationShare[] | null => {
-  const shares = new Map<string, { offered: number; good: number }>();
-  for (const { calls, ends } of past) {
-    for (const [at, { org }] of calls.entries()) {
-      if (org === "-") continue;
-      const share = shares.get(org) ?? { offered: 0, good: 0 };
-      shares.set(org, share);
-      if (shares.size > ORGANIZATIONS_MOST) return null;
-      share.offered += 1;
-      if (ends[at]?.end === "good") share.good += 1;
-    }
+const organizationsOf = (told: readonly Told[]): Curve["organizations"] => {
+  const shares = new Map<string, { org: string; offered: number; good: number }>();
+  for (const { call, end } of told) {
+    const { org } = call;
+    if (org === "-") continue;
+    const share = shares.get(org) ?? { org, offered: 0, good: 0 };
+    shares.set(org, share);
+    if (shares.size > ORGANIZATIONS_MOST) return null;
+    share.offered += 1;
+    if (end === "good") share.good += 1;
   }
-  return [...shares].map(([org, share]) => ({ org, ...share })).sort((a, b) => (a.org < b.org ? -1 : 1));
+  return [...shares.values()].sort((a, b) => (a.org < b.org ? -1 : 1));
 };
 
 type CurveFold = {
@@ -320,17 +277,12 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
     const objective = objectiveOf(calm, stated, isPatient);
-    const admitted = first.filter((call) => isAdmitted(call as CallLine));
-    const doneUs = admitted.map(({ done_us: us }) => us);
-    const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };
+    const admitted = first.filter(isAdmitted);
+    const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs: admitted.map(({ done_us: us }) => us) };
     const judged = planned.map((level) => {
       const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
-      return judgeLevel(
-        level,
-        first.filter(({ intended_us: us }) => isIn(us)),
-        retries.filter(isIn).length,
-        frame,
-      );
+      const calls = first.filter(({ intended_us: us }) => isIn(us));
+      return judgeLevel(level, calls, retries.filter(isIn).length, frame);
     });
     const about = {
       most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
@@ -346,7 +298,7 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     const up = ofWays(judged, "up");
     const before = kneeOf(up);
     const after = kneeOf(ofWays(judged, "down", "after"));
-    const past = up.filter(({ isPast }) => isPast);
+    const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
     const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
     return {
       stage,

@@ -3,7 +3,7 @@
  * slots at twice the knee 9 % of the time is idle (Erlang's loss formula). So the rate that was carried is read as that of a
  * loss system with as many places as were ever taken and as many slots as the calmest calls' time fills.
  */
-import { studentT, Z_95 } from "../history/statistics/distributions.ts";
+import { bisect, studentT, Z_95 } from "../history/statistics/distributions.ts";
 import { mean } from "../history/statistics/statistics.ts";
 import type { Estimate, LossSystem } from "./curve.ts";
 
@@ -62,6 +62,10 @@ export const batchMean = (batches: readonly number[]): Estimate => {
   return { value, low: Math.max(0, value - half), high: value + half };
 };
 
+/** The estimate for which `of` is largest. */
+export const worstOf = (all: readonly Estimate[], of: (one: Estimate) => number): Estimate | null =>
+  all.reduce<Estimate | null>((worst, one) => (worst === null || of(one) > of(worst) ? one : worst), null);
+
 type Shape = { readonly most: number; readonly stayS: number; readonly replicas: number };
 
 /** As many slots as calls fill, or all places where it is nearly that: what calls take at the calmest level scatters. */
@@ -74,21 +78,8 @@ const systemOf = (perS: number, { most, stayS, replicas }: Shape): LossSystem =>
 /** The capacity at which a system of this shape carries what was carried. */
 const capacityAt = (shape: Shape, { batches, ratePerS, isQueue }: Carried): number => {
   const carried = mean(batches) ?? 0;
-  if (isQueue) return carried;
-  if (carried >= NEARLY_OFFERED * ratePerS) return carried;
-  let low = carried;
-  let high = 8 * carried;
-  for (let halved = 0; halved < 40; halved++) {
-    const middle = (low + high) / 2;
-    if (carriedPerS(systemOf(middle, shape), ratePerS) < carried) low = middle;
-    else high = middle;
-  }
-  return (low + high) / 2;
-};
-
-const fitted = (past: readonly Carried[], shape: Shape): LossSystem => {
-  const each = past.map((level) => capacityAt(shape, level));
-  return systemOf(mean(each) ?? 0, shape);
+  if (isQueue || carried >= NEARLY_OFFERED * ratePerS) return carried;
+  return carried + bisect(7 * carried, (more) => carriedPerS(systemOf(carried + more, shape), ratePerS) >= carried);
 };
 
 const misfit = (system: LossSystem, levels: readonly Carried[]): number =>
@@ -100,22 +91,15 @@ const misfit = (system: LossSystem, levels: readonly Carried[]): number =>
       return sum + ((carried - carriedPerS(system, ratePerS)) / error) ** 2;
     }, 0);
 
-const mostCarried = (levels: readonly Carried[]): Estimate | null =>
-  levels
-    .filter(({ batches }) => batches.length > 1)
-    .map(({ batches }) => batchMean(batches))
-    .reduce<Estimate | null>((best, one) => (best === null || one.low > best.low ? one : best), null);
-
 export type KneeOfLevels = { readonly knee: Estimate; readonly systems: readonly LossSystem[] };
 
 const kneeBy = (system: LossSystem, shown: readonly Carried[]): Estimate => {
-  let variance = 0;
-  let model = 0;
-  let freedom = 0;
+  let [variance, model, freedom] = [0, 0, 0];
+  const error = system.slots < system.places ? MODEL_ERROR.queue : MODEL_ERROR.loss;
   for (const { ratePerS, batches, isQueue } of shown) {
     const idle = isQueue ? 1 : system.perS / carriedPerS(system, ratePerS);
     variance += (idle * standardError(batches)) ** 2;
-    model += (idle - 1) * (system.slots < system.places ? MODEL_ERROR.queue : MODEL_ERROR.loss) * (mean(batches) ?? 0);
+    model += (idle - 1) * error * (mean(batches) ?? 0);
     freedom += batches.length - 1;
   }
   const half = Math.hypot(studentT(freedom) * Math.sqrt(variance), model) / shown.length;
@@ -138,7 +122,8 @@ export const kneeOfLevels = (
   const candidates = REPLICAS.filter((n) => (n === 1 || SLOTS_OF_REPLICA * n <= most) && n >= (replicas ?? 1));
   const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
   const fits = counts.map((n) => {
-    const system = fitted(shown, { most, stayS, replicas: n });
+    const shape = { most, stayS, replicas: n };
+    const system = systemOf(mean(shown.map((level) => capacityAt(shape, level))) ?? 0, shape);
     return { system, off: misfit(system, all) };
   });
   const least = Math.min(...fits.map(({ off }) => off));
@@ -154,14 +139,13 @@ export const kneeOfLevels = (
     low: Math.min(...knees.map(({ low }) => low)),
     high: Math.max(...knees.map(({ high }) => high)),
   };
-  const best = mostCarried(all);
+  const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
+  const best = worstOf(estimates, ({ low }) => low);
   if (best === null || best.low <= knee.value) return { knee, systems };
   // Past the knee less is carried than below it: the level that carries most shows what could be.
-  const isNear = best.low <= knee.high;
-  const low = isNear ? knee.low : best.low;
-  const high = isNear ? Math.max(best.high, knee.high) : best.high;
+  const known = { value: best.value, low: best.low, high: Math.max(best.high, knee.high) };
   return {
-    knee: { value: best.value, low, high },
+    knee: best.low <= knee.high ? { ...known, low: knee.low } : { ...known, high: best.high },
     systems: systems.map(({ replicas: n }) => systemOf(best.value, { most, stayS, replicas: n })),
   };
 };

@@ -6,7 +6,7 @@ import type { Measurement } from "../history/run-document.ts";
 import { studentT } from "../history/statistics/distributions.ts";
 import { exactInterval, fairnessIndex, median, quantileInterval } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
-import { carriedPerS } from "./knee.ts";
+import { carriedPerS, worstOf } from "./knee.ts";
 
 /** The generator offered this share of what was planned, or chance explains less. */
 const PLAYED_SHARE = 0.9;
@@ -20,28 +20,27 @@ const isPlayed = ({ ratePerS, judgedS, offered }: CurveLevel): boolean =>
 export const wayOf = ({ levels }: Curve, pass: Pass): CurveLevel[] =>
   levels.filter((level) => level.pass === pass && isPlayed(level)).sort((a, b) => a.ratePerS - b.ratePerS);
 
+export const total = <T>(all: readonly T[], of: (one: T) => number): number =>
+  all.reduce((sum, one) => sum + of(one), 0);
+
 const halfOf = ({ value, high }: Estimate): number => high - value;
 
-const within = (value: number, half: number): Estimate => ({
-  value,
-  low: Math.max(0, value - half),
-  high: value + half,
-});
+const within = (value: number, half: number): Estimate => {
+  return { value, low: Math.max(0, value - half), high: value + half };
+};
+
+/** The mean of estimates. */
+const meanOf = (all: readonly Estimate[]): Estimate =>
+  within(total(all, ({ value }) => value) / all.length, Math.hypot(...all.map(halfOf)) / all.length);
 
 export const overlap = (a: Estimate, b: Estimate): boolean => a.low <= b.high && b.low <= a.high;
-
-const between = (a: number, b: number, share: number): number => a + (b - a) * share;
 
 /** Goodput on the way up, with that at the same rate later on where both are one by their intervals: it is known better then. */
 const goodputOf =
   ({ levels }: Curve) =>
-  (level: CurveLevel): Estimate => {
-    const one = level.goodputPerS;
-    const same = levels.filter(
-      (other) => other.ratePerS === level.ratePerS && isPlayed(other) && overlap(other.goodputPerS, one),
-    );
-    const value = same.reduce((sum, { goodputPerS }) => sum + goodputPerS.value, 0) / same.length;
-    return within(value, Math.hypot(...same.map(({ goodputPerS }) => halfOf(goodputPerS))) / same.length);
+  ({ ratePerS, goodputPerS: one }: CurveLevel): Estimate => {
+    const same = levels.filter((level) => level.ratePerS === ratePerS && isPlayed(level));
+    return meanOf(same.map(({ goodputPerS }) => goodputPerS).filter((other) => overlap(other, one)));
   };
 
 /** What a figure of levels is at a rate; a level reaches a tenth beyond its rate. */
@@ -54,7 +53,7 @@ const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLe
   const share = upper === lower ? 0 : (ratePerS - lower.ratePerS) / (upper.ratePerS - lower.ratePerS);
   const [one, other] = [of(lower), of(upper)];
   const half = Math.hypot((1 - share) * halfOf(one), share * halfOf(other));
-  return within(between(one.value, other.value, share), half);
+  return within(one.value + (other.value - one.value) * share, half);
 };
 
 const over = (a: Estimate, b: Estimate): Estimate => {
@@ -74,9 +73,7 @@ const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
   const most = Math.max(0, ...all.map(({ value }) => value));
   const low = Math.max(0, ...all.map((one) => one.low));
   const among = all.filter(({ value, high }) => high >= low && value >= AMONG_LARGEST * most);
-  if (most === 0 || among.length === 0) return null;
-  const value = among.reduce((sum, one) => sum + one.value, 0) / among.length;
-  return within(value, Math.hypot(...among.map(halfOf)) / among.length);
+  return most === 0 || among.length === 0 ? null : meanOf(among);
 };
 
 /**
@@ -100,42 +97,32 @@ export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | nul
   return { perS: (slots * 1000) / serviceMs, slots, places: slots, replicas: closedForm.replicas };
 };
 
-const systemsOf = (curve: Curve): LossSystem[] => {
-  const stated = statedSystem(curve);
-  return stated === null ? [...curve.models] : [...curve.models, stated];
-};
+const systemsOf = (curve: Curve): LossSystem[] => [...curve.models, ...[statedSystem(curve) ?? []].flat()];
 
 /** The same for a system without any refusal but of chance: what a deployment with so few slots cannot help. */
 export const retentionByChance = (curve: Curve, times: number): number => {
-  const systems = systemsOf(curve);
-  return Math.min(
-    1,
-    ...systems.map((system) => {
-      const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
-      return carriedPerS(system, times * system.perS) / most;
-    }),
-  );
+  const each = systemsOf(curve).map((system) => {
+    const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
+    return carriedPerS(system, times * system.perS) / most;
+  });
+  return Math.min(1, ...each);
 };
 
 /** What chance refuses at a rate, at most; `slotsLeast`: several replicas have at least so many each, unless they are stated. */
-export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number =>
-  Math.max(
-    0,
-    ...systemsOf(curve)
-      .filter(({ slots, replicas }) => replicas === (curve.closedForm?.replicas ?? 1) || slots >= slotsLeast * replicas)
-      .map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS),
+export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
+  const known = curve.closedForm?.replicas ?? 1;
+  const systems = systemsOf(curve).filter(
+    ({ slots, replicas }) => replicas === known || slots >= slotsLeast * replicas,
   );
+  return Math.max(0, ...systems.map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
+};
 
 /** The share shed over some levels; where batches hardly differ, its interval is that of as many calls. */
 export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
-  const n = levels.reduce((sum, { offered }) => sum + offered, 0);
+  const n = total(levels, ({ offered }) => offered);
   if (n === 0) return null;
-  const mean = (of: (level: CurveLevel) => number): number =>
-    levels.reduce((sum, level) => sum + of(level) * level.offered, 0) / n;
-  const value = mean(({ shedShare }) => shedShare.value);
-  const half = Math.hypot(
-    ...levels.map(({ shedShare, offered }) => ((shedShare.high - shedShare.value) * offered) / n),
-  );
+  const value = total(levels, ({ shedShare, offered }) => shedShare.value * offered) / n;
+  const half = Math.hypot(...levels.map(({ shedShare, offered }) => (halfOf(shedShare) * offered) / n));
   const exact = exactInterval(Math.round(value * n), n) ?? { low: 0, high: 1 };
   return { value, low: Math.max(0, Math.min(exact.low, value - half)), high: Math.max(exact.high, value + half), n };
 };
@@ -154,12 +141,16 @@ export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
 /** Knees that differ by less change no verdict. */
 const MOVED = 0.1;
 
-/** Levels at the same rates on both ways. */
-export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel][] =>
-  wayOf(curve, "up").flatMap((up): [CurveLevel, CurveLevel][] => {
-    const down = wayOf(curve, "down").find(({ ratePerS }) => ratePerS === up.ratePerS);
-    return down === undefined ? [] : [[up, down]];
+type Pair = [up: CurveLevel, later: CurveLevel];
+
+const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
+  wayOf(curve, "up").flatMap((up): Pair[] => {
+    const later = wayOf(curve, pass).find(({ ratePerS }) => ratePerS === up.ratePerS);
+    return later === undefined ? [] : [[up, later]];
   });
+
+/** Levels at the same rates on both ways. */
+export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
 /**
  * What could be carried before the overload is not what could be afterwards: by the knees, by the last level, or because more
@@ -168,12 +159,10 @@ export const upAndDownPairs = (curve: Curve): [up: CurveLevel, down: CurveLevel]
 export const hasMoved = (curve: Curve): boolean => {
   const { before, after } = curve.knee;
   const isQueue = ({ late, good }: CurveLevel): boolean => late > good;
-  const again = wayOf(curve, "after").flatMap((level): [CurveLevel, CurveLevel][] => {
-    const up = wayOf(curve, "up").find(({ ratePerS }) => ratePerS === level.ratePerS);
-    return up === undefined || isQueue(up) || isQueue(level) ? [] : [[up, level]];
-  });
   const isMore = upAndDownPairs(curve).some(([up, down]) => down.goodputPerS.low > up.goodputPerS.high && !isQueue(up));
-  const isOther = again.some(([up, level]) => !overlap(level.goodputPerS, up.goodputPerS));
+  const isOther = pairsWith(curve, "after").some(
+    (pair) => !pair.some(isQueue) && !overlap(pair[0].goodputPerS, pair[1].goodputPerS),
+  );
   if (isMore || isOther || before === null || after === null) return isMore || isOther;
   return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
 };
@@ -191,42 +180,40 @@ export const hysteresisOf = (curve: Curve): Estimate | null => {
     const weight = (rateOf(at + 1) - rateOf(at - 1)) / 2;
     // Shares of what was offered, so that two draws of arrivals make no difference.
     const goodOf = ({ good, offered, ratePerS }: CurveLevel): number => (good / Math.max(1, offered)) * ratePerS;
-    const half = Math.hypot(halfOf(up.goodputPerS), halfOf(down.goodputPerS));
-    return { off: weight * (goodOf(up) - goodOf(down)), under: weight * goodOf(up), half: weight * half };
+    const half = weight * Math.hypot(halfOf(up.goodputPerS), halfOf(down.goodputPerS));
+    return { off: weight * (goodOf(up) - goodOf(down)), under: weight * goodOf(up), half };
   });
-  const sum = (of: (one: (typeof each)[number]) => number): number => each.reduce((all, one) => all + of(one), 0);
-  const under = sum((one) => one.under);
-  const value = sum(({ off }) => Math.abs(off)) / under;
+  const under = total(each, (one) => one.under);
+  const value = total(each, ({ off }) => Math.abs(off)) / under;
   // What scatters is now above, now below; what the overload left behind is on one side, and less.
   const half = (WIDER * Math.hypot(...each.map((one) => one.half))) / under;
-  return {
-    value,
-    low: Math.min(value, Math.max(0, sum(({ off }) => off) / under - half)),
-    high: value + half,
-  };
+  const onOneSide = total(each, ({ off }) => off) / under;
+  return { value, low: Math.min(value, Math.max(0, onOneSide - half)), high: value + half };
 };
 
-/** What one refusal costs of what one call costs, from how goodput falls at twice the knee and above; `null` below three levels. */
+/**
+ * What one refusal costs of what one call costs, from how goodput falls at twice the knee and above, by a weighted straight line;
+ * `null` below three levels.
+ */
 export const refusalPriceOf = (curve: Curve): Estimate | null => {
-  const { models, knee } = curve;
-  const [model] = models;
-  if (model === undefined || knee.before === null) return null;
-  const { value: kneePerS } = knee.before;
+  const [model] = curve.models;
+  if (model === undefined || curve.knee.before === null) return null;
+  const { value: kneePerS } = curve.knee.before;
   const points = wayOf(curve, "up")
     .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
     .map(({ ratePerS, goodputPerS }) => {
       const full = kneePerS / carriedPerS(model, ratePerS);
-      return { x: ratePerS, y: goodputPerS.value * full, half: (goodputPerS.high - goodputPerS.value) * full };
+      const weight = 1 / Math.max(halfOf(goodputPerS) * full, 0.005 * kneePerS) ** 2;
+      return { x: ratePerS, y: goodputPerS.value * full, weight };
     });
   if (points.length < 3) return null;
-  const weights = points.map(({ half }) => 1 / Math.max(half, 0.005 * kneePerS) ** 2);
-  const sum = (of: (at: number) => number): number =>
-    points.reduce((all, _, i) => all + (weights[i] as number) * of(i), 0);
+  const sum = (of: (point: (typeof points)[number]) => number): number =>
+    total(points, (point) => point.weight * of(point));
   const all = sum(() => 1);
-  const [x, y] = [sum((i) => points[i]?.x ?? 0) / all, sum((i) => points[i]?.y ?? 0) / all];
-  const squares = sum((i) => ((points[i]?.x ?? 0) - x) ** 2);
-  const slope = sum((i) => ((points[i]?.x ?? 0) - x) * ((points[i]?.y ?? 0) - y)) / squares;
-  const misfit = sum((i) => ((points[i]?.y ?? 0) - y - slope * ((points[i]?.x ?? 0) - x)) ** 2) / (points.length - 2);
+  const [middle, height] = [sum(({ x }) => x) / all, sum(({ y }) => y) / all];
+  const squares = sum(({ x }) => (x - middle) ** 2);
+  const slope = sum(({ x, y }) => (x - middle) * (y - height)) / squares;
+  const misfit = sum(({ x, y }) => (y - height - slope * (x - middle)) ** 2) / (points.length - 2);
   // Halves are 95 % ones already; points that lie further off the line than they allow widen it.
   const half = WIDER * Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
   const price = (b: number): number => -b / (1 - b);
@@ -242,18 +229,15 @@ const excessOf = (curve: Curve): Estimate | null => {
     const { value, low, high } = shedShare;
     return { value: value - due(before.value), low: low - due(before.low), high: high - due(before.high) };
   });
-  return excess.reduce<Estimate | null>(
-    (worst, one) => (worst === null || one.value > worst.value ? one : worst),
-    null,
-  );
+  return worstOf(excess, ({ value }) => value);
 };
 
 /** The share of events on streams that were cut or came late; `null` without one event. */
 export const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
-  const all = levels.reduce((sum, { events }) => sum + events, 0);
+  const all = total(levels, ({ events }) => events);
   if (all === 0) return null;
   const wasted = levels.map(({ wastedEvents, events }) => wastedEvents / Math.max(1, events));
-  const value = levels.reduce((sum, { wastedEvents }) => sum + wastedEvents, 0) / all;
+  const value = total(levels, ({ wastedEvents }) => wastedEvents) / all;
   return { value, low: Math.min(...wasted), high: Math.max(...wasted) };
 };
 
@@ -276,7 +260,7 @@ export const oscillationOf = (curve: Curve): (Estimate & { n: number; each: read
 export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
   if (organizations === null || organizations.length < 2) return null;
   const n = organizations.length;
-  const [offered, good] = organizations.reduce(([all, served], one) => [all + one.offered, served + one.good], [0, 0]);
+  const [offered, good] = [total(organizations, (one) => one.offered), total(organizations, (one) => one.good)];
   const value = fairnessIndex(organizations.map((one) => ({ offered: one.offered, served: one.good })));
   if (value === null || good === 0) return null;
   // J = 1 / (1 + v²), v the coefficient of variation, to which chance adds that of as many calls to each.
@@ -289,33 +273,34 @@ export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
 
 export const RETENTION_LEVELS = [2, 5, 10] as const;
 
+const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
+
 export const measurementsOf = (curve: Curve): Measurement[] => {
-  const { stage, levels, knee } = curve;
-  const calls = levels.reduce((sum, { offered }) => sum + offered, 0);
-  const figure = (name: string, unit: string, of: Estimate | null, n = calls): Measurement[] =>
-    of === null ? [] : [{ name, stage, unit, n, value: of.value, low: of.low, high: finite(of.high) }];
+  const { stage, levels, knee, organizations } = curve;
   const falsely = shedOver(levelsBelow(curve, 0.7));
-  const top = wayOf(curve, "up").at(-1);
-  const refusal = top?.refusalMs.p99 ?? null;
   const oscillation = oscillationOf(curve);
+  const rows: [name: string, of: Estimate | null, n?: number][] = [
+    ["knee_rps", knee.before],
+    ["knee_after_rps", knee.after],
+    ...RETENTION_LEVELS.map((times): [string, Estimate | null] => {
+      return [times === 2 ? "goodput_retention" : `goodput_retention_${times}`, retentionAt(curve, times)];
+    }),
+    ["excess_sheds", excessOf(curve)],
+    ["false_sheds", falsely, falsely?.n],
+    ["hysteresis", hysteresisOf(curve)],
+    ["refusal_price", refusalPriceOf(curve)],
+    ["wasted_work", wastedOf(pastKnee(curve))],
+    ["jain_index", fairnessOfCurve(curve), organizations?.length],
+    ["oscillation", oscillation, oscillation?.n],
+  ];
+  const calls = total(levels, ({ offered }) => offered);
+  const top = wayOf(curve, "up").at(-1);
+  const refusal = { name: "refusal_at_top_ms_p99", stage, unit: "ms", low: null, high: null, n: top?.offered ?? 0 };
   return [
-    ...figure("knee_rps", "1/s", knee.before),
-    ...figure("knee_after_rps", "1/s", knee.after),
-    ...RETENTION_LEVELS.flatMap((times) =>
-      figure(times === 2 ? "goodput_retention" : `goodput_retention_${times}`, "ratio", retentionAt(curve, times)),
-    ),
-    ...figure("excess_sheds", "ratio", excessOf(curve)),
-    ...figure("false_sheds", "ratio", falsely, falsely?.n),
-    ...figure("hysteresis", "ratio", hysteresisOf(curve)),
-    ...figure("refusal_price", "ratio", refusalPriceOf(curve)),
-    ...figure("wasted_work", "ratio", wastedOf(pastKnee(curve))),
-    ...figure("jain_index", "ratio", fairnessOfCurve(curve), curve.organizations?.length ?? 0),
-    ...figure("oscillation", "ratio", oscillation, oscillation?.n),
-    ...(refusal === null || top === undefined
-      ? []
-      : [{ ...bare, name: "refusal_at_top_ms_p99", stage, unit: "ms", value: refusal, n: top.offered }]),
+    ...rows.flatMap(([name, of, n = calls]): Measurement[] => {
+      const unit = name.endsWith("_rps") ? "1/s" : "ratio";
+      return of === null ? [] : [{ name, stage, unit, n, value: of.value, low: of.low, high: finite(of.high) }];
+    }),
+    ...[top?.refusalMs.p99 ?? []].flat().map((value) => ({ ...refusal, value })),
   ];
 };
-
-const bare = { low: null, high: null };
-const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

@@ -11,10 +11,12 @@ const SHARE_MIN = 0.05;
 /** Of a normal distribution this share lies within one standard deviation. */
 const WITHIN_ONE = 0.6827;
 
-const sharesOf = (windows: readonly Window[]): { offered: number; share: number } => {
-  const offered = windows.reduce((sum, window) => sum + window.offered, 0);
-  return { offered, share: offered === 0 ? 0 : windows.reduce((sum, { shed }) => sum + shed, 0) / offered };
-};
+const shareOf = (windows: readonly Window[]): number =>
+  windows.reduce((sum, { shed }) => sum + shed, 0) /
+  Math.max(
+    1,
+    windows.reduce((sum, { offered }) => sum + offered, 0),
+  );
 
 /** A limit of additive increase and multiplicative decrease lets in this much more and less than on average. */
 const SWING_ALLOWED = 0.1;
@@ -30,7 +32,7 @@ const inPairs = (windows: readonly Window[]): Window[] =>
  * keep, so that a few short dips do not count. Of windows of several lengths, where it is largest.
  */
 export const dispersionOf = (windows: readonly Window[]): number | null => {
-  const { share } = sharesOf(windows);
+  const share = shareOf(windows);
   if (windows.length < WINDOWS_MIN || share < SHARE_MIN || share > 1 - SHARE_MIN) return null;
   const off = windows
     .filter(({ offered }) => offered > 0)
@@ -55,18 +57,17 @@ const PERIODS_MIN = 3;
 
 /** `levels`: the windows of each level below the knee. */
 export const burstsOf = (levels: readonly (readonly Window[])[]): Bursts | null => {
-  const all = levels.flat();
   const isBurst = ({ offered, shed }: Window): boolean => shed > 1 && shed >= IN_BURST * offered;
-  const sheds = all.reduce((sum, { shed }) => sum + shed, 0);
-  const inBursts = all.filter(isBurst).reduce((sum, { shed }) => sum + shed, 0);
+  const sheds = (windows: readonly Window[]): number => windows.reduce((sum, { shed }) => sum + shed, 0);
+  const all = sheds(levels.flat());
   const lasts = levels.some((windows) => windows.filter(isBurst).length > BURSTS_MOST * windows.length);
-  if (sheds === 0 || inBursts < EXPLAINED * sheds || lasts) return null;
+  if (all === 0 || sheds(levels.flat().filter(isBurst)) < EXPLAINED * all || lasts) return null;
   const starts = levels.flatMap((windows) =>
     windows.filter((window, at) => isBurst(window) && !isBurst(windows[at - 1] ?? { atUs: 0, offered: 1, shed: 0 })),
   );
   const gaps = starts.slice(1).map(({ atUs }, at) => (atUs - (starts[at] as Window).atUs) / 1e6);
-  const middle = median(gaps);
-  const regular = gaps.filter((gap) => middle !== null && Math.abs(gap - middle) <= REGULAR * middle);
-  const isRegular = middle !== null && regular.length >= PERIODS_MIN && regular.length >= EXPLAINED * gaps.length;
-  return { count: starts.length, periodS: isRegular ? middle : null };
+  const periodS = median(gaps);
+  const regular = gaps.filter((gap) => periodS !== null && Math.abs(gap - periodS) <= REGULAR * periodS).length;
+  const isRegular = regular >= PERIODS_MIN && regular >= EXPLAINED * gaps.length;
+  return { count: starts.length, periodS: isRegular ? periodS : null };
 };

@@ -25,41 +25,29 @@ export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
 /** Suffix of the healthy platform's stages. */
 const HEALTHY = "healthy";
 
-/** `about`: the judges that the stage is made for; the others saw too little. */
-const onStage = (name: string, about: readonly string[], { claims, facts, lines }: Played): Played => ({
-  claims: claims
-    .filter(({ id, verdict }) => verdict === "fail" || about.includes(id.replace(/\/.*$/, "")))
-    .map((claim) => ({
-      ...claim,
-      id: claim.id.replace(/\/.*$/, `/${name}`),
-      stage: name,
-      replay: `npx floodgate demo ${name.replace(`-${HEALTHY}`, "")}`,
-    })),
-  facts: { ...facts, stage: name },
-  lines: lines.map((line) => ({ ...line, stage: name })),
-});
-
 export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoilt"; claims: readonly Claim[] }) => void;
 
-/** Rejects if a stage could not be played. */
+/** On the healthy platform, then with the defect. Rejects if a stage could not be played. */
 const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
   const stage = MINI_STAGES[defect.stage];
   if (!("play" in stage)) throw new Error(`expected a small stage for ${defect.name}`);
-  const play = async (platform: "healthy" | "spoilt"): Promise<Played> => {
+  // The judges that the stage is made for; the others saw too little.
+  const about = [...stage.proves, ...defect.kills];
+  const played: Played[] = [];
+  for (const platform of ["healthy", "spoilt"] as const) {
     const parts = platform === "healthy" ? healthyParts() : defect.spoil(healthyParts());
     const name = platform === "healthy" ? `${defect.name}-${HEALTHY}` : defect.name;
-    const played = onStage(name, [...stage.proves, ...defect.kills], await playMiniStage(defect.stage, stage, parts));
-    progress({ defect, platform, claims: played.claims });
-    return played;
-  };
-  return [await play("healthy"), await play("spoilt")];
-};
-
-type Demo = {
-  document: RunDocument;
-  series: Series;
-  /** Mutants that survived a judge that must kill them. */
-  missed: string[];
+    const { claims: all, facts, lines } = await playMiniStage(defect.stage, stage, parts);
+    const claims = all
+      .filter(({ id, verdict }) => verdict === "fail" || about.includes(id.replace(/\/.*$/, "")))
+      .map((claim) => {
+        const id = claim.id.replace(/\/.*$/, `/${name}`);
+        return { ...claim, id, stage: name, replay: `npx floodgate demo ${defect.name}` };
+      });
+    progress({ defect, platform, claims });
+    played.push({ claims, facts: { ...facts, stage: name }, lines: lines.map((line) => ({ ...line, stage: name })) });
+  }
+  return played;
 };
 
 /** Whether every judge that must kill the mutant did, and none failed the healthy platform. */
@@ -67,12 +55,13 @@ const isFound = ({ name, kills }: Mutant, claims: readonly Claim[]): boolean =>
   kills.every((id) => claims.some((claim) => claim.id === `${id}/${name}` && claim.verdict === "fail")) &&
   !claims.some(({ stage, verdict }) => stage === `${name}-${HEALTHY}` && verdict === "fail");
 
+/** `missed`: mutants that survived a judge that must kill them. */
 export const playDemo = async (
   defects: readonly Mutant[],
   about: Pick<RunDocument, "commit" | "environment">,
   clock: () => Date,
   progress: DemoProgress,
-): Promise<Demo> => {
+): Promise<{ document: RunDocument; series: Series; missed: string[] }> => {
   const started = clock();
   const played: Played[] = [];
   for (const defect of defects) played.push(...(await playDefect(defect, progress)));
@@ -90,33 +79,26 @@ export const playDemo = async (
   const claims = played.flatMap((stage) => stage.claims);
   const seen = new Set(measured.flatMap(({ summary }) => Object.keys(summary.by_outcome)));
   const { verdict, exit_code } = mergeClaims(claims, []);
+  const countOf = (...verdicts: Claim["verdict"][]): number =>
+    claims.filter(({ verdict }) => verdicts.includes(verdict)).length;
   const document: RunDocument = {
-    schema: "floodgate/run@1",
+    ...{ schema: "floodgate/run@1", profile: "demo", seed: 1, verdict, exit_code, calibration: [], faults: [] },
     id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
-    profile: "demo",
-    seed: 1,
     started_at: started.toISOString(),
     finished_at: finished.toISOString(),
     duration_ms: finished.getTime() - started.getTime(),
-    verdict,
-    exit_code,
     coverage: {
       outcomes_seen: OUTCOMES.filter((outcome) => seen.has(outcome)).length,
       outcomes_of: OUTCOMES.length,
-      claims_judged: claims.filter((claim) => claim.verdict === "pass" || claim.verdict === "fail").length,
-      claims_skipped: claims.filter((claim) => claim.verdict === "skipped").length,
+      claims_judged: countOf("pass", "fail"),
+      claims_skipped: countOf("skipped"),
     },
     target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
-    calibration: [],
     stages: measured.map(({ summary }) => summary),
     claims,
     measurements: measured.flatMap(({ measurements }) => measurements),
-    faults: [],
     ...about,
   };
-  return {
-    document,
-    series: fold.end(),
-    missed: defects.filter((one) => !isFound(one, claims)).map(({ name }) => name),
-  };
+  const missed = defects.filter((one) => !isFound(one, claims)).map(({ name }) => name);
+  return { document, series: fold.end(), missed };
 };

@@ -41,17 +41,13 @@ export const startSmallDeployment = async (
   parts: Parts,
   options: DeploymentOptions,
 ): Promise<SmallDeployment> => {
-  const { replicas, serviceMs = 20, rate, globalInFlight = MANY, orgInFlight = MANY, tokens = 4 } = options;
+  const { replicas = 1, serviceMs = 20, rate, globalInFlight = MANY, orgInFlight = MANY, tokens = 4 } = options;
   const limits: Limits = {
-    replicas: replicas ?? 1,
-    slots: globalInFlight,
-    service_ms: serviceMs,
-    global_in_flight: globalInFlight,
-    org_in_flight: orgInFlight,
-    ...(rate === undefined ? {} : { rate_per_s: rate.perS, burst: rate.burst }),
-    limiter_budget_ms: LIMITER_BUDGET_MS,
-    key_service_budget_ms: KEY_SERVICE_BUDGET_MS,
+    ...{ replicas, slots: globalInFlight, service_ms: serviceMs },
+    ...{ global_in_flight: globalInFlight, org_in_flight: orgInFlight },
+    ...(rate && { rate_per_s: rate.perS, burst: rate.burst }),
     revocation_budget_ms: REVOCATION_BUDGET_MS,
+    ...{ limiter_budget_ms: LIMITER_BUDGET_MS, key_service_budget_ms: KEY_SERVICE_BUDGET_MS },
   };
   let links: Links | null = null;
   const closeLinks = async (): Promise<void> => {
@@ -82,11 +78,7 @@ export const startSmallDeployment = async (
       tenants: options.tenants,
       target: { limits, permits: { writes: true, quota_burn: true } },
     });
-    const close = async (): Promise<void> => {
-      await deployment.close();
-      await closeLinks();
-    };
-    return { ...deployment, limits, links, close };
+    return { ...deployment, limits, links, close: () => deployment.close().then(closeLinks) };
   } catch (error) {
     await closeLinks();
     throw error;

@@ -24,8 +24,6 @@ const DRAIN_MS = 5_000;
 const TIMEOUTS = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 const DRIVER = "in-process";
 
-type Observed = Pick<StageFacts, "counts" | "gauges" | "ledger">;
-
 /** Without timers and files, which belong to this process and other stages in it. */
 const gaugesOf = async (controls: readonly string[]): Promise<Gauges[]> =>
   (await readGauges(controls)).map(({ timers: _, open_files: __, ...own }) => own);
@@ -53,10 +51,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   const hangUp = async (): Promise<void> => {
     for (const client of clients) await client.close();
   };
-  const close = async (): Promise<void> => {
-    await hangUp();
-    await deployment.close();
-  };
+  const close = (): Promise<void> => hangUp().then(() => deployment.close());
   try {
     for (const [at, target] of targets.entries()) {
       const shared = { secrets: createSecrets("."), view, clock, stage, driver: DRIVER, timeouts: TIMEOUTS };
@@ -86,7 +81,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
   };
 
-  const readObserved = async (): Promise<Observed & { drained: boolean }> => {
+  const readObserved = async (): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
     if (silent) return { drained: true };
     const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
     const [counts, gauges] = [await readCounts(controls, idRun), await gaugesOf(controls)];
@@ -94,12 +89,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   };
 
   return {
-    stage,
-    view,
-    clock,
-    links,
-    claims,
-    send,
+    ...{ stage, view, clock, links, claims, send, hangUp, close },
     target: targets[0] as Target,
     running: apis[0] as Running,
     /** Key records looked up so far. */
@@ -138,24 +128,15 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     silence: (): void => {
       silent = true;
     },
-    hangUp,
-    close,
     /** Disconnects, reads the control planes, and closes everything. */
     finish: async (): Promise<{ facts: StageFacts; lines: Line[] }> => {
       await hangUp();
       const observed = await readObserved();
       await deployment.close();
       const facts: StageFacts = {
-        stage,
-        limits,
-        tenants,
-        shedding: "fixed",
-        stream_end: REFERENCE_STREAM_ENDS,
-        faults: false,
-        reference: true,
-        exclusive: true,
-        started_at_ms: epochUs / 1000,
-        recovery_deadline_ms: RECOVERY_DEADLINE_MS,
+        ...{ stage, limits, tenants, shedding: "fixed", stream_end: REFERENCE_STREAM_ENDS },
+        ...{ faults: false, reference: true, exclusive: true },
+        ...{ started_at_ms: epochUs / 1000, recovery_deadline_ms: RECOVERY_DEADLINE_MS },
         texts: [{ name: "the platform's log", text: deployment.log() }],
         ...observed,
         ...stated,
