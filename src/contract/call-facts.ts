@@ -1,7 +1,4 @@
-/**
- * What the caller knew about its own call. Judges derive the legal answers from these facts alone, independently of
- * the platform. An absent fact is not known, and no judge decides by it.
- */
+/** What the caller knew about its own call, from which judges derive the legal answers. An absent fact is not known. */
 import type { Product, Scope } from "./routes.ts";
 
 export type CallFacts = {

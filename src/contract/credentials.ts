@@ -1,7 +1,4 @@
-/**
- * The shapes of credentials, told apart by prefix (specification sections 2.1, 2.3; items 20-26, 40-41, 51, 58), and
- * their masking: every captured text passes through `maskSecrets`.
- */
+/** The shapes of credentials, by prefix (sections 2.1, 2.3; items 20-26, 40-41, 51, 58), and their masking. */
 
 export type CredentialKind = "publishable" | "server" | "session" | "unknown";
 

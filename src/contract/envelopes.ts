@@ -1,7 +1,4 @@
-/**
- * Writes and reads the bodies of refusals (specification section 7.1, items 182-189). Reading never throws: a body
- * outside the contract was written by a balancer or a firewall and is called `edge`.
- */
+/** Writes and reads the bodies of refusals (section 7.1, items 182-189); one outside the contract is called `edge`. */
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
 
@@ -75,10 +72,7 @@ const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 /** Reports whether a body may come from the API, which answers JSON and not pages, sentences or binary data. */
 export const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
 
-/**
- * Statuses of gateways, whatever the body: redirects, heads and bodies that are too large, and failed upstreams; RFC
- * 9110, and the habits of nginx (49x), AWS (46x) and Cloudflare (52x, 530).
- */
+/** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */
 const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
 /** With these, gateways put a sentence in `error` (`Too Many Requests`), and the API a subcode. */
 const SHARED = /^(?:403|404|405|429)$/;
@@ -95,10 +89,7 @@ type AboutAnswer = {
   anyBody?: boolean;
 };
 
-/**
- * Names an answer. A refusal in a wrong envelope keeps its subcode, so that a judge can name the envelope; an answer
- * outside the contract becomes `edge NNN`.
- */
+/** Names an answer: `edge NNN` outside the contract. A refusal in a wrong envelope keeps its subcode, for the judge. */
 export const readAnswer = (status: number, text: string, { coding, anyBody }: AboutAnswer = {}): AnswerRead => {
   if (coding !== undefined && coding !== null) {
     return { outcome: `edge ${status}`, subcode: null, envelope: "other", body: undefined };

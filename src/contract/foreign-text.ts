@@ -15,10 +15,7 @@ export const OTHER_CODES = "other_codes";
 export const REFUSAL_BODY_MOST = 16 * 1024;
 
 const NAME = /^[a-z0-9_]{1,64}$/;
-/**
- * Signs of a key or an encoded text: 25 letters in a row; letters and digits mixed over 16 characters, or changing
- * three times without a break; more than eight digits; six short pieces in a row.
- */
+/** Signs of a key: 25 letters, 16 mixed with digits, three changes, nine digits, six short pieces in a row. */
 const NO_WORD =
   /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}|[a-z]\d+[a-z]+\d|\d[a-z]+\d+[a-z]|(?:\d\D*){9}|(?:(?:^|_)[a-z0-9]{1,2}(?![a-z0-9])){6}/;
 /** An earlier result of this boundary, which stays as it is. */

@@ -1,7 +1,4 @@
-/**
- * The catalogue of refusals, and the only place with their statuses and subcodes: the platform answers, the drivers
- * read and the judges expect by it. Source: specification section 7, requirements.md items 182-223.
- */
+/** The catalogue of refusals: the platform answers, drivers read and judges expect by it (section 7, items 182-223). */
 import { isAnswerless, type StreamEnding, streamResult } from "./streams.ts";
 
 /** How the body of a refusal looks (section 7.1): `{detail}`, a flat `{error}`, or a body without either. */
@@ -127,10 +124,7 @@ export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: r
 /** `by_outcome` and history lines have one name for both failures; `ended` tells them apart. */
 export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);
 
-/**
- * The 30 outcomes that `coverage.outcomes_seen` counts (requirements.md part D): 28 refusals and the two failures
- * under status 200.
- */
+/** The 30 outcomes of `coverage.outcomes_seen` (requirements.md part D): 28 refusals, two failures under status 200. */
 export const OUTCOMES: readonly string[] = [
   ...(Object.keys(REFUSALS) as RefusalName[]).map(outcomeOf),
   ERROR_IN_BODY,

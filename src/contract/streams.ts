@@ -1,7 +1,4 @@
-/**
- * The three event vocabularies and their last events (specification section 6; items 92-95, 104-105, 166-176). They
- * differ on purpose: a client that uses the control parser for the others must fail a test.
- */
+/** The three event vocabularies (section 6; items 92-95, 104-105, 166-176), which differ, so that one parser fails. */
 import type { Stream } from "./routes.ts";
 
 type Vocabulary = {

@@ -1,7 +1,4 @@
-/**
- * Codes for why no whole answer came, the same for every driver, so that calls can be grouped by them: Node, undici,
- * OpenSSL and Go have different words. The Go side of this table: native/sse/end.go.
- */
+/** Why no whole answer came, in the same codes for every driver. The Go side of this table: native/sse/end.go. */
 import { foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";
 

@@ -19,10 +19,7 @@ export const productRefusal = ({ key, org }: KeySnapshot, product: Product): Adm
   return null;
 };
 
-/**
- * A runtime call needs the route's scope in the key and, for a session, in its product; the product still admitted; and
- * all of it, with the kind of key, inside the current tier. `null`: admitted.
- */
+/** The route's scope in the key and in a session's product, the product still admitted, all inside the tier. */
 export const scopeRefusal = (
   { key, org }: KeySnapshot,
   scope: Scope | null,

@@ -1,7 +1,4 @@
-/**
- * One call in the core. The core never waits: it returns an `Ask`, and its runner (the platform over sockets, the
- * simulation in virtual time, a property from a table) puts the answer into the call and continues.
- */
+/** One call. The core never waits: it returns an `Ask`, and its runner puts the answer into the call and continues. */
 import { type CredentialKind, credentialKind } from "../contract/credentials.ts";
 import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
 import type { AnyRefusalName } from "../contract/refusals.ts";

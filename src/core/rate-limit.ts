@@ -1,7 +1,4 @@
-/**
- * The request rate of a key by the generic cell rate algorithm (GCRA; ITU-T I.371, item 230). Its state is the
- * theoretical arrival time of the next call; any window of w seconds admits at most burst + rate x w calls.
- */
+/** A key's rate by GCRA (ITU-T I.371, item 230): a window of w seconds admits at most burst + rate x w calls. */
 
 export type Rate = {
   /** Calls a second in the long run. */

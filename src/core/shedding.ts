@@ -1,21 +1,4 @@
-/**
- * Load shedding by calls in flight (items 210-211, 220-221): a cap of the replica, checked before anything is parsed,
- * and one for each organization, checked once the caller is known. A slot is held until the answer or the stream ends.
- */
-
-/** Implemented by fixed and adaptive shedding. `true`: a slot was taken and must be released. */
-export type Shedder = {
-  enter(): boolean;
-  enterOrganization(org: string, cap: number | null): boolean;
-  leave(): void;
-  leaveOrganization(org: string): void;
-  /** A call's wait for the inference, in milliseconds: the input of an adaptive shedder. */
-  sample(queueWaitMs: number, nowMs: number): void;
-  inFlight(): number;
-  inFlightByOrganization(): Record<string, number>;
-  setCaps(caps: Partial<Caps>): void;
-  caps(): Caps;
-};
+/** Shedding by calls in flight (items 210-211, 220-221): a cap of the replica, before parsing, one per organization. */
 
 export type Caps = { globalInFlight: number; orgInFlight: number };
 
@@ -27,36 +10,40 @@ export const shedderOf = (
   fits: (flight: Flight) => boolean,
   /** `held`: calls of the organization; the total includes the call itself. */
   orgFits: (held: number, flight: Flight) => boolean = () => true,
-): Shedder => {
+) => {
   const byOrg = new Map<string, number>();
   const flight = { total: 0, byOrg, caps: { ...initial } };
   return {
-    enter: () => {
+    /** `true`: a slot was taken and must be released; the same for an organization. */
+    enter: (): boolean => {
       if (!fits(flight)) return false;
       flight.total += 1;
       return true;
     },
-    enterOrganization: (org, cap) => {
+    enterOrganization: (org: string, cap: number | null): boolean => {
       const held = byOrg.get(org) ?? 0;
       if (held >= (cap ?? flight.caps.orgInFlight) || !orgFits(held, flight)) return false;
       byOrg.set(org, held + 1);
       return true;
     },
-    leave: () => {
+    leave: (): void => {
       flight.total -= 1;
     },
-    leaveOrganization: (org) => {
+    leaveOrganization: (org: string): void => {
       const left = (byOrg.get(org) ?? 0) - 1;
       if (left <= 0) byOrg.delete(org);
       else byOrg.set(org, left);
     },
-    sample: () => {},
-    inFlight: () => flight.total,
-    inFlightByOrganization: () => Object.fromEntries(byOrg),
-    setCaps: (next) => void Object.assign(flight.caps, next),
-    caps: () => ({ ...flight.caps }),
+    /** A call's wait for the inference: the input of an adaptive shedder. */
+    sample: (_queueWaitMs: number, _nowMs: number): void => {},
+    inFlight: (): number => flight.total,
+    inFlightByOrganization: (): Record<string, number> => Object.fromEntries(byOrg),
+    setCaps: (next: Partial<Caps>): void => void Object.assign(flight.caps, next),
+    caps: (): Caps => ({ ...flight.caps }),
   };
 };
+
+export type Shedder = ReturnType<typeof shedderOf>;
 
 export const fixedShedder = (caps: Caps): Shedder =>
   shedderOf(caps, ({ total, caps: { globalInFlight } }) => total < globalInFlight);

@@ -1,7 +1,4 @@
-/**
- * The deployment's clock. Months and the life of keys follow a clock that the control plane can shift
- * (`clock_offset_ms`); request rates follow a steady one that no shift and no correction of the host's clock touches.
- */
+/** Months and the life of keys follow a clock that an operator can shift; request rates follow a steady one. */
 
 export type Instant = {
   /** Milliseconds since 1970, shifted. */

@@ -1,7 +1,4 @@
-/**
- * The control plane of one process: a separate listener for all its parts, open to callers that send its bearer token.
- * It serves `/deployment` itself: every part applies a change, or none does.
- */
+/** The control plane of one process, by token, for all its parts. A change is applied by every part or none. */
 import { hash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import { isObject } from "../contract/envelopes.ts";

@@ -15,34 +15,23 @@
 /** A change of capacity at a set time after the start: slots, or a factor on every service time that starts from then on. */
 type CapacityChange = { atMs: number; slots?: number; serviceFactor?: number };
 
-export type InferenceOptions = {
-  slots: number;
-  /** S: mean service time of a call, in milliseconds. */
-  serviceMs: number;
-  distribution: "constant" | "exponential" | "lognormal";
-  /** Standard deviation of ln(service time) for `lognormal`; the mean stays S. */
-  sigma: number;
-  /** Events with content in a stream; spread evenly over the service time. */
-  tokens: number;
-  /** Added to each service time for every content event of a stream, in milliseconds: longer outputs take longer. */
-  tokenMs: number;
-  /** Share of S added for every other call running at the start: a batch slows each of its members. */
-  slowdownPerRunning: number;
-  seed: number;
-  changes: readonly CapacityChange[];
-};
-
-export const DEFAULT_INFERENCE: InferenceOptions = {
+export const DEFAULT_INFERENCE = {
   slots: 64,
+  /** S: mean service time of a call, in milliseconds. */
   serviceMs: 200,
-  distribution: "constant",
+  distribution: "constant" as "constant" | "exponential" | "lognormal",
+  /** Standard deviation of ln(service time) for `lognormal`; the mean stays S. */
   sigma: 0.5,
+  /** Events with content in a stream; spread evenly over the service time. */
   tokens: 20,
+  /** Added to each service time for every content event of a stream, in milliseconds: longer outputs take longer. */
   tokenMs: 0,
+  /** Share of S added for every other call running at the start: a batch slows each of its members. */
   slowdownPerRunning: 0,
   seed: 1,
-  changes: [],
+  changes: [] as readonly CapacityChange[],
 };
+export type InferenceOptions = typeof DEFAULT_INFERENCE;
 
 /** A number in (0, 1) that depends on nothing but its three arguments (MurmurHash3's finalizer as the mixing step). */
 const uniform = (seed: number, n: number, lane: number): number => {

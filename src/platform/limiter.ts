@@ -22,10 +22,7 @@ export type Take = {
 /** Undoes a charge for good: once confirmed, neither the charge nor a late arrival of it counts any more. */
 export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
 
-/**
- * No valid answer within the budget: a take may have happened, so its caller refuses the call and refunds it. Also the
- * answer where the charge was refunded before it arrived: the call must not be admitted.
- */
+/** No valid answer within the budget, or refunded before it arrived: the call is refused, and the charge undone. */
 export class LimiterUnavailable extends Error {
   override name = "LimiterUnavailable";
 }

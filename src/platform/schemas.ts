@@ -1,7 +1,4 @@
-/**
- * The shapes of requests and answers: they validate what comes in, and `/openapi.json` describes them. Where the
- * specification shows no type any JSON is taken (requirements.md, rule 1), marked `x-harness-choice`.
- */
+/** What validates requests and `/openapi.json` describes. `x-harness-choice`: the specification shows no type. */
 import { type TSchema, Type } from "typebox";
 import { PRODUCTS, type RouteName, SCOPES } from "../contract/routes.ts";
 

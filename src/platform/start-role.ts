@@ -1,11 +1,9 @@
-/**
- * Starts a role of the reference platform: API, key service, limiter service, front, or the first three in one process,
- * where the links are real HTTP over TCP too, so that a proxy can stand between.
- */
+/** Starts one role, or API, key service and limiter in one process, with HTTP over TCP between, as proxies need it. */
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";
-import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
+import { type ApiService, startApiService } from "./api/api-service.ts";
+import type { ApiOptions } from "./api/context.ts";
 import type { Gauges } from "./api/control.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, isUsableToken, type SaveOffset, type Service, startControlPlane } from "./control-plane.ts";

@@ -11,10 +11,7 @@ import { exponential } from "./random.ts";
 
 export type Arrivals = "uniform" | "poisson";
 
-/**
- * If more than one call in a hundred leaves later than this, the generator was the bottleneck, and no claim about time
- * is made.
- */
+/** If more than one call in a hundred leaves later than this, no claim about time is made. */
 export const LATE_MS = 250;
 
 const GAP_SALT = 0x41525256;

@@ -1,7 +1,4 @@
-/**
- * The query, body and path of a correct call of each route (specification section 4; items 64-128). They vary by
- * number, so that no cache answers.
- */
+/** Query, body and path of a correct call of each route (items 64-128), varied by number, so that no cache answers. */
 import { type RouteName, routeOf } from "../contract/routes.ts";
 
 const QUESTIONS = [

@@ -60,10 +60,7 @@ export type Stopped = {
 /** Calls leave below the permitted rate, because networks bunch them. */
 const RATE_SHARE = 0.95;
 const BURST_SHARE = 0.05;
-/**
- * A call that wakes later than this asks for another turn. One second then holds at most 0.95 × 1.05 + 0.05 of the
- * rate: 0.95 a second, reached 5 % late, and a burst of 0.05. That is below 1.05.
- */
+/** A call that wakes later asks for another turn: one second then holds 0.95 × 1.05 + 0.05 of the rate, below 1.05. */
 const LATE_US = 50_000;
 /** The stop condition covers the calls that ended in the last second, but at least this many. */
 const WINDOW_US = 1_000_000;

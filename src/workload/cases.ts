@@ -1,7 +1,4 @@
-/**
- * One call for every answer that a caller can provoke alone: correct calls of every route, and one wrong call for each
- * refusal (sections 5 to 7). The story `smoke` makes each under load.
- */
+/** One call for every answer that a caller can provoke alone (sections 5 to 7); `smoke` makes each under load. */
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { CredentialRef, OriginRef, StepWish } from "./step.ts";
 
@@ -86,10 +83,7 @@ const create = (credential: CredentialRef, key: object, is: "ok" | "malformed" =
   call("keys.create", credential, { via: "authorization", body: { is, text: JSON.stringify(key) } });
 const admin = (name: string): CredentialRef => ({ as: "admin", of: `role:${name}` });
 
-/**
- * Refusals of key management (section 7.3). A conforming target creates nothing; a broken one might, so they need the
- * owner's permit to write.
- */
+/** Refusals of key management (section 7.3). A broken target might create keys, so they need the permit to write. */
 // biome-ignore format: a table
 export const REFUSED_KEYS: readonly StepWish[] = [
   create({ as: "none" }, KEY),

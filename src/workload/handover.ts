@@ -1,7 +1,4 @@
-/**
- * The input of a k6 scenario, in a file that only its owner may read, and the lines that it prints. Both sides compute
- * a call's step from its number, so neither sends it.
- */
+/** The input of a k6 scenario and the lines that it prints. Both sides compute a call's step from its number. */
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { Budget, Spent, Stopped } from "./budget.ts";

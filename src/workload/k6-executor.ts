@@ -30,10 +30,7 @@ const LOOKED_AT = 200;
 
 /** From the start of k6's scenario to its first arrival, in which all VUs begin to wait. */
 export const LEAD_MS = 200;
-/**
- * From starting several k6 to their shared first arrival: each reads its scripts and makes its VUs on the same cores.
- * A slower one makes its first calls late, which is recorded.
- */
+/** From starting several k6 to their shared first arrival; a slower one makes its first calls late: recorded. */
 const START_MS = 3_000;
 const START_MS_PER_VU = 5;
 /** How far k6 may fall behind before the rest is given up and counted as never sent. */
@@ -70,10 +67,7 @@ export const callsAtOnceFor = (
   return Math.ceil(streams ? calls : Math.min(SHORT_MAX, calls)) + 10;
 };
 
-/**
- * The VUs for so many concurrent calls: one for each call that it waits for; an async call needs one only while it is
- * prepared.
- */
+/** The VUs for so many concurrent calls; an async call needs one only while it is prepared. */
 export const vusFor = (profile: Profile, callsAtOnce: number, { isAsync }: ConcurrencyProfile): number =>
   isAsync ? Math.min(callsAtOnce, BESIDE_VUS + Math.ceil(BESIDE_S * profilePeakPerS(profile))) : callsAtOnce;
 
@@ -93,10 +87,7 @@ export const allPlacesTaken = (calls: number): string =>
 
 export const startTogetherMs = (vus: number): number => START_MS + START_MS_PER_VU * vus;
 
-/**
- * Whether no VU has to wait for the answer: nothing follows it, nothing pauses while it is read, and it brings no
- * token.
- */
+/** Whether no VU has to wait: nothing follows the answer, nothing pauses while it is read, and it brings no token. */
 export const needNoVu = (steps: readonly Step[]): boolean => {
   const only = steps[0];
   return (

@@ -1,7 +1,4 @@
-/**
- * The rate over time, as data: pieces in which it is linear, or the moments of a trace (trace.ts). arrivals.ts makes a
- * schedule of either.
- */
+/** The rate over time: linear pieces, or the moments of a trace. arrivals.ts makes a schedule of either. */
 
 /** Rates in calls per second, lengths in seconds. */
 export type Piece = { readonly from: number; readonly to: number; readonly durationS: number };
@@ -9,10 +6,7 @@ export type Piece = { readonly from: number; readonly to: number; readonly durat
 export type Profile = {
   readonly name: string;
   readonly pieces: readonly Piece[];
-  /**
-   * For a trace: when each call is due, microseconds after the start, ascending. Its pieces are the calls of each
-   * second.
-   */
+  /** Of a trace, whose pieces are the calls of each second: microseconds after the start, ascending. */
   readonly momentsUs?: readonly number[];
 };
 
@@ -37,10 +31,7 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
 /** Shorter than this, a storm has no pause. */
 const PAUSED_FROM_S = 60;
 
-/**
- * A baseline, a top, and the baseline again. A long one is followed by a pause and some more of the baseline: a state that
- * only its own load keeps up ends with the pause.
- */
+/** Baseline, top, baseline; a long one has a pause, which ends a state that only its own load keeps up. */
 export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
   const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
   const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];

@@ -1,7 +1,4 @@
-/**
- * One call of a story: what to send, as whom, from which origin, and the caller's facts. The driver adds secrets and
- * host.
- */
+/** One call of a story: what to send, as whom, from where, and the caller's facts. The driver adds the secrets. */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { type Product, type RouteName, routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";

@@ -1,7 +1,4 @@
-/**
- * A story: what one call does, as a pure function of its number, the profile that it is meant for, and what it needs,
- * can show and spends on a deployment. k6, the open-loop driver and the simulation play the same one.
- */
+/** A story: what one call does, as a pure function of its number, and what it needs, can show and spends. */
 import { type RouteName, routeOf } from "../contract/routes.ts";
 import { callersMissing, runtimeCallers, sessionsOf } from "./callers/callers.ts";
 import type { TargetView } from "./callers/target-view.ts";
@@ -71,10 +68,7 @@ export type Story = {
   missing(view: TargetView): string[];
   /** The rate that it needs: of streams (found by `find-knee`), of reads (`find-read-knee`), or none. */
   readonly needsCapacity: "chat" | "reads" | null;
-  /**
-   * Its load on this deployment, with the user's wishes, never above `maxPerS`. `null`: play the ramp of
-   * `needsCapacity` first and put its result into the view.
-   */
+  /** Its load here, at most `maxPerS`; `null`: play the ramp of `needsCapacity`, and put its result into the view. */
   profile(view: TargetView, wish?: ProfileWish): Profile | null;
   /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;

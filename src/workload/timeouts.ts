@@ -14,10 +14,7 @@ export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
 
-/**
- * Sessions are renewed after this share of their life, early enough for calls with the old token, and no earlier,
- * because a mint of product `tile` is a map load.
- */
+/** Share of a session's life after which it is renewed; no earlier, because a mint of product `tile` is a map load. */
 const RENEW_AT = 0.6;
 
 /** Both in milliseconds of one clock. */

@@ -23,10 +23,7 @@ const secondsOf = (momentsUs: readonly number[]): Piece[] => {
   return pieces;
 };
 
-/**
- * The calls in the order of the log, with time scaled to the wished rate. `atMs`: milliseconds from any zero,
- * ascending.
- */
+/** The calls in the order of the log, scaled to the wished rate. `atMs`: milliseconds from any zero, ascending. */
 export const traceProfile = (atMs: readonly number[], { ratePerS, durationS }: TraceWish = {}): Profile => {
   const firstMs = atMs[0] ?? 0;
   const wholeS = ((atMs.at(-1) ?? firstMs) - firstMs) / 1000;

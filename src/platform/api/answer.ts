@@ -1,7 +1,4 @@
-/**
- * How an answer leaves: status, headers as a flat list (name, value, …: what Node writes without sorting), body; how its
- * connection is watched, and ended on purpose.
- */
+/** How an answer leaves (headers as Node writes them: name, value, …), and how its connection is watched and ended. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { writeEnvelope } from "../../contract/envelopes.ts";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
@@ -43,10 +40,7 @@ export const writeAnswer = (response: ServerResponse, status: number, headers: s
   response.end(body);
 };
 
-/**
- * `Access-Control-Allow-Origin` (items 146, 159-160; A21), `null` for none. A preflight carries no key, so any origin
- * passes; the answer itself names the origin only when the key, once known, lists it.
- */
+/** `Access-Control-Allow-Origin`: only where the key, once known, lists the origin (items 146, 159; A21). */
 export const allowedOrigin = (call: Call): string | null => {
   if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;
   if (call.origin === null || call.kind === "server") return null;
@@ -79,10 +73,7 @@ export const watchConnection = (request: IncomingMessage, response: ServerRespon
 /** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */
 const H2_CODE = { reset: 2, truncate: 8 } as const;
 
-/**
- * Ends the connection under an answer: `truncate` in order, `reset` with a reset, after which the client may lose what
- * it has not read. It waits for the last text, which Node holds back until the turn ends.
- */
+/** Cuts an answer, `truncate` in order, `reset` with a reset, after the last text, which Node holds back in a turn. */
 export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset", lastText: string): void => {
   const { stream } = response as unknown as { stream?: { close(code: number): void } };
   const cut = (): void => {

@@ -1,7 +1,4 @@
-/**
- * Credential, address and correlation id of a request (items 19, 22, 56, 143-144). Of headers that came twice Node
- * gives the first `Authorization`, and others joined with a comma, which makes them invalid here.
- */
+/** Credential, address and id of a request (items 19, 22, 56, 143-144). Headers that came twice are joined: invalid. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Caller } from "../../core/call.ts";
 import { inBlock } from "../../core/origin.ts";

@@ -1,49 +1,111 @@
 /** What all calls of one API replica share, and what is kept of a call that is over: its outcome, and a line in the log. */
 import { randomBytes } from "node:crypto";
-import type { Logger } from "pino";
-import type { Shedder } from "../../core/shedding.ts";
+import type { DestinationStream } from "pino";
+import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
+import type { Rate } from "../../core/rate-limit.ts";
 import type { Clock } from "../clock.ts";
-import type { Inference } from "../inference.ts";
-import type { AdminClaims } from "../keys/secret.ts";
-import type { KeyManagement } from "../keys.ts";
+import { createInference, DEFAULT_INFERENCE, type InferenceOptions } from "../inference.ts";
+import { adminTokenVerifier } from "../keys/secret.ts";
+import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
+import type { Network } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
-import type { KeyCache } from "./key-cache.ts";
-import type { DeploymentState, OutcomeCounts } from "./operator-state.ts";
-import type { StreamLimits, StreamRun } from "./routes/stream-run.ts";
-import type { Sessions } from "./sessions.ts";
-import type { Settlement } from "./settlement.ts";
+import { createKeyCache } from "./key-cache.ts";
+import type { ListenerLimits, TlsOptions } from "./listener.ts";
+import { DeploymentState, OutcomeCounts } from "./operator-state.ts";
+import { createLog, type LogLevel } from "./request-log.ts";
+import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/stream-run.ts";
+import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
+import { createSettlement } from "./settlement.ts";
 
-export type ApiContext = {
-  readonly parts: Parts;
-  readonly clock: Clock;
-  readonly deployment: DeploymentState;
-  readonly shedder: Shedder;
-  readonly sessions: Sessions;
-  readonly adminTokens: (token: string, nowMs: number) => AdminClaims | null;
-  readonly keyCache: KeyCache;
-  readonly keyManagement: KeyManagement;
-  readonly limiter: Limiter;
-  readonly settlement: Settlement;
-  readonly inference: Inference;
-  readonly counts: OutcomeCounts;
-  readonly log: Logger;
-  readonly logsCalls: boolean;
-  readonly freshId: () => string;
-  readonly streamLimits: StreamLimits;
-  readonly limiterBudgetMs: number;
-  readonly keyServiceBudgetMs: number;
-  readonly sessionLifetimeS: number;
-  readonly trustedProxies: readonly string[];
-  /** Chat turns a month that the `quota` event reports; nothing is refused by it (items 171, A24). */
-  readonly chatTurnLimit: number;
-  readonly chatTurns: Map<string, number>;
-  readonly openStreams: Set<StreamRun>;
-  stopping: boolean;
-  credentialConflicts: number;
-  /** Calls of key management under way: they hold no slot (A22). */
-  managing: number;
+export type ApiOptions = {
+  host?: string;
+  port?: number;
+  sessionSecret: string;
+  adminSecret: string;
+  globalInFlight?: number;
+  orgInFlight?: number;
+  shedding?: "fixed" | "adaptive";
+  /** For adaptive shedding: the queue wait that is tolerated. */
+  toleratedWaitMs?: number;
+  rateLimit?: Rate | null;
+  /** Design analyses a month that an organization may have; `null` only counts (item 122). */
+  designCap?: number | null;
+  inference?: Partial<InferenceOptions>;
+  sessionLifetimeS?: number;
+  limiterBudgetMs?: number;
+  keyServiceBudgetMs?: number;
+  streamLimits?: Partial<StreamLimits>;
+  listenerLimits?: Partial<ListenerLimits>;
+  trustedProxies?: readonly string[];
+  chatTurnLimit?: number;
+  tls?: TlsOptions;
+  http2?: boolean;
+  logLevel?: LogLevel;
+  logTo?: DestinationStream;
+  clock: Clock;
+  /** How long running calls may take to finish, and refunds to be confirmed, when the service stops. */
+  stopDeadlineMs?: number;
+  network?: Network;
 };
+
+const DEFAULT_RATE: Rate = { perS: 50, burst: 100 };
+const REFUND_BUDGET_MS = 1_000;
+
+const freshIds = (): (() => string) => {
+  const boot = randomBytes(16).toString("base64url");
+  let n = 0;
+  return () => {
+    n += 1;
+    return `${boot}-${n.toString(36)}`;
+  };
+};
+
+export const createContext = (options: ApiOptions, links: { keys: Keys; limiter: Limiter }, parts: Parts) => {
+  const log = createLog(options.logLevel ?? "info", options.logTo);
+  const { globalInFlight = 64, orgInFlight = 32, toleratedWaitMs = 20, keyServiceBudgetMs = 1_000 } = options;
+  const caps = { globalInFlight, orgInFlight };
+  const shedder = options.shedding === "adaptive" ? adaptiveShedder({ ...caps, toleratedWaitMs }) : parts.shedder(caps);
+  const limiter = parts.limiterLink(links.limiter);
+  return {
+    parts,
+    clock: options.clock,
+    deployment: new DeploymentState({
+      sessions: "enabled",
+      rate: options.rateLimit === undefined ? DEFAULT_RATE : options.rateLimit,
+      designCap: options.designCap ?? null,
+    }),
+    shedder,
+    sessions: createSessions(options.sessionSecret),
+    adminTokens: adminTokenVerifier(options.adminSecret),
+    keyCache: createKeyCache(parts.keyLink(links.keys), parts.keyCache, keyServiceBudgetMs),
+    keyManagement: links.keys,
+    limiter,
+    settlement: createSettlement(limiter, parts.settlement, REFUND_BUDGET_MS),
+    inference: createInference({ ...DEFAULT_INFERENCE, ...options.inference }, parts.serviceMs, (waitMs) =>
+      shedder.sample(waitMs, performance.now()),
+    ),
+    counts: new OutcomeCounts(),
+    log,
+    logsCalls: log.isLevelEnabled("debug"),
+    freshId: freshIds(),
+    streamLimits: { ...STREAM_LIMITS, ...options.streamLimits },
+    limiterBudgetMs: options.limiterBudgetMs ?? 250,
+    keyServiceBudgetMs,
+    sessionLifetimeS: options.sessionLifetimeS ?? SESSION_LIFETIME_S,
+    trustedProxies: options.trustedProxies ?? [],
+    /** Chat turns a month that the `quota` event reports; nothing is refused by it (items 171, A24). */
+    chatTurnLimit: options.chatTurnLimit ?? 10_000,
+    chatTurns: new Map<string, number>(),
+    openStreams: new Set<StreamRun>(),
+    stopping: false,
+    credentialConflicts: 0,
+    /** Calls of key management under way: they hold no slot (A22). */
+    managing: 0,
+  };
+};
+
+export type ApiContext = ReturnType<typeof createContext>;
 
 /** `givenId`: by the client, `null` where it gave none: an id of ours names no run. `org` is `"-"` where it is not known. */
 export const countOutcome = (context: ApiContext, givenId: string | null, outcome: string, org: string): void => {
@@ -66,13 +128,4 @@ export const recordCall = (
   const durationMs = performance.now() - beganMs;
   const { credential } = caller;
   context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");
-};
-
-export const freshIds = (): (() => string) => {
-  const boot = randomBytes(16).toString("base64url");
-  let n = 0;
-  return () => {
-    n += 1;
-    return `${boot}-${n.toString(36)}`;
-  };
 };

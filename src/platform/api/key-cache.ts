@@ -1,7 +1,4 @@
-/**
- * Key records remembered for at most the revocation budget (item 142), counted from when the question was sent. One
- * question at a time for each key; neither an error nor "unknown key" is kept.
- */
+/** Key records, kept for the revocation budget after the question was sent (item 142); errors and `null` are not. */
 import { hash } from "node:crypto";
 import type { KeySnapshot } from "../../core/records.ts";
 import type { KeyLookup } from "../keys.ts";

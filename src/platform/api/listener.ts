@@ -1,24 +1,15 @@
-/**
- * Limits of a connection (item 232): the size of a head, the time for a head, a request and a handshake; malformed
- * requests.
- */
+/** Limits of a connection (item 232): size of a head, times for head, request and handshake; malformed requests. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-export type ListenerLimits = {
-  headBytesMax: number;
-  headTimeoutMs: number;
-  /** For the whole request to arrive: a body that trickles holds slots no longer than this. */
-  requestTimeoutMs: number;
-  keepAliveTimeoutMs: number;
-};
-
-export const LISTENER_LIMITS: ListenerLimits = {
+export const LISTENER_LIMITS = {
   headBytesMax: 16_384,
   headTimeoutMs: 10_000,
+  /** For the whole request to arrive: a body that trickles holds slots no longer than this. */
   requestTimeoutMs: 15_000,
   keepAliveTimeoutMs: 72_000,
 };
+export type ListenerLimits = typeof LISTENER_LIMITS;
 
 const TIMEOUT_CHECK_MS = 1_000;
 
@@ -51,10 +42,7 @@ export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _h
 
 const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
 
-/**
- * What Node's parser accepts and RFC 9112 does not: a second or malformed `Host` (3.2); HTTP/1.0 with chunks, whose end
- * two parsers may see in different places (6.1); a version outside HTTP/1.
- */
+/** Accepted by Node, not by RFC 9112: two or odd `Host` (3.2), HTTP/1.0 with chunks (6.1), a version outside HTTP/1. */
 const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
   // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
   if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;

@@ -1,7 +1,4 @@
-/**
- * The description of the API (`/openapi.json`). Each stream has one schema per event, its data described as JSON
- * (specification section 6; items 92-95, 104-105, 166-176); names may be added without a new version (item 15).
- */
+/** `/openapi.json`: one schema per event of a stream (items 92-95, 104-105, 166-176); names may be added (item 15). */
 import { type TSchema, Type } from "typebox";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream, type Surface } from "../../contract/routes.ts";

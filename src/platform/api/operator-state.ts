@@ -2,10 +2,7 @@
 import type { RouteName } from "../../contract/routes.ts";
 import type { Deployment } from "../../core/call.ts";
 
-/**
- * `truncate`: ends the connection in the middle of the answer. `route_error`: a JSON answer of 200 with an `error` key;
- * a stream ends with its `error` event, as with `error_event`.
- */
+/** `truncate` ends the connection in mid-answer; `route_error`: a 200 with an `error` key, in a stream the event. */
 export const FAIL_MODES = ["error_event", "truncate", "reset", "route_error"] as const;
 
 export type FailPlan = {

@@ -1,7 +1,4 @@
-/**
- * What a request carries besides its head: read when the core asks for it, so that a refused call costs neither parsing
- * nor memory (items 83, 202-203, 232). The content type is not looked at: a body is JSON or it is malformed.
- */
+/** What a request carries, read only when the core asks for it (items 83, 202-203, 232): JSON, or malformed. */
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Type } from "typebox";

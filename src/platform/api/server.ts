@@ -5,7 +5,7 @@
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
-import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
+import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
 import type { Answer } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
@@ -26,13 +26,47 @@ import { isManagement, WORK } from "./routes/work.ts";
 
 const BASE_PATH = "/v1";
 
+type Begin = (request: FastifyRequest, response: ServerResponse) => void;
+
+const unreachable = (): never => {
+  throw new Error("unreachable: calls are taken over in the first hook");
+};
+
 export const createServer = (
   context: ApiContext,
   limits: ListenerLimits,
   options: { tls?: TlsOptions; http2?: boolean },
 ): FastifyInstance => {
+  const { parts } = context;
+  /** What is no call of a route is counted for no organization. */
+  const answer = (request: IncomingMessage, response: ServerResponse, outcome: string, unrouted: Answer): void => {
+    const { status, headers, body } = unrouted;
+    const givenId = requestIdOf(request.headers);
+    countOutcome(context, givenId, outcome, "-");
+    if (context.stopping) response.shouldKeepAlive = false;
+    parts.writeAnswer(response, status, [...headers, "X-Request-Id", givenId ?? context.freshId()], body);
+  };
+  const refuse = (
+    request: IncomingMessage,
+    response: ServerResponse,
+    name: GapRefusalName,
+    ...more: string[]
+  ): void => {
+    const { headers, ...refusal } = parts.writeRefusal({ refuse: name });
+    answer(request, response, outcomeOf(name), { ...refusal, headers: [...headers, ...more, "Vary", "Origin"] });
+  };
   const notFound = (request: { raw: unknown }, reply: { raw: unknown }): void =>
-    refuseUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse, "not_found");
+    refuse(request.raw as IncomingMessage, reply.raw as ServerResponse, "not_found");
+  const preflight = (request: IncomingMessage, response: ServerResponse, methods: string): void => {
+    const { origin, "access-control-request-headers": asked } = request.headers;
+    const headers = ["Vary", "Origin, Access-Control-Request-Headers", "Allow", methods];
+    if (origin !== undefined) {
+      headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Allow-Methods", methods);
+      headers.push("Access-Control-Max-Age", "600");
+      if (asked !== undefined) headers.push("Access-Control-Allow-Headers", String(asked));
+    }
+    answer(request, response, "204", { status: 204, headers, body: "" });
+  };
   const server = fastify({
     logger: false,
     genReqId: () => "",
@@ -54,105 +88,42 @@ export const createServer = (
   server.addHook("onRequest", (request, reply, done) => {
     if (!isMalformed(request.raw, reply.raw)) done();
   });
-  addRoutes(server, context);
-  const description = openApiDocument();
-  server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
-  // Nothing is read of a body on a path that we do not know.
-  server.removeAllContentTypeParsers();
-  server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
-  server.setNotFoundHandler(notFound);
-  server.setErrorHandler((error, request, reply) => {
-    if (request.routeOptions.url === undefined) notFound(request, reply);
-    else answerFault(context, error, reply.raw as ServerResponse);
-  });
-  return server;
-};
-
-type Begin = (request: FastifyRequest, response: ServerResponse) => void;
-
-const beginningOf = (context: ApiContext, name: RouteName): Begin =>
-  isManagement(name)
-    ? (request, response) => void manageKeys(context, name, request, response)
-    : (request, response) => new IncomingCall(context, name, WORK[name], request, response).go();
-
-/** `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405. */
-const addRoutes = (server: FastifyInstance, context: ApiContext): void => {
   const add = (path: string, method: string[], begin: Begin): void => {
     server.route({
       method,
       url: BASE_PATH + path.replace(/\{(\w+)\}/g, ":$1"),
       // The hook never says that it is done: the call is ours from here on.
       onRequest: (request: FastifyRequest, reply: FastifyReply, _done: unknown) => begin(request, reply.raw),
-      handler: () => {
-        throw new Error("unreachable: calls are taken over in the first hook");
-      },
+      handler: unreachable,
     });
   };
   const byPath = new Map<string, string[]>();
   for (const name of ROUTE_NAMES) {
     const { path, method } = routeOf(name);
+    // `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405.
     const methods = method === "GET" ? ["GET", "HEAD"] : [method];
-    add(path, methods, beginningOf(context, name));
     byPath.set(path, [...(byPath.get(path) ?? []), ...methods]);
+    if (isManagement(name)) add(path, methods, (...asked) => void manageKeys(context, name, ...asked));
+    else add(path, methods, (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());
   }
   for (const [path, methods] of byPath) {
     const allowed = [...methods, "OPTIONS"].join(", ");
     const others = server.supportedMethods.filter((method) => !methods.includes(method) && method !== "OPTIONS");
-    add(path, ["OPTIONS"], ({ raw }, response) => answerPreflight(context, raw, response, allowed));
-    add(path, others, ({ raw }, response) =>
-      refuseUnrouted(context, raw, response, "method_not_allowed", ["Allow", allowed]),
-    );
+    add(path, ["OPTIONS"], ({ raw }, response) => preflight(raw, response, allowed));
+    add(path, others, ({ raw }, response) => refuse(raw, response, "method_not_allowed", "Allow", allowed));
   }
-};
-
-const answerFault = (context: ApiContext, error: unknown, response: ServerResponse): void => {
-  context.log.error({ reason: reasonOf(error) }, "a call broke");
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
-  const { status, headers, body } = context.parts.writeRefusal({ refuse: "key_service_unavailable" });
-  context.parts.writeAnswer(response, status, [...headers], body);
-};
-
-/** What is no call of a route is counted for no organization. */
-const answerUnrouted = (
-  context: ApiContext,
-  request: IncomingMessage,
-  response: ServerResponse,
-  outcome: string,
-  { status, headers, body }: Answer,
-): void => {
-  const givenId = requestIdOf(request.headers);
-  countOutcome(context, givenId, outcome, "-");
-  if (context.stopping) response.shouldKeepAlive = false;
-  context.parts.writeAnswer(response, status, [...headers, "X-Request-Id", givenId ?? context.freshId()], body);
-};
-
-const refuseUnrouted = (
-  context: ApiContext,
-  request: IncomingMessage,
-  response: ServerResponse,
-  refuse: GapRefusalName,
-  more: readonly string[] = [],
-): void => {
-  const { headers, ...answer } = context.parts.writeRefusal({ refuse });
-  const all = [...headers, ...more, "Vary", "Origin"];
-  answerUnrouted(context, request, response, outcomeOf(refuse), { ...answer, headers: all });
-};
-
-const answerPreflight = (
-  context: ApiContext,
-  request: IncomingMessage,
-  response: ServerResponse,
-  methods: string,
-): void => {
-  const { origin, "access-control-request-headers": asked } = request.headers;
-  const headers = ["Vary", "Origin, Access-Control-Request-Headers", "Allow", methods];
-  if (origin !== undefined) {
-    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Allow-Methods", methods);
-    headers.push("Access-Control-Max-Age", "600");
-    if (asked !== undefined) headers.push("Access-Control-Allow-Headers", String(asked));
-  }
-  answerUnrouted(context, request, response, "204", { status: 204, headers, body: "" });
+  const description = openApiDocument();
+  server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
+  // Nothing is read of a body on a path that we do not know.
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  server.setNotFoundHandler(notFound);
+  server.setErrorHandler((error, request, { raw: response }) => {
+    if (request.routeOptions.url === undefined) return notFound(request, { raw: response });
+    context.log.error({ reason: reasonOf(error) }, "a call broke");
+    if (response.headersSent) return void response.destroy();
+    const { status, headers, body } = parts.writeRefusal({ refuse: "key_service_unavailable" });
+    parts.writeAnswer(response, status, [...headers], body);
+  });
+  return server;
 };

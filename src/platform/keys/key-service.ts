@@ -1,7 +1,4 @@
-/**
- * The key service, and its control plane, which stores any organization and any key, also one that key management would
- * refuse.
- */
+/** The key service, and its control plane, which stores any record, also one that key management would refuse. */
 import { type TSchema, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";

@@ -1,7 +1,4 @@
-/**
- * Keys and organizations in SQLite: records as JSON, with columns for what is searched by. Management is decided by the
- * core inside the transaction that stores its outcome, so a key limit holds under concurrency.
- */
+/** Keys and organizations in SQLite, as JSON. The core decides inside the transaction, so a key limit holds. */
 import type { SQLOutputValue } from "node:sqlite";
 import {
   decideCreation,

@@ -48,10 +48,7 @@ export const meterBody = Compile(
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
 
-/**
- * Parses the answer to one take. Throws if it belongs to another, has the wrong shape, or the charge was refunded
- * before it arrived: the call must then be refused.
- */
+/** Throws on another's answer, a wrong shape, and a charge that was refunded before: the call is then refused. */
 export const readTakeAnswer = (take: Take, value: unknown): TakeOutcome => {
   const answer = value as Partial<Record<string, unknown>> | null;
   if (typeof answer !== "object" || answer === null) throw new Error("expected an object");

@@ -1,7 +1,4 @@
-/**
- * The limiter service, whose counts the API replicas share: takes and refunds in batches; ledger and clock for
- * operators.
- */
+/** The limiter service, whose counts the API replicas share: takes and refunds in batches; the ledger for operators. */
 import { type LedgerLine, windowOf } from "../../core/meters.ts";
 import type { Clock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";

@@ -39,10 +39,7 @@ export const LIMITER_DECISIONS: LimiterDecisions = { takeRate, fits, windowOf };
 /** Below this many buckets, looking for full ones is not worth it. */
 const SWEEP_FROM = 1024;
 
-/**
- * The rate buckets of all keys, in memory: one theoretical arrival time each. A full bucket equals a new one and is
- * dropped.
- */
+/** The rate buckets of all keys, in memory. A full bucket equals a new one and is dropped. */
 export const rateBuckets = () => {
   const tats = new Map<string, number>();
   let sweepAt = SWEEP_FROM;

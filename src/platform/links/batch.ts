@@ -1,7 +1,4 @@
-/**
- * Questions asked in one turn of the event loop travel as one request. Each keeps its own answer and its own deadline;
- * nothing is asked twice.
- */
+/** Questions of one turn of the event loop travel as one request, each with its own deadline. None is asked twice. */
 import { CONNECTIONS, type JsonClient } from "./http-client.ts";
 
 /** A timer this late means a stall of ours, not of the usual jitter. */
@@ -75,6 +72,7 @@ const LINGER_MS = 2;
 
 type Question<Item, Answer> = {
   item: Item;
+  budgetMs: number;
   resolve(answer: Answer): void;
   reject(error: Error): void;
   settled: boolean;
@@ -86,8 +84,8 @@ type Question<Item, Answer> = {
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>) => {
   type Asked = Question<Item, Answer>;
   const { send, unavailable, maxItems = MAX_ITEMS, maxInFlight } = settings;
+  let asked: Asked[] = [];
   let queue: Asked[] = [];
-  let isTurnOver = true;
   const running = new Set<AbortController>();
   let sentMs = 0;
   let lingering: NodeJS.Timeout | undefined;
@@ -136,7 +134,14 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   };
 
   const endTurn = (): void => {
-    isTurnOver = true;
+    const questions = asked.filter(({ settled }) => !settled);
+    for (const question of questions) {
+      const { budgetMs } = question;
+      const expire = (): void => settle(question, unavailable(`no answer within ${budgetMs} ms`));
+      question.cancelDeadline = startDeadline(budgetMs, expire);
+    }
+    queue.push(...questions);
+    asked = [];
     flush();
   };
 
@@ -144,16 +149,12 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     ask: (item: Item, budgetMs: number): Promise<Answer> =>
       new Promise((resolve, reject) => {
         if (closed) return reject(unavailable("its client is closed"));
-        const expire = (): void => settle(question, unavailable(`no answer within ${budgetMs} ms`));
-        const cancelDeadline = startDeadline(budgetMs, expire);
-        const question: Asked = { item, resolve, reject, settled: false, cancelDeadline, batch: null };
-        queue.push(question);
-        if (isTurnOver) setImmediate(endTurn);
-        isTurnOver = false;
+        if (asked.length === 0) setImmediate(endTurn);
+        asked.push({ item, budgetMs, resolve, reject, settled: false, cancelDeadline: () => {}, batch: null });
       }),
     close: (): void => {
       closed = true;
-      for (const question of queue) settle(question, unavailable("its client was closed"));
+      for (const question of [...asked, ...queue]) settle(question, unavailable("its client was closed"));
       for (const abort of running) abort.abort();
     },
   };

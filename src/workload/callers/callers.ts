@@ -1,7 +1,4 @@
-/**
- * Who makes the calls of a story: the tenants of the target file, and where there are none the roles of `credentials`, so
- * that a target with one key can be played with. Computed once per view.
- */
+/** Who calls: the target's tenants, or where there are none the roles of `credentials`. Computed once per view. */
 import { type Product, type RouteName, routeOf, type Scope } from "../../contract/routes.ts";
 import { type CredentialRef, type SessionWanted, type Step, type StepWish, stepOf } from "../step.ts";
 import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";

@@ -1,7 +1,4 @@
-/**
- * Which refusal a rising load meets first on a target: that of the whole deployment, of an organization or of a key. Only
- * where what is stated leaves no doubt is one of them required of a stage.
- */
+/** Which refusal a rising load meets first: of the deployment, an organization or a key; required only if certain. */
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
 import type { Reach } from "../story.ts";
 import { type Caller, runtimeCallers } from "./callers.ts";

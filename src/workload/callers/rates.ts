@@ -1,7 +1,4 @@
-/**
- * How many calls a second fit: by what the target file states, or by what a ramp found (`capacity` of the view). Where
- * neither says it the answer is `null`, and nobody guesses.
- */
+/** How many calls a second fit, as the target file states or a ramp found; `null` where neither says it. */
 import { type Caller, runtimeCallers } from "./callers.ts";
 import type { LimitsInView, TargetView } from "./target-view.ts";
 import { evenly, largestShare, type Weighted } from "./tenants.ts";
@@ -37,10 +34,7 @@ const least = (...bounds: (number | null)[]): number | null => {
 const byKeyRate = ({ limits }: TargetView, { key }: Shares): number | null =>
   limits.rate_per_s === undefined || key === 0 ? null : limits.rate_per_s / key;
 
-/**
- * Streams per second of callers with these shares that can be admitted: by a ramp where one was played, else the smallest of
- * what deployment, organization and key allow. `null` when a capacity is neither stated nor found.
- */
+/** Streams per second of these callers: as a ramp found, or the least that is stated; `null` where neither says it. */
 export const chatPerS = (view: TargetView, shares: Shares): number | null => {
   const found = view.capacity?.chat?.perS;
   if (found !== undefined) return found;

@@ -1,7 +1,4 @@
-/**
- * What a story may know of a deployment: which organizations and roles there are and what they may do, never a secret.
- * The driver keeps the credentials and puts them in where a step names a caller.
- */
+/** What a story may know of a deployment: organizations, roles and what they may do, never a secret. */
 import type { Product, Scope } from "../../contract/routes.ts";
 
 export type Tier = "Free" | "Pro" | null;
@@ -131,10 +128,7 @@ const callersFound = oncePerView((_view) => ({
   server: new Map<CallerName, CallerFound>(),
 }));
 
-/**
- * Who a caller is. A role whose organization the target file does not name goes by its role's name, so that it is
- * neither taken for a call without a credential nor for another organization's.
- */
+/** Who a caller is. A role whose organization is not stated goes by its own name, so that it is nobody else's. */
 export const callerOf = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
   const known = callersFound(view)[kind];
   const found = known.get(name) ?? findCaller(view, name, kind);

@@ -49,10 +49,7 @@ export const evenly = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =
 /** Fractions of multiples of this fall more evenly than those of any other number. */
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 
-/**
- * Whose turn call `i` is. Without weights strictly in turn; with weights as evenly as they allow: after any number of calls
- * each has had its share to within a few calls.
- */
+/** Whose turn call `i` is: strictly in turn, or by weight, where each has its share to within a few calls. */
 export const turnsOf = <T extends MayWeigh>(items: readonly T[]): ((i: number) => T) => {
   const weighted = statedWeights(items);
   if (weighted === null) return (i) => inTurn(items, i);

@@ -94,10 +94,7 @@ const keysOf = ({ tenants = [], credentials = {} }: StatedTarget): KeyOfCaller[]
 /** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
 const LOOKED_AT = 2000;
 
-/**
- * The keys of a file that a story may use: of all tenants where tenants call, of the roles that its calls name. Others
- * are not read, so that a scenario of tenants needs no role's secret.
- */
+/** The keys a story may use: of all tenants where tenants call, of the roles that it names. Others are not read. */
 export const keysFor = (story: Story, seed: number, view: TargetView, file: StatedTarget): KeyOfCaller[] => {
   const roles = new Set<string>();
   let tenants = false;

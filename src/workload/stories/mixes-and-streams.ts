@@ -1,7 +1,4 @@
-/**
- * Stories of the ordinary mix and of streams alone. Most carry an ordinary load beside something that the runner does to the
- * deployment (a slower service, a lost replica, a deploy); the last ones overload it.
- */
+/** Stories of the ordinary mix and of streams, most beside something done to the deployment; some overload it. */
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs, minting, runtimeCallers } from "../callers/callers.ts";
 import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
@@ -62,10 +59,7 @@ const planMix = (seed: number, i: number, view: TargetView): Step[] => {
   return [callAs(view, i, caller, { route: isRead ? "design.styles" : deed })];
 };
 
-/**
- * Calls per second that leave half of the streams' capacity free (one call in four is a stream), and of what the largest
- * organization and the most used key may ask for as well. `null` when no capacity is known.
- */
+/** Calls per second that leave half of the capacity free, of the whole and of the busiest organization and key. */
 const mixRatePerS = (view: TargetView): number | null => {
   const { shares } = callersBySize(view);
   const streams = chatPerS(view, shares);
@@ -80,10 +74,7 @@ const mixRatePerS = (view: TargetView): number | null => {
   return Math.min(...bounds);
 };
 
-/**
- * An ordinary day: many organizations of unequal size, mostly reads, some chat, a few maps opened. Nobody is meant to be
- * refused, and nothing of it is charged: tiles are free, and the sessions are for chat (A9, item 80).
- */
+/** An ordinary day: unequal organizations, mostly reads, nobody meant to be refused, nothing charged (A9, item 80). */
 const mixStory = (name: string, purpose: string, shape: Shape, lengthS: number): Story =>
   storyOf({
     name,

@@ -68,10 +68,7 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
   return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
 };
 
-/**
- * Two keys (or the one there is) asked at twice their rate, with cheap calls, so that `rate_limited` is met and no in-flight
- * cap is: within any window no more may pass than burst plus rate, and no less than that is owed (items 214, 230).
- */
+/** Two keys at twice their rate, by cheap calls: burst plus rate may pass, no more and no less (items 214, 230). */
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
   purpose: "keys at twice their rate: the bucket neither leaks nor grows at a window's edge",

@@ -22,10 +22,7 @@ const OF_A_TIER = 4;
 
 const EXPENDABLE = ["publishable_expendable", "publishable_expendable_paid"] as const;
 
-/**
- * Map loads that an organization has left: up to its allowance on Free, up to five times on a paid plan (items 185, 206).
- * Where nobody could read what is used, this is the most that it can be.
- */
+/** Map loads left, at most: the allowance on Free, five times it on a paid plan (items 185, 206). */
 export const leftAtMost = ({ tier, allowance, used }: Caller): number =>
   (tier === "Free" ? 1 : 5) * (allowance ?? 0) - (used ?? 0);
 

@@ -1,7 +1,4 @@
-/**
- * Key management (specification 4.4, 7.3; items 124-142, B5): an admin's token, a well-formed body, then the decision
- * where the keys are. Neither shed nor rate limited (A22): keys must be revocable during overload.
- */
+/** Key management (items 124-142, B5); neither shed nor limited (A22): keys must be revocable during overload. */
 import type { ServerResponse } from "node:http";
 import type { BodyError } from "../../../contract/envelopes.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
@@ -31,41 +28,18 @@ const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyEr
   return [...origins, ...addresses].slice(0, 8);
 };
 
-const manage = async (
-  { keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache }: ApiContext,
-  route: ManagementRoute,
-  org: string,
-  id: string,
-  body: unknown,
-): Promise<Answer> => {
-  if (route === "keys.create") {
-    const made = await keys.create(org, body as KeyCreation, budgetMs);
-    return "refuse" in made ? made : { status: 201, body: { ...made.key, key: made.secret } };
-  }
-  try {
-    if (route === "keys.update") {
-      const changed = await keys.update(org, id, body as KeyUpdate, budgetMs);
-      return "refuse" in changed ? changed : { status: 200, body: changed.key };
-    }
-    const revoked = await keys.revoke(org, id, budgetMs);
-    return "refuse" in revoked ? revoked : { status: 204 };
-  } finally {
-    // Seen at once through this replica, also when the answer was lost.
-    keyCache.forget(id);
-  }
-};
-
+/** `knowsOrg` is told whose call it is. */
 const decide = async (
-  context: ApiContext,
+  { adminTokens, clock, keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache, log }: ApiContext,
   route: ManagementRoute,
   asked: Asked,
   knowsOrg: (org: string) => void,
 ): Promise<Answer> => {
-  const token = credentialOf(asked.raw.headers);
-  const admin = token === null ? null : context.adminTokens(token, context.clock.nowMs());
+  const admin = adminTokens(credentialOf(asked.raw.headers) ?? "", clock.nowMs());
   if (admin === null) return { refuse: "unauthenticated" };
-  knowsOrg(admin.org_id);
-  if (admin.role !== "org_admin") return { refuse: "forbidden" };
+  const { org_id: org, role } = admin;
+  knowsOrg(org);
+  if (role !== "org_admin") return { refuse: "forbidden" };
   const read = await new Promise<BodyRead | null>((resolve) => {
     asked.raw.once("close", () => resolve(null));
     readRequest(route, asked, resolve);
@@ -74,12 +48,24 @@ const decide = async (
   if (!read.ok) return { refuse: "malformed_body", errors: read.errors };
   const faults = route === "keys.delete" ? [] : faultsOf(read.value as KeyUpdate);
   if (faults.length > 0) return { refuse: "malformed_body", errors: faults };
-  const id = (asked.params as { key_id?: string }).key_id ?? "";
+  const { key_id: id = "" } = asked.params as { key_id?: string };
   try {
-    return await manage(context, route, admin.org_id, id, read.value);
+    if (route === "keys.create") {
+      const made = await keys.create(org, read.value as KeyCreation, budgetMs);
+      return "refuse" in made ? made : { status: 201, body: { ...made.key, key: made.secret } };
+    }
+    if (route === "keys.update") {
+      const changed = await keys.update(org, id, read.value as KeyUpdate, budgetMs);
+      return "refuse" in changed ? changed : { status: 200, body: changed.key };
+    }
+    const revoked = await keys.revoke(org, id, budgetMs);
+    return "refuse" in revoked ? revoked : { status: 204 };
   } catch (error) {
-    context.log.debug({ reason: reasonOf(error) }, "no answer from the key service");
+    log.debug({ reason: reasonOf(error) }, "no answer from the key service");
     return { refuse: "key_service_unavailable" };
+  } finally {
+    // Seen at once through this replica, also when the answer was lost.
+    if (route !== "keys.create") keyCache.forget(id);
   }
 };
 
@@ -103,18 +89,16 @@ export const manageKeys = async (
     return { refuse: "key_service_unavailable" };
   });
   context.managing -= 1;
-  const refused = "refuse" in answer;
-  const outcome = refused ? outcomeOf(answer.refuse) : String(answer.status);
+  const outcome = "refuse" in answer ? outcomeOf(answer.refuse) : String(answer.status);
   const credential = credentialOf(request.headers);
   recordCall(context, givenId, requestId, route, org, outcome, beganMs, { credential });
   if (request.socket.destroyed) return;
   if (context.stopping) response.shouldKeepAlive = false;
+  const text = "body" in answer ? JSON.stringify(answer.body) : "";
+  const { status, headers, body } =
+    "refuse" in answer
+      ? context.parts.writeRefusal(answer)
+      : { status: answer.status, headers: text === "" ? [] : jsonHeaders(text), body: text };
   const shared = ["X-Request-Id", requestId, "Vary", "Origin", "Cache-Control", "no-store"];
-  if (refused) {
-    const { status, headers, body } = context.parts.writeRefusal(answer);
-    return context.parts.writeAnswer(response, status, [...headers, ...shared], body);
-  }
-  const body = answer.body === undefined ? "" : JSON.stringify(answer.body);
-  const headers = answer.body === undefined ? shared : [...jsonHeaders(body), ...shared];
-  context.parts.writeAnswer(response, answer.status, headers, body);
+  context.parts.writeAnswer(response, status, [...headers, ...shared], body);
 };

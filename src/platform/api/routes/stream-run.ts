@@ -10,15 +10,9 @@ import { closeWhenSent, cutConnection } from "../answer.ts";
 import type { FailPlan } from "../operator-state.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
-export type StreamLimits = {
-  /** Silence after which a comment is sent (item 177). */
-  keepAliveMs: number;
-  /** A client that takes nothing for so long is cut off. */
-  stallMs: number;
-  lifeMs: number;
-};
-
-export const STREAM_LIMITS: StreamLimits = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
+/** A comment breaks a silence (item 177); a client that takes nothing for `stallMs` is cut off. */
+export const STREAM_LIMITS = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
+export type StreamLimits = typeof STREAM_LIMITS;
 
 export type StreamOutcome = "200" | "200 error";
 

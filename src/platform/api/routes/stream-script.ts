@@ -1,8 +1,4 @@
-/**
- * The frames of the three streams, the last one terminal (specification section 6; items 92-95, 104-105, 166-179).
- * Vocabularies differ in names of events and fields, so one parser for all three fails. Content frames are written
- * once.
- */
+/** The frames of the three streams (items 92-95, 104-105, 166-179), whose names differ on purpose. */
 import type { Stream } from "../../../contract/routes.ts";
 import { ERROR_EVENT, type ErrorEvent, VOCABULARIES, writeEvent } from "../../../contract/streams.ts";
 
