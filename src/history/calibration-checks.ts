@@ -14,22 +14,17 @@ export type StampKind = "at once" | "delayed" | "stream";
 /** `id`: `X-Request-Id` as it came; `answered_us`: the answer was written, or the first event; `last_us`: the last event. */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
-export type CalibrationPlay = {
+/** Calls per second in the first two phases, and in the third. */
+type Rates = "ratePerS" | "ceilingPerS";
+/** After the start: the driver is warm and calls count, the stub begins to stall, the stall is over; how long it found it was. */
+type Phases = "warmUs" | "steadyUs" | "stalledUs" | "stoodStillUs";
+export type CalibrationPlay = Record<Rates | Phases, number> & {
   driver: string;
   /** Microseconds after the start, ascending. */
   schedule: readonly number[];
   arrivals: "uniform" | "poisson";
-  /** Calls per second in the first two phases, and in the third. */
-  ratePerS: number;
-  ceilingPerS: number;
-  /** After the start: when the driver is warm and calls count, when the stub begins to stall, and when the stall is over. */
-  warmUs: number;
-  steadyUs: number;
-  stalledUs: number;
   lines: readonly CallLine[];
   stamps: readonly Stamp[];
-  /** How long the stub stood still, as it found itself, in microseconds. */
-  stoodStillUs: number;
 };
 
 /** A call as the schedule meant it, the driver saw it and the stub saw it. */
@@ -67,7 +62,7 @@ const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;
 const WINDOW_CALLS = 6;
 
-type Check = Omit<Calibration, "driver" | "verdict"> & { isHeld: boolean | null };
+type Check = Pick<Calibration, "name" | "about" | "truth" | "measured" | "unit"> & { isHeld: boolean | null };
 
 /** `n`: what it rests on; too little shows nothing. */
 const check = (

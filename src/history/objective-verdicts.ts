@@ -251,14 +251,7 @@ export const sloClaim = (
   { name, stage, replay }: { name: string; stage: string; replay: string },
   verdicts: readonly ObjectiveVerdict[],
 ): Claim => {
-  const got = verdicts.map(described).join("; ");
-  const about = {
-    id: `slo/${name}/${stage}`,
-    stage,
-    level: "should" as const,
-    expected: namesOf(verdicts),
-    got,
-    replay,
-  };
+  const [id, got] = [`slo/${name}/${stage}`, verdicts.map(described).join("; ")];
+  const about = { id, stage, level: "should" as const, expected: namesOf(verdicts), got, replay };
   return claimOf({ ...about, ...together(verdicts) });
 };

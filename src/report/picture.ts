@@ -8,21 +8,15 @@ import { figure } from "./figures.ts";
 import type { OutcomeKind } from "./outcome-kinds.ts";
 import { html, type Markup } from "./page/markup.ts";
 
-type Theme = { text: string; muted: string; line: string; band: string; kinds: Partial<Record<OutcomeKind, string>> };
+type Theme = { text: string; muted: string; line: string; kinds: Partial<Record<OutcomeKind, string>> };
 
 export const THEMES: Readonly<Record<"light" | "dark", Theme>> = {
   light: {
-    text: "#1b1f24",
-    muted: "#545d68",
-    line: "#d4dae1",
-    band: "#1b1f24",
+    ...{ text: "#1b1f24", muted: "#545d68", line: "#d4dae1" },
     kinds: { answered: "#2b6cb0", shed: "#d9622b", refused: "#7a4aa3", error: "#85600f", indeterminate: "#20262d" },
   },
   dark: {
-    text: "#e7eaee",
-    muted: "#a3adba",
-    line: "#303944",
-    band: "#e7eaee",
+    ...{ text: "#e7eaee", muted: "#a3adba", line: "#303944" },
     kinds: { answered: "#74aee6", shed: "#f2925f", refused: "#c39ce3", error: "#d9b04f", indeterminate: "#f1f3f6" },
   },
 };
@@ -47,7 +41,7 @@ export const pictureOf = (series: Series, theme: Theme): string => {
   const layers = areas.map(({ layer }) => layer).reverse();
   const faults = bands.map(({ fromS, toS, name }) => {
     const [from = 0, to = 0] = [fromS, toS].map((s) => (Math.min(Math.max(0, s), stage.spanS) / stage.spanS) * WIDTH);
-    return html`<rect x="${from.toFixed(1)}" width="${(to - from).toFixed(1)}" height="${HEIGHT}" fill="${theme.band}" fill-opacity=".12"/><text x="${from.toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`;
+    return html`<rect x="${from.toFixed(1)}" width="${(to - from).toFixed(1)}" height="${HEIGHT}" fill="${theme.text}" fill-opacity=".12"/><text x="${from.toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`;
   });
   const scale = ticks.map(({ at, text }) => {
     const row = Math.round(at * HEIGHT);

@@ -20,16 +20,11 @@ const placeToLook = ({ claims }: RunDocument, { folder }: TerminalOptions): stri
   return claims.some(({ id }) => id === "run/reported") ? path : `${path}/report.html`;
 };
 
-const PAINT: Readonly<Record<ClaimVerdict, string>> = {
-  fail: "1;31",
-  inconclusive: "1;33",
-  skipped: "2",
-  pass: "1;32",
-};
+const PAINT = { fail: "1;31", inconclusive: "1;33", skipped: "2", pass: "1;32" } as const;
 
-/** Columns of a character: East Asian characters and emoji take two, marks that combine take none. */
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^[\u{1f000}-\u{3fffd}]/u;
+/** Columns of a character: East Asian characters and emoji take two, marks that combine take none. */
 const columnsOf = (character: string): number =>
   /^(?:\p{M}|\u200b|\u200c|\u200d)$/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
 
@@ -129,13 +124,13 @@ const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[
 
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
   const paint: Paint = (verdict, text) => (options.colour ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text);
-  const counts = countByVerdict(run.claims);
+  const { fail, inconclusive, skipped, pass } = countByVerdict(run.claims);
   const calls = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
   const open = claimsInOrder(run.claims).filter((c) => c.verdict !== "pass");
   const word = run.verdict.toUpperCase();
   const what = `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`;
   const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
-  const verdicts = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
+  const verdicts = `Claims: ${fail} fail, ${inconclusive} inconclusive, ${skipped} skipped, ${pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
   const spent = spendingText(run);
   const of = (shown: number): string[] => [

@@ -22,8 +22,8 @@ const bucketOf = (us: number): number => {
 /** Where a bucket begins, in microseconds. */
 export const bucketFromUs = (bucket: number): number => 2 ** (bucket / BUCKETS_PER_OCTAVE);
 
-/** What stands for all values of a bucket: its geometric middle, in microseconds. */
-export const bucketMiddleUs = (bucket: number): number => 2 ** ((bucket + 0.5) / BUCKETS_PER_OCTAVE);
+/** What stands for all values of a bucket: its geometric middle, in milliseconds. */
+export const bucketMs = (bucket: number): number => bucketFromUs(bucket + 0.5) / 1000;
 
 export class LogBuckets {
   readonly #counts = new Map<number, number>();
@@ -49,11 +49,8 @@ export const mergeSparse = (some: Iterable<readonly number[]>): SparseBuckets =>
 };
 
 /** How many values were recorded. */
-export const countOf = (sparse: readonly number[]): number => {
-  let n = 0;
-  for (let i = 1; i < sparse.length; i += 2) n += sparse[i] as number;
-  return n;
-};
+export const countOf = (sparse: readonly number[]): number =>
+  sparse.reduce((n, value, i) => (i % 2 === 0 ? n : n + value), 0);
 
 /** The value of nearest rank ceil(p n), in milliseconds; `null` while nothing was recorded. */
 export const quantileMs = (sparse: readonly number[], p: number): number | null => {
@@ -63,7 +60,7 @@ export const quantileMs = (sparse: readonly number[], p: number): number | null 
   let seen = 0;
   for (let i = 0; i + 1 < sparse.length; i += 2) {
     seen += sparse[i + 1] as number;
-    if (seen >= rank) return bucketMiddleUs(sparse[i] as number) / 1000;
+    if (seen >= rank) return bucketMs(sparse[i] as number);
   }
   return null;
 };

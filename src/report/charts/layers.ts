@@ -12,15 +12,6 @@ export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; c
 
 const ORG_OVERLOADED = outcomeOf("org_overloaded");
 
-const NAMES: Readonly<Record<OutcomeKind, string>> = {
-  answered: "answered",
-  error: "answered with an error",
-  shed: "shed",
-  refused: "refused otherwise",
-  edge: "edge",
-  indeterminate: OUTCOME_KINDS.indeterminate.label,
-};
-
 /** Patterns of refusals that have a layer of their own, the most frequent first. */
 const REFUSAL_PATTERNS = ["refused", "refused-second", "refused-third"] as const;
 
@@ -42,7 +33,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
     const kind = kindOf(outcome);
     const rank = Math.min(refusals.indexOf(outcome), named);
     const isNamed = kind === "shed" || (kind === "refused" && rank < named);
-    const name = isNamed ? outcome : NAMES[kind];
+    const name = isNamed ? outcome : kind === "refused" ? "refused otherwise" : OUTCOME_KINDS[kind].label;
     const refusal = REFUSAL_PATTERNS[rank] ?? "refused";
     const other = outcome === ORG_OVERLOADED ? "shed-org" : kind;
     const pattern = kind === "answered" ? null : kind === "refused" ? refusal : other;

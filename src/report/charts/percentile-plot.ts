@@ -5,7 +5,7 @@
  */
 import { scaleLog } from "d3-scale";
 import {
-  bucketMiddleUs,
+  bucketMs,
   countOf,
   mergeSparse,
   quantileMs,
@@ -68,7 +68,7 @@ const pointsOf = (buckets: SparseBuckets): Point[] => {
   const points: Point[] = [];
   let seen = 0;
   for (let i = 0; i < buckets.length; i += 2) {
-    const ms = bucketMiddleUs(buckets[i] as number) / 1000;
+    const ms = bucketMs(buckets[i] as number);
     if (isEnough(n, seen / n)) points.push({ stretch: n / (n - seen), ms });
     seen += buckets[i + 1] as number;
   }
