@@ -6,10 +6,9 @@ import type { ShareObjective } from "../capacity/tally-calls.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
-import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
+import { budgetLine, guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
 import { withOptions } from "./options/checks.ts";
 import { printNote, type Shown } from "./printing/output.ts";
-import { budgetLine, guardLines } from "./printing/show-plan.ts";
 
 type CapacityOptions = JudgingOptions & {
   scenario: string;

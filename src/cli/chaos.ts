@@ -25,10 +25,10 @@ import {
   LIMITER,
   type Limiter,
   REPORTS,
+  stagesPlan,
 } from "./judging-command.ts";
 import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
-import { stagesPlan } from "./printing/show-plan.ts";
 import { untilStopped } from "./serve.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
@@ -81,7 +81,6 @@ const PART: Readonly<Record<Component, string>> = {
 };
 const FROM: Partial<Record<Fault["by"], string>> = { link: "the way to ", store: "the store of " };
 
-/** `  breaks   …`, its further lines under the first. */
 const entry = (label: string, text: string): string[] => wrapped(text, `  ${label.padEnd(9)}`, 11);
 
 const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {

@@ -32,6 +32,5 @@ const opened = async ([load, ...examples]: Entry): Promise<Command> => {
 
 export const allCommands = (): Promise<Command[]> => Promise.all(Object.values(COMMANDS).map(opened));
 
-/** Loads the command of this name, or all commands where there is none. */
 export const commandsFor = async (name = ""): Promise<Command[]> =>
   Object.hasOwn(COMMANDS, name) ? [await opened(COMMANDS[name] as Entry)] : allCommands();

@@ -6,7 +6,6 @@ import { SCENARIOS } from "../run/suites/load-stages.ts";
 import { SUITES } from "../run/suites/suites.ts";
 import { printResult } from "./printing/output.ts";
 
-/** Words that a command takes besides its options. */
 const NAMES: Readonly<Record<string, () => readonly string[]>> = {
   run: () => [...SUITES.keys()],
   load: () => SCENARIOS.map(({ name }) => name),
@@ -65,7 +64,6 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
   fish: forFish,
 };
 
-/** `commands` loads every command; the caller has the table. */
 export const command = (commands: () => Promise<readonly Command[]>): Command =>
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")

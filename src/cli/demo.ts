@@ -33,7 +33,6 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
   }
 };
 
-/** Checks before anything is played that the page can be written. */
 const checkPage = (path: string): Promise<void> =>
   open(path, "a")
     .then((file) => file.close())

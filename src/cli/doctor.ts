@@ -1,7 +1,4 @@
-/**
- * `floodgate doctor`: which tools are there, what this machine can measure, what a target file is worth, and, where it is
- * asked for, which limits the deployment has.
- */
+/** `floodgate doctor`: tools, what this machine can measure, what a target file is worth, and the limits of its deployment. */
 
 import { Command } from "commander";
 import { ObjectiveError } from "../history/objectives.ts";

@@ -4,8 +4,7 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CURVE_CLAIMS } from "../shedding/curve-claims.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { runCommand } from "./command.fixture.ts";
-import { explain } from "./explain.ts";
-import { requirements } from "./requirement-index.ts";
+import { explain, requirements } from "./explain.ts";
 
 test("every claim of a run can be explained", () => {
   const sample = new URL("../../reports/sample/run.json", import.meta.url);

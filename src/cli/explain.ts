@@ -1,4 +1,6 @@
 /** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, what it rests on; and of a number, the requirement. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
@@ -6,9 +8,43 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
 import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { printResult, printShown } from "./printing/output.ts";
-import { requirements, testsByItem } from "./requirement-index.ts";
+
+/** The requirements by number, each with its tag: `[R]` stated, `[A]` ambiguous, `[G]` a gap. */
+export const requirements = (): Map<number, string> => {
+  const text = readFileSync(join(REPOSITORY, "src/contract/requirements.md"), "utf8");
+  return new Map(
+    [...text.matchAll(/^(\d+)\. (\[[RGA]\] .*)$/gm)].map(([, item, what]) => [Number(item), what as string]),
+  );
+};
+
+const numbersIn = (list: string): number[] =>
+  list.split(",").flatMap((part) => {
+    const [first = 0, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+  });
+
+/** Titles of tests and of their cases that end in `(item 5)` or `(items 61, 153, 31-33)`, by number, each with its file. */
+export const testsByItem = (): Map<number, string[]> => {
+  const found = new Map<number, string[]>();
+  for (const folder of ["src", "properties"]) {
+    for (const name of readdirSync(join(REPOSITORY, folder), { recursive: true, encoding: "utf8" }).sort()) {
+      if (!name.endsWith(".test.ts")) continue;
+      const path = join(folder, name);
+      const titles = readFileSync(join(REPOSITORY, path), "utf8").matchAll(
+        /["'`]([^"'`\n]*\(items? ([\d, -]+)\)[^"'`\n]*)["'`]/g,
+      );
+      for (const [, title, items] of titles) {
+        for (const item of numbersIn(items as string)) {
+          found.set(item, [...(found.get(item) ?? []), `${path}: ${title}`]);
+        }
+      }
+    }
+  }
+  return found;
+};
 
 const LEVELS = {
   must: "must: a breach fails the run",
@@ -16,7 +52,6 @@ const LEVELS = {
   info: "info: recorded only",
 } as const;
 
-/** The part of an id before its stage: the invariant or family. */
 const headOf = (id: string): string => id.split("/")[0] as string;
 
 type Explained = { id: string; means: string; judged: string; breaks: string[]; spec: readonly number[] };

@@ -6,10 +6,9 @@ import { EXIT } from "../run/exit-codes.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { GATE_SCENARIO } from "../run/gate/run-gate.ts";
-import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
+import { guardLines, type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
 import { type Exclusion, excluding, type OptionRow, once, positive, whole, withOptions } from "./options/checks.ts";
 import { printJson, printNote, type Shown } from "./printing/output.ts";
-import { guardLines } from "./printing/show-plan.ts";
 
 type GateOptions = JudgingOptions & { scenario: string } & Partial<Record<"rate" | "pairs", number>> &
   Partial<Record<"base" | "head" | "baseline" | "saveBaseline" | "reason", string>> &
@@ -79,10 +78,8 @@ const SAID: Readonly<Record<RecordedComparison["verdict"], readonly [row: string
 
 const figure = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
-const row = (name: string, before: string, after: string, ratio: string, margin: string, word: string): string =>
-  [name.slice(0, 40).padEnd(40), before.padStart(8), after.padStart(8), ratio.padStart(7), margin.padStart(7), word]
-    .join(" ")
-    .trimEnd();
+const row = (name: string, ...cells: readonly string[]): string =>
+  [name.slice(0, 40).padEnd(40), ...cells.map((cell, at) => cell.padStart([8, 8, 7, 7][at] ?? 0))].join(" ").trimEnd();
 
 const showRecorded = (found: RecordedComparison, { json }: GateOptions): void => {
   const rows = found.rows.map(({ measurement, before, after, worseBy, margin, verdict }) =>
@@ -96,7 +93,6 @@ const showRecorded = (found: RecordedComparison, { json }: GateOptions): void =>
   process.exitCode = exit;
 };
 
-/** Compares or saves recorded runs where some are named, and reports whether it did. */
 const isRecorded = async (options: GateOptions): Promise<boolean> => {
   const { before, after, baseline, run = [], saveBaseline: save, reason = "" } = options;
   if (save !== undefined) {

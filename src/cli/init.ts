@@ -63,7 +63,6 @@ const nextSteps = (
   ];
 };
 
-/** Finds out which event ends a stream of each kind, with the keys that are exported. */
 const streamEndsOf = async (proposal: object, path: string, origin?: string): Promise<StatedStreamEnds | undefined> => {
   const has = new Set(isSet(KEY_VARIABLES.server) ? ["server"] : []);
   if (isSet(KEY_VARIABLES.publishable) && origin !== undefined) has.add("publishable");

@@ -48,7 +48,6 @@ export const installFirst = () => {
 const [major, minor] = process.versions.node.split(".").map(Number);
 export const isNewEnough = major > 22 || (major === 22 && minor >= 18);
 
-/** Runs a script by the Node that `npm ci` brought along, and ends as it ends. */
 export const runByPinnedNode = (args) => {
   const pinned = resolve(root, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
   if (!existsSync(pinned)) {

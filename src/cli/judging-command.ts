@@ -1,33 +1,21 @@
-/**
- * What the commands that judge a deployment share: their options, the plan of `--dry-run`, the recorded run, the command line that
- * repeats it, and its end: the verdict on stderr, with `--json` the document on stdout, and the exit code.
- */
+/** What the commands that judge a deployment share: options, the plan of `--dry-run`, the recorded run, its replay and its end. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { withServed } from "../deployments/served.ts";
-import { terminalText } from "../report/terminal.ts";
+import { terminalText, wrapped } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
+import { type PlannedTarget, type PlanRequest, planStages } from "../stages/stages-for.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { I_OWN, type OptionRow, once, whole, withOptions } from "./options/checks.ts";
 import { narrator } from "./printing/narrator.ts";
 import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
 
-export type JudgingOptions = {
-  target?: string;
-  seed?: number;
-  out?: string;
-  json?: boolean;
-  quiet?: boolean;
-  dryRun?: boolean;
-  iOwn?: string[];
-  heal?: boolean;
-};
+export type JudgingOptions = Partial<Record<"json" | "quiet" | "dryRun" | "heal", boolean>> &
+  Partial<Record<"target" | "out", string>> & { seed?: number; iOwn?: string[] };
 
-/** `--target` and `--i-own`. */
 type Place = { targetFile: string | undefined; owned: readonly string[] };
 
-/** What every recorded run needs. */
 export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & Place;
 
 /** What a command does, given its options. */
@@ -59,7 +47,6 @@ export const recordingOptions = (command: Command): Command =>
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed");
 
-/** Quotes a word for a shell. */
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** Options that change what a run reports, or where, but not the run. */
@@ -85,7 +72,6 @@ const typedWords = (command: Command, without: readonly string[] = []): { words:
   };
 };
 
-/** The command line that repeats a run. */
 const replayOf = (command: Command, seed: number): string => {
   const { words, passedOn } = typedWords(command);
   return ["npx floodgate", ...words, "--seed", seed, ...passedOn].join(" ");
@@ -107,6 +93,47 @@ export const recorded = async (command: Command, play: (common: Common) => Promi
   const isMistake = document.exit_code === EXIT.unreachable || document.exit_code === EXIT.usage;
   if (isMistake && unmet !== undefined) printNote(`floodgate: ${unmet.reason}`);
   process.exitCode = document.exit_code;
+};
+
+const row = (name: string, driver: string, seconds: string, calls: string, lacks = ""): string =>
+  `${name.padEnd(40)} ${driver.padEnd(10)} ${seconds.padStart(7)} ${calls.padStart(8)}${lacks === "" ? "" : "  skipped"}`;
+
+export const budgetLine = ({ budget }: PlannedTarget): string => {
+  const units = Object.entries(budget).map(([what, most]) => `${most} ${what}`);
+  return units.length === 0 ? "The target file states no budget." : `Budget of the target file: ${units.join(", ")}.`;
+};
+
+export const guardLines = (refused: readonly string[]): string[] =>
+  refused.flatMap((reason) => wrapped(`A run would be refused by the safety guard: ${reason}`));
+
+export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
+  const plan = await planStages(request);
+  const { stages, total, target, refused_by_guard: refused, warnings } = plan;
+  const isFrom = request.targetFile !== undefined;
+  // Many experiments lack the same thing but for their own name under `faults`, so that name is left out.
+  const byLack = Map.groupBy(
+    stages.filter(({ lacks }) => lacks.length > 0),
+    ({ lacks }) => [...new Set(lacks.map((lack) => lack.replace(/faults\["[^"]+"\]/, "faults")))].join("; "),
+  );
+  const minutes = (total.seconds / 60).toFixed(1);
+  const lines = [
+    `Nothing was sent to ${isFrom ? target.name : "the embedded deployment, nor was it started"}.`,
+    "",
+    row("stage", "driver", "seconds", "calls"),
+    ...stages.map(({ name, driver, seconds, calls, lacks }) =>
+      row(name, driver, `${seconds}`, `${calls}`, lacks.join("; ")),
+    ),
+    row("total", "", `${total.seconds}`, `${total.calls}`),
+    "",
+    ...wrapped(`At most about ${total.calls} calls in ${minutes} minutes, without the pauses between stages.`),
+    ...(isFrom ? wrapped(budgetLine(target)) : []),
+    ...[...byLack].flatMap(([lacks, skipped]) =>
+      wrapped(`Skipped: ${skipped.map(({ name }) => name).join(", ")}. Missing: ${lacks}.`),
+    ),
+    ...warnings.flatMap((warning) => wrapped(`Warning: ${warning}`)),
+    ...guardLines(refused),
+  ];
+  return { document: plan, lines };
 };
 
 /** The note of a command that needs a target file and was given none. */

@@ -13,7 +13,7 @@ import { SCENARIOS, type ScenarioWish, scenarioStage, withItsPair } from "../run
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
-import { type Judging, type JudgingOptions, judgingCommand } from "./judging-command.ts";
+import { type Judging, type JudgingOptions, judgingCommand, stagesPlan } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
 import {
   called,
@@ -27,7 +27,6 @@ import {
   withOptions,
 } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
-import { stagesPlan } from "./printing/show-plan.ts";
 
 type LoadOptions = JudgingOptions &
   ProfileOptions &
@@ -73,7 +72,6 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
   if (refusal !== null) throw new UsageError(refusal);
 };
 
-/** The stage of a scenario, with the typed options in place of its own values. */
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
   // Reading a log may take a minute, so an unknown name is reported before.
   called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);

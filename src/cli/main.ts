@@ -41,7 +41,6 @@ const configure = (command: Command, above: readonly string[] = []): void => {
   for (const child of command.commands) configure(child, names);
 };
 
-/** Prints what went wrong as a sentence; returns the exit code that it stands for. */
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
   const problem = fileProblem(thrown);

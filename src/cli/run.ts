@@ -3,9 +3,8 @@ import { Command } from "commander";
 import { wrapped } from "../report/terminal.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/suites.ts";
-import { type JudgingOptions, judgingCommand, LIMITER, type Limiter } from "./judging-command.ts";
+import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, stagesPlan } from "./judging-command.ts";
 import { called, EMBEDDED_ALONE, excluding, withOptions } from "./options/checks.ts";
-import { stagesPlan } from "./printing/show-plan.ts";
 
 type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };
 

@@ -1,6 +1,6 @@
 /** Each stated requirement of the specification is defended by a test that cites it in its title. */
 import { describe, expect, test } from "vitest";
-import { requirements, testsByItem } from "../cli/requirement-index.ts";
+import { requirements, testsByItem } from "../cli/explain.ts";
 
 describe("the index of requirements", () => {
   const stated = [...requirements()].filter(([, text]) => text.startsWith("[R]")).map(([item]) => item);

@@ -12,21 +12,17 @@ import { EXIT, UsageError } from "../../run/exit-codes.ts";
 import { replayScheduleCrash } from "../../run/exploration/real-player.ts";
 import { runExplore } from "../../run/exploration/run-explore.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";
-import { GuardError } from "../../stages/prepare-target.ts";
+import { prepareTarget } from "../../stages/prepare-target.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../../supervision/user-file.ts";
-import { createSecrets } from "../../target/secrets.ts";
-import { readTargetFile } from "../../target/target-file.ts";
-import { guardTarget } from "../../target/target-guard.ts";
 import { buildTools } from "../../tools/find-tool.ts";
 import { readCrash, replayCrash } from "../../verify/replay.ts";
 import { type ExploreOptions, exploreWish } from "../chaos.ts";
 import { LIMITER, REPORTS, recorded, recordingOptions } from "../judging-command.ts";
 import { called, excluding, I_OWN, seconds, whole, withOptions } from "../options/checks.ts";
-import { addServeOptions, type ServeOptions } from "../options/serve-options.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";
-import { serve } from "../serve.ts";
+import { addServeOptions, type ServeOptions, serve } from "../serve.ts";
 import { mutantsCommand } from "./mutants.ts";
 
 const toolsCommand = (): Command =>
@@ -72,7 +68,6 @@ const CALLS_AT_MOST = 200;
 
 type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
 
-/** Replays a schedule of faults on the reference platform in this process. */
 const replaySchedule = (crash: ScheduleCrash, file: string) => {
   const { seed } = crash.schedule;
   const say = narrator({ quiet: true, title: `dev replay ${file}`, seed });
@@ -85,11 +80,9 @@ const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }
     throw new UsageError("dev replay needs --target FILE, the target file of the deployment on which the case failed");
   }
   const crash = await readCrash(file);
-  const { target, folder } = await readTargetFile(targetFile);
   const intent = { load: crash.allowed.includes("load"), faults: false, requests: CALLS_AT_MOST };
-  const guard = await guardTarget(target, owned, intent);
-  if (!guard.ok) throw new GuardError(guard.reasons);
-  return { what: crash.rule, replayed: await replayCrash(crash, target, createSecrets(folder)) };
+  const { target, secrets } = await prepareTarget(targetFile, owned, intent);
+  return { what: crash.rule, replayed: await replayCrash(crash, target, secrets) };
 };
 
 const replayCommand = (): Command =>

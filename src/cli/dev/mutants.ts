@@ -1,7 +1,4 @@
-/**
- * `floodgate dev mutants`: which judges must catch each mutant, and which did. It fails on a mutant that survives, on one that only
- * another judge caught, and on a false positive: a judge that has never failed anything proves nothing by passing.
- */
+/** `floodgate dev mutants`: who must catch each mutant, and who did. A survivor, another's catch and a false positive fail it. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -107,7 +104,6 @@ const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise
 /** A trial that a busy machine leaves undecided is repeated. */
 const ATTEMPTS = 2;
 
-/** Plays experiments as a run, on the platform with a mutant planted or on the healthy one. */
 const played = async (names: readonly string[], mutant: string | null, reports: string, options: Options) => {
   const { limiter, quiet = false } = options;
   const seed = Math.floor(Math.random() * 2 ** 31);

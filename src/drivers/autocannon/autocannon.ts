@@ -1,7 +1,6 @@
 /**
- * autocannon behind the port of all drivers, by its documented options and events: a closed loop, in which each
- * connection sends its next call when the last one is answered. It measures the highest throughput, not latency under
- * load, because a stall also stops the load. It runs in the runner's own process.
+ * autocannon behind the port of all drivers, by its documented options and events: a closed loop in the runner's own process. It
+ * measures the highest throughput, not latency under load, because a stall also stops the load.
  */
 import type autocannon from "autocannon";
 import { openApiClient } from "../../client/api-client.ts";

@@ -1,7 +1,6 @@
 /**
- * k6 behind the port of all drivers: one story by its scenario file, in one process or in several that share the schedule.
- * Secrets reach k6 in a file that only its owner may read and that is gone afterwards; calls come back as lines of a file that
- * the extension writes.
+ * k6 behind the port of all drivers: one story, in one process or in several that share the schedule. Secrets reach it in a private
+ * file that is gone afterwards; calls come back as lines of a file that the extension writes.
  */
 import { rmSync } from "node:fs";
 import { copyFile, mkdtemp, open, rm, writeFile } from "node:fs/promises";

@@ -1,7 +1,6 @@
 /**
- * A user's own k6 script, run as it is (`load --script FILE.ts -- <k6 arguments>`). It makes no history lines, since nobody
- * knows its calls: it is judged by the account that our k6 output wrote (src/native/account), and the figures of k6's
- * machine-readable summary (schema 1.0.0) are reported. k6 ends with code 0 for iterations that threw, were dropped or were
+ * A user's own k6 script, run as it is (`load --script FILE.ts -- <k6 arguments>`) and judged by the account that our k6 output
+ * wrote (src/native/account), because nobody knows its calls. k6 ends with code 0 for iterations that threw, were dropped or were
  * cut off, for scenarios that never began and for thresholds without a sample, so each is checked.
  */
 import { type ChildProcess, spawn } from "node:child_process";

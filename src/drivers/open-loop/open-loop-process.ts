@@ -1,7 +1,4 @@
-/**
- * The process of the open-loop driver: its own, so that nothing else in the runner makes a call late. It ends with its
- * stdin.
- */
+/** The open-loop driver's own process, so that nothing else in the runner makes a call late. It ends with its stdin. */
 
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";

@@ -1,7 +1,4 @@
-/**
- * Sends a story by its schedule, each call at its moment whatever became of earlier ones, and counts what could not be
- * sent so.
- */
+/** Sends each call of a story at its moment, whatever became of earlier ones, and counts what could not be sent so. */
 import { type ApiClient, NotSentError, type Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
 import type { RunClock } from "../../client/clock.ts";

@@ -1,7 +1,6 @@
 /**
- * The messages between the runner and the open-loop driver's process, one JSON value a line, and the process's side of the pipe:
- * messages, secrets, the clock's offset. Everything reaches the process over its stdin, credentials too; it has no arguments
- * and no environment.
+ * The messages between the runner and the open-loop driver's process, one JSON value a line, and the process's side of the pipe.
+ * Everything reaches the process over its stdin, credentials too.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";

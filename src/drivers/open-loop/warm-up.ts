@@ -1,7 +1,6 @@
 /**
- * Warms the process up for a high rate. Freshly loaded code runs many times slower for its first thousands of calls, and
- * at a high rate that backlog delays all later calls. So the story is played to a local null server with made-up
- * credentials; nothing of it is recorded.
+ * Freshly loaded code runs many times slower for its first thousands of calls, and at a high rate that backlog delays all later
+ * ones. So the story is first played to a local null server with made-up credentials; nothing of it is recorded.
  */
 import { openApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
