@@ -100,7 +100,7 @@ export default defineConfig({
     testTimeout: 240_000,
     hookTimeout: 240_000,
     reporters: ["default", retriedTests],
-    // Two cores: tests that compute run two at a time and come first; beside a test that waits for a program two more have room.
+    // Two cores: tests that compute come first, two at a time; the others wait for half of their time, so three have room.
     projects: [
       {
         extends: true,

@@ -41,6 +41,10 @@ test("the first page is at most 150 lines, and its pictures are there", () => {
 });
 
 describe.each(pages)("%s", (page) => {
+  test.runIf(/^src\/.*README\.md$/.test(page))("is read in a few minutes", () => {
+    expect(read(page).trimEnd().split("\n").length).toBeLessThanOrEqual(page === "src/README.md" ? 150 : 60);
+  });
+
   test("every link leads to a file that is there", () => {
     for (const [, target] of read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
       if (/^https?:/.test(target as string)) continue;
