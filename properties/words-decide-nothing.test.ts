@@ -15,12 +15,15 @@ const words = vi.hoisted(() => ({ areReplaced: false }));
 
 /** What a budget lacks is put into words outside the rules. */
 vi.mock(import("../src/verify/planning/needs.ts"), async (original) => {
-  const { shortageOf, lackOf, ...rest } = await original();
+  const { createBudget, lackOf, ...rest } = await original();
   const asWords = <T extends object>(found: T | null): T | null =>
     found !== null && words.areReplaced ? reworded(found) : found;
   return {
     ...rest,
-    shortageOf: (...about) => asWords(shortageOf(...about)),
+    createBudget: (...about) => {
+      const budget = createBudget(...about);
+      return { ...budget, shortage: (...of) => asWords(budget.shortage(...of)) };
+    },
     lackOf: (...about) => asWords(lackOf(...about)),
   };
 });

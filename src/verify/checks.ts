@@ -149,7 +149,6 @@ export class Checks {
     if (wrong !== undefined) this.require(wrong === null, answer, wanted, wrong ?? "");
   }
 
-  /** As the fields of a `Failure`. */
   breach(expected: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null) {
     const foreign = steps.find((answer) => answer.foreign);
     if (foreign !== undefined) return this.unclear(ofAGateway(foreign));

@@ -9,7 +9,7 @@ import type { CredentialRef } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
 import { CannotJudge, callInWords, inconclusive, isSessionsOff, type Open, skipped } from "./checks.ts";
 import type { Effects } from "./effects.ts";
-import { type Denied, type Permission, type Role, type Spending, shortageOf } from "./planning/needs.ts";
+import type { Denied, Permission, Role } from "./planning/needs.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { createSender, type SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
@@ -32,7 +32,6 @@ const createSessions = (tileShortage: () => Open | null, send: (call: TestCall) 
       ({ transient, fields: { expires_in: lifeS } }) => {
         const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
         entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
-        // A transient refusal is not cached.
         if (transient) sessions.delete(name);
       },
       () => sessions.delete(name),
@@ -84,10 +83,8 @@ export const createContext = (parts: ContextParts) => {
     return readCredential(target, secrets, `role:${name}`, as);
   };
 
-  /** Why a budget cannot cover the amount; `null` if it can. */
-  const short = (what: keyof Spending, amount: number): Open | null => shortageOf(target, budget.left, what, amount);
   const sessions = createSessions(
-    () => short("map_loads", 1),
+    () => budget.shortage("map_loads", 1),
     (call) => send(call),
   );
 
@@ -140,8 +137,8 @@ export const createContext = (parts: ContextParts) => {
 
   return {
     ...{ target, budget, denied, effects, signal, seed, leewayMs, patienceMs, wallMs },
-    ...{ has, keyRole, secretOf, short, send, exchangeForms, once },
-    /** Every answer of the run so far. */
+    ...{ has, keyRole, secretOf, send, exchangeForms, once },
+    short: budget.shortage,
     answers: sender.answers,
     /** The exchange's answer for a role and product, cached for the session's life. */
     mint: sessions.minted,
@@ -169,6 +166,12 @@ export const callersOf = (context: Context, scope: "ai" | "design"): Caller[] =>
   ...(context.has("publishable") ? [callerIn(inSession(scope === "ai" ? "chat" : "editor", "-"))] : []),
   ...(context.has("server") ? [callerIn(asServer("-"))] : []),
 ];
+
+/** One of them, in turn; -1 is the last. Only for rules whose needs make sure of one. */
+export const callerOf = (context: Context, scope: "ai" | "design", i = 0): Caller => {
+  const callers = callersOf(context, scope);
+  return callers.at(i % callers.length) as Caller;
+};
 
 const callerIn = ({ credential, origin }: TestCall): Caller => ({ credential, origin });
 

@@ -8,11 +8,8 @@ import type { SentRequest } from "./sending/test-call.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
-type CrashStep = SentRequest & {
-  got: string;
-  /** Variables of later steps, and the field of this answer that holds each. */
-  saves?: Record<string, string>;
-};
+/** `saves`: variables of later steps, and the field of this answer that holds each. */
+type CrashStep = SentRequest & { got: string; saves?: Record<string, string> };
 
 export type Crash = ReturnType<typeof crashOf>;
 

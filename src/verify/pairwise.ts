@@ -1,7 +1,4 @@
-/**
- * All-pairs testing: a small set of rows in which every pair of values of any two factors occurs. Most defects show in one value
- * or in two together. Greedy and deterministic.
- */
+/** All-pairs testing: a small set of rows in which every pair of values of any two factors occurs. Greedy and deterministic. */
 
 type Factors = Readonly<Record<string, readonly unknown[]>>;
 type RowOf<F extends Factors> = { [K in keyof F]: F[K][number] };

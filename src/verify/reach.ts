@@ -24,20 +24,14 @@ const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
 };
 
-/**
- * Calls the routes that every deployment has, with credentials, because some deployments answer 404 without. Throws if no answer
- * is the API's.
- */
+/** Calls the API's routes with credentials, because some deployments answer 404 without. Throws if no answer is the API's. */
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const [as] = (["server", "publishable"] as const).filter(context.has);
   if (as === undefined) return;
   const by = { credential: { as, of: role(as) }, open: true } as const;
-  const exchange = context.has("publishable") ? mint("publishable", "chat", { open: true }) : null;
-  const calls = [
-    asNobody("design.styles", by),
-    asNobody("chat.control", by),
-    exchange ?? asNobody("sdk.sessions", { ...by, product: "chat" }),
-  ];
+  const calls = [asNobody("design.styles", by), asNobody("chat.control", by)];
+  if (context.has("publishable")) calls.push(mint("publishable", "chat", { open: true }));
+  else calls.push(asNobody("sdk.sessions", { ...by, product: "chat" }));
   const seen: Answer[] = [];
   for (const call of calls) {
     // Each header once: a deployment may read only one of them.
@@ -47,16 +41,11 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
   }
   const { base_url } = context.target;
   const isGateway = ({ foreign, status }: Answer): boolean => foreign && !NOT_HERE.includes(status ?? 0);
-  if (seen.every(isGateway)) {
-    const said = [...new Set(seen.map(inWords))].join("; ");
-    throw new TargetUnreachableError(
-      `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through?`,
-    );
-  }
+  const said = [...new Set(seen.map(inWords))].join("; ");
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
-  throw new TargetUnreachableError(
-    `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`,
-  );
+  const gateway = `only a gateway answers at ${base_url} (${said}): is the API behind it running, and does it let these calls through?`;
+  const nothing = `nothing of the API is at ${base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`;
+  throw new TargetUnreachableError(seen.every(isGateway) ? gateway : nothing);
 };
 
 /** Throws `TargetUnreachableError` if the API does not answer. Usually takes one call, without a credential. */
@@ -72,19 +61,17 @@ export const reach = async (context: Context): Promise<void> => {
     }
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
-  throw new TargetUnreachableError(
-    `${context.target.base_url} does not answer (${foreignError(last?.received.error ?? last?.received.ended ?? "")}): is it running, and is the address right?`,
-  );
+  const error = foreignError(last?.received.error ?? last?.received.ended ?? "");
+  const silent = `${context.target.base_url} does not answer (${error}): is it running, and is the address right?`;
+  throw new TargetUnreachableError(silent);
 };
-
-const MISMATCH = outcomeOf("session_origin_mismatch");
-const ADDRESS = outcomeOf("ip_not_allowed");
 
 /** A mistake in the target file may explain a refusal, which stays a failure, because the deployment may be wrong as well. Returns a question to the user; `null` if the target file cannot be the cause. `of`: the role whose key was sent. */
 export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
   if (status === 401) return `does the deployment know the key of the role ${of}?`;
-  if (outcome === ADDRESS) return `may the key of the role ${of} be used from this machine's address?`;
-  if (outcome !== MISMATCH) return null;
+  if (outcome === outcomeOf("ip_not_allowed"))
+    return `may the key of the role ${of} be used from this machine's address?`;
+  if (outcome !== outcomeOf("session_origin_mismatch")) return null;
   const origin = context.keyRole(of)?.origin;
   if (origin === undefined)
     return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;

@@ -1,8 +1,4 @@
-/**
- * A rule of `verify`: one statement of the specification, tested from outside. `must`: a stated requirement. `should`: an
- * ambiguous one. `info`: a gap, recorded and never failed. `rulesOf` makes the rules of a phase, from rows of calls with fitting
- * outcomes or from a step function.
- */
+/** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, recorded and never failed. */
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
@@ -51,14 +47,13 @@ export type Row = readonly [
   inEachForm?: true,
 ];
 
-type About = { title: string; needs?: Needs; cost?: Rule["cost"] };
+/** `expected`: what must hold, if the title does not say it. */
+type About = { title: string; expected?: string | ((context: Context) => string); needs?: Needs; cost?: Rule["cost"] };
 type Listed = About & {
   rows: readonly Row[] | ((context: Context) => readonly Row[] | Promise<readonly Row[]>);
   nothing?: string;
 };
 type Stepwise = About & {
-  /** What must hold, if the title does not say it. */
-  expected?: string | ((context: Context) => string);
   /** Judges by `checks`. A returned text is the reason if nothing was checked; a returned verdict is final. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a procedure that says nothing returns nothing
   step(context: Context, checks: Checks): Promise<string | Verdict | undefined | void>;
@@ -77,7 +72,6 @@ export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits
 export const roleOf = ({ credential }: TestCall): Role | null =>
   "of" in credential ? (credential.of.replace(/^role:/, "") as Role) : null;
 
-/** Needs derived from rows: the role of all calls or any of several, and a tile address. */
 const needsOf = (rows: readonly Row[]): Needs => {
   const roles = [...new Set(rows.map(([call]) => roleOf(call)))].filter((name) => name !== null);
   const isNamed = rows.every(([call]) => roleOf(call) !== null);
@@ -90,8 +84,8 @@ const needsOf = (rows: readonly Row[]): Needs => {
 const callsOf = (rows: readonly Row[]): number =>
   rows.reduce((sum, [, , , each]) => sum + (each ? FORMS.length : 1), 0);
 
-const tryRows = async (context: Context, checks: Checks, rows: readonly Row[], open: boolean): Promise<void> => {
-  const possible = rows.filter(([call]) => {
+const tryRows = async (context: Context, checks: Checks, { rows, nothing }: Listed, open: boolean) => {
+  const possible = (typeof rows === "function" ? await rows(context) : rows).filter(([call]) => {
     const role = roleOf(call);
     return role === null || context.has(role);
   });
@@ -112,23 +106,15 @@ const tryRows = async (context: Context, checks: Checks, rows: readonly Row[], o
   });
   // A call that could not be tried does not hide a breach seen in another.
   if (stuck !== undefined && !checks.failed) throw stuck;
+  return nothing;
 };
 
-const runOf = (level: Level, about: Listed | Stepwise): Rule["run"] => {
-  if ("step" in about) {
-    const { expected = about.title, step } = about;
-    return async (context) => {
-      const checks = new Checks(typeof expected === "string" ? expected : expected(context));
-      const said = await step(context, checks);
-      return typeof said === "object" ? said : checks.result(said ?? undefined);
-    };
-  }
-  const { rows, nothing, title } = about;
-  return async (context) => {
-    const checks = new Checks(title);
-    await tryRows(context, checks, typeof rows === "function" ? await rows(context) : rows, level !== "must");
-    return checks.result(nothing);
-  };
+const runOf = (level: Level, about: Listed | Stepwise) => async (context: Context) => {
+  const { title, expected = title } = about;
+  const checks = new Checks(typeof expected === "string" ? expected : expected(context));
+  const isStep = "step" in about;
+  const said = await (isStep ? about.step(context, checks) : tryRows(context, checks, about, level !== "must"));
+  return typeof said === "object" ? said : checks.result(said ?? undefined);
 };
 
 type Make = (id: string, spec: readonly number[], about: Listed | Stepwise) => Rule;

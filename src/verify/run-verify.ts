@@ -19,9 +19,7 @@ import {
   deniedBy,
   lackOf,
   OPTION_OF,
-  type Permission,
   type Spending,
-  shortageOf,
 } from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
@@ -36,9 +34,9 @@ const notJudged = ({ verdict, reason, ...spent }: Open, expected: string): Verdi
 });
 
 /** Finds the budget that stopped a call. If the target file states none, uses the message of the default budget. */
-const shortageBehind = (error: BudgetSpentError, { target, budget }: Context): Open => {
+const shortageBehind = (error: BudgetSpentError, { budget }: Context): Open => {
   const spendings = ["requests", "map_loads", "analyses"] as const;
-  const short = spendings.flatMap((what) => shortageOf(target, budget.left, what, 1) ?? []);
+  const short = spendings.flatMap((what) => budget.shortage(what, 1) ?? []);
   return short.find(({ verdict }) => verdict === "inconclusive") ?? { verdict: "skipped", reason: error.message };
 };
 
@@ -54,11 +52,8 @@ const openOf = (error: unknown, context: Context): Open => {
   return { verdict: "inconclusive", reason: `the rule itself failed: ${message}` };
 };
 
-const lacks = (rule: Rule, { target, denied, budget }: Context): Open | null =>
-  lackOf(rule, target, denied, budget.left);
-
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
-  const lack = lacks(rule, context) ?? (isStopped(context) ? STOPPED : null);
+  const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
   if (lack !== null) return notJudged(lack, rule.title);
   return rule.run(context).catch((error: unknown) => notJudged(openOf(error, context), rule.title));
 };
@@ -103,7 +98,6 @@ export type VerifyOptions = Asked & {
   target: Target;
   secrets: Secrets;
   seed: number;
-  /** Rule ids or phases. */
   only?: readonly string[];
   skip?: readonly string[];
   /** Calls per second; 20 by default. */
@@ -113,32 +107,22 @@ export type VerifyOptions = Asked & {
   /** Total time to wait for overload, which other callers may cause; a minute by default. */
   patienceMs?: number;
   stage?: string;
-  /** Prefix of call ids, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
-  /** The budget of the whole run, besides that of the rules. */
   runBudget?: BudgetGuard;
   onProgress?(progress: VerifyProgress): void;
   onLine?(line: CallLine): void;
   onAnswer?(answer: Answer): void;
 };
 
-export type VerifyResult = {
-  claims: Claim[];
-  crashes: Crash[];
-  spent: Spending;
-  leftOver: string[];
-  /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
-  idle: string[];
-  stopped: boolean;
-};
+export type VerifyResult = Awaited<ReturnType<typeof runVerify>>;
 
 /** Reads all secrets before anything is sent, so that a broken target file is reported as one. */
 const readRoles = async (rules: readonly Rule[], context: Context): Promise<void> => {
-  const tried = rules.filter((rule) => lacks(rule, context) === null);
+  const tried = rules.filter((rule) => lackOf(rule, context) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));
   for (const name of names) if (context.has(name)) await context.secretOf(name);
 };
@@ -171,10 +155,7 @@ const isServedSoon = async (context: Context): Promise<boolean> => {
   return false;
 };
 
-/**
- * Rules left open by a short disturbance, to be judged once more without memoized answers. Excludes failures, used-up allowances
- * and spent budgets.
- */
+/** Rules left open by a short disturbance, to be judged once more. Not failures, used-up allowances and spent budgets. */
 const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Judged[]> => {
   const open = judged.filter(
     ({ rule, claim, spent }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn" && spent === undefined,
@@ -186,16 +167,13 @@ const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Ju
 };
 
 /** Throws `UnknownRuleError`, `TargetUnreachableError`, and errors of reading a secret. */
-export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> => {
+export const runVerify = async (options: VerifyOptions) => {
   const { target, secrets, seed, signal, runBudget, onAnswer, stage = "verify", onProgress } = options;
   const { patienceMs = PATIENCE_MS, onLine = () => undefined, leewayMs = LEEWAY_MS, wallMs = Date.now } = options;
   const rules = chosenRules(options.only, options.skip);
   const denied = deniedBy(target, options);
-  const own = createBudget(target, !denied.has("quota-burn"));
-  // Other stages of the run may spend from the same budget.
-  const left = (what: keyof Spending): number =>
-    Math.min(own.left(what), runBudget?.left()[what] ?? Number.POSITIVE_INFINITY);
-  const budget = { ...own, left };
+  const rest = (what: keyof Spending): number => runBudget?.left()[what] ?? Number.POSITIVE_INFINITY;
+  const budget = createBudget(target, !denied.has("quota-burn"), rest);
   const transport = await openTransport(target.transport ?? {}, secrets);
   const effects = createEffects(options.journal);
   const context = createContext({
@@ -233,9 +211,10 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
       onProgress?.({ at: "again", rule: one.rule, claim: again.claim });
     }
   };
-  const result: VerifyResult = {
-    ...{ claims: [], crashes: [], leftOver: [], idle: [], stopped: false },
-    spent: budget.spent,
+  const result = {
+    ...{ claims: [] as Claim[], crashes: [] as Crash[], leftOver: [] as string[], spent: budget.spent, stopped: false },
+    /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
+    idle: [] as string[],
   };
   try {
     await readRoles(rules, context);
@@ -250,7 +229,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     await lookAgain();
     for (const { rule, reported } of chosen.filter(isAbout)) await tryAndReport(rule, reported);
   } finally {
-    const allowed = (Object.keys(OPTION_OF) as Permission[]).filter(context.permits);
+    const allowed = (Object.keys(OPTION_OF) as (keyof typeof OPTION_OF)[]).filter(context.permits);
     const run = { seed, target: target.base_url, allowed };
     for (const { rule, claim, failure, idle } of judged) {
       result.claims.push(claim);

@@ -50,7 +50,6 @@ export const unanswered = (name: string, { line, answer }: Answered, code = ""):
   return finding("silent", name, `no answer${code}: ${means}`, todo);
 };
 
-/** Errors that belong to one credential: its reference, its origin, or no call left for it. */
 export const failedTrial = (name: string, where: string, error: unknown): Finding => {
   if (error instanceof SecretError) return finding("wrong", name, error.message);
   if (error instanceof CredentialMissingError) {

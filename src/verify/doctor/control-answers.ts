@@ -65,7 +65,6 @@ const prometheusLooks = ({ observers }: Target): Look[] =>
     return [`prometheus, ${name}`, 1, look];
   });
 
-/** Commands of the file are its owner's to run: they are only named here. */
 const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
   const named = [
     ...Object.keys(faults ?? {}).map((name) => `faults.${name}`),

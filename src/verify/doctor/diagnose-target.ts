@@ -98,7 +98,6 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   const admins = await tryAdmins(target, calls);
   const others = await lookAtOthers(target, calls);
   const streams = await streamFindings(file, parts, roles);
-  // Tenants that are not tried for want of calls are read all the same.
   const broken = await unreadable({ ...target, credentials: {} }, secrets);
   const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
   return [

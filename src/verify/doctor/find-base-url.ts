@@ -1,7 +1,4 @@
-/**
- * Whether the API is at an address, and where else below it: users paste that of a documentation page or of the host as well.
- * Sends no secret: asks for the style catalog without a credential, which is refused with 401, and for a path that does not exist.
- */
+/** Whether the API is at an address, or elsewhere below it. Sends no secret: asks for the style catalog without a credential (401). */
 import { networkAdvice, notAnswering } from "../../client/network-errors.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { codingOf } from "../../contract/envelopes.ts";

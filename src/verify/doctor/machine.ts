@@ -24,7 +24,6 @@ const idleLag = async (): Promise<{ p99: number; max: number }> => {
   delay.enable();
   await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
   delay.disable();
-  // The monitor's own interval is in its figures.
   const own = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
   return { p99: own(delay.percentile(99)), max: own(delay.max) };
 };

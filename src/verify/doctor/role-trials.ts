@@ -180,7 +180,6 @@ const tryQuota = async (role: KeyRole, parts: Parts): Promise<Finding[]> => {
 /** Roles that name the same key cannot both be what they mean. */
 const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<Finding[]> => {
   const todo = "give each role a key of its own, or leave one out";
-  // What cannot be read is reported where it is tried.
   const keys = roles.map((role) => calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null));
   const byKey = Map.groupBy((await Promise.all(keys)).entries(), ([, key]) => key);
   return [...byKey].flatMap(([key, [first, second]]) =>

@@ -1,7 +1,4 @@
-/**
- * Which event ends a stream of each kind (item 173), found out by two calls a kind. It stood last in both and nowhere else, and
- * carries no content; of a few events, each with a name of its own, any may be the last by accident.
- */
+/** Which event ends a stream of each kind (item 173): last in two streams, in no other place of them, and without content. */
 import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
 import { isError } from "../../contract/refusals.ts";
@@ -80,7 +77,6 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
     }
     return { kind, ended, why: null };
   } catch (error) {
-    // A spent budget, a reference that cannot be read, a session that is not to be had: they say nothing about streams.
     return { kind, ended, why: (error as Error).message };
   }
 };

@@ -2,10 +2,7 @@
 import type { StatedStreamEnds } from "../../contract/streams.ts";
 import { ORIGIN_TO_REPLACE } from "../../target/target-file.ts";
 
-export const KEY_VARIABLES = {
-  publishable: "FLOODGATE_PUBLISHABLE_KEY",
-  server: "FLOODGATE_SERVER_KEY",
-} as const;
+export const KEY_VARIABLES = { publishable: "FLOODGATE_PUBLISHABLE_KEY", server: "FLOODGATE_SERVER_KEY" } as const;
 
 type ProposalParts = {
   baseUrl: string;

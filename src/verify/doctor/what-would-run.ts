@@ -7,8 +7,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
-import type { Permission } from "../planning/needs.ts";
-import { type Asked, deniedBy, OPTION_OF } from "../planning/needs.ts";
+import { type Asked, deniedBy, OPTION_OF, type Permission } from "../planning/needs.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
 import { RATE_PER_S } from "../sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -51,7 +50,6 @@ export const verifyFindings = (target: Target): Finding[] => {
     rules.filter(({ id, lacks }) => lacks !== null && !needsAnOption.has(id)),
     ({ lacks }) => lacks as string,
   );
-  // What would win most comes first.
   const skips = [...lacking]
     .toSorted(([, a], [, b]) => b.length - a.length)
     .map(([lacks, of]) => {

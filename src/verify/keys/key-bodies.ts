@@ -1,31 +1,14 @@
-/**
- * Which members of a key creation the deployment has shown to read. The specification names no body of key management, so a rule
- * about a member counts only if the deployment reads it under our name.
- */
+/** Which members of a key creation the deployment has shown to read: the specification names none, so rules count only for those. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
-import type { Checks } from "../checks.ts";
-import { inconclusive, skipped } from "../checks.ts";
+import { type Checks, inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import {
-  createKey,
-  exchangeWith,
-  FULL_KEY,
-  KEY_ORIGIN,
-  type KeyBody,
-  keysWithoutId,
-  type MadeKey,
-  NOT_THERE,
-  OUTCOME,
-  TILE_KEY,
-  tellsList,
-  tellsText,
-} from "./managed-keys.ts";
+import * as keys from "./managed-keys.ts";
 
 export const FREE_ONLY = "free_plan_publishable_only";
-const NEEDS_ORIGINS = "publishable_live_requires_origins";
+export const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
 /** Subcodes that show that the deployment has read the members of a creation. */
 const READ_FIELDS = new Set([
@@ -34,21 +17,20 @@ const READ_FIELDS = new Set([
 ]);
 const OTHER_BODY = "key management takes another body (its fields are not shown in the specification)";
 
-const bodyOf = ({ testCall }: Answer): Partial<KeyBody> => {
+const bodyOf = ({ testCall }: Answer): Partial<keys.KeyBody> => {
   const sent = parseJson(testCall.body?.text ?? "");
-  return isObject(sent) ? (sent as Partial<KeyBody>) : {};
+  return isObject(sent) ? (sent as Partial<keys.KeyBody>) : {};
 };
 
 const creations = (context: Context): Answer[] =>
   context.answers.filter(({ testCall }) => testCall.route === "keys.create" && testCall.credential.as === "admin");
 
 /** Creates a key to see which members are read; `null` if none can be created, or it could not be removed. */
-const tryKey = async (context: Context, body: KeyBody): Promise<MadeKey | null> =>
-  context.has("admin_pro") && context.permits("writes") && keysWithoutId(context).length === 0
-    ? (await createKey(context, "admin_pro", body)).key
+const tryKey = async (context: Context, body: keys.KeyBody): Promise<keys.MadeKey | null> =>
+  context.has("admin_pro") && context.permits("writes") && keys.keysWithoutId(context).length === 0
+    ? (await keys.createKey(context, "admin_pro", body)).key
     : null;
 
-/** Whether the deployment reads our bodies. Finds out by creations that are refused. */
 export const readsOurBodies = (context: Context, admin: AdminRole): Promise<boolean> =>
   context.once(`bodies of ${admin}`, async () => {
     // Only a body with every member counts: a deployment that knows few of them may call the others malformed.
@@ -56,11 +38,11 @@ export const readsOurBodies = (context: Context, admin: AdminRole): Promise<bool
       (isAdmitted(answer) || READ_FIELDS.has(answer.subcode ?? "")) &&
       ["scopes", "products", "allowed_origins"].every((member) => member in bodyOf(answer));
     if (creations(context).some(shows)) return true;
-    const wrong: KeyBody[] = [
-      { ...TILE_KEY, allowed_origins: [] },
-      { ...TILE_KEY, products: ["floodgate-no-such-product"] },
+    const wrong: keys.KeyBody[] = [
+      { ...keys.TILE_KEY, allowed_origins: [] },
+      { ...keys.TILE_KEY, products: ["floodgate-no-such-product"] },
     ];
-    for (const body of wrong) if (shows((await createKey(context, admin, body)).answer)) return true;
+    for (const body of wrong) if (shows((await keys.createKey(context, admin, body)).answer)) return true;
     return false;
   });
 
@@ -76,75 +58,80 @@ const LISTS = {
 const listsTold = (context: Context, member: ListMember): number => {
   const told = creations(context).flatMap((answer) => {
     const asked = bodyOf(answer)[member] ?? [];
-    return asked.length > 0 && isAdmitted(answer) && tellsList(answer.body, asked) ? [[...asked].sort().join()] : [];
+    return asked.length > 0 && isAdmitted(answer) && keys.tellsList(answer.body, asked)
+      ? [[...asked].sort().join()]
+      : [];
   });
   return new Set(told).size;
 };
 
-/**
- * Whether the deployment reads a member under this name, shown by a refusal, a returned value or the key's rights. A lenient
- * deployment would ignore unknown members. Without permission to write, uses only the answers seen so far.
- */
-export const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
+/** Shown by a refusal, a returned value or the key's rights. Without permission to write, by the answers so far alone. */
+const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
   const isSeen = (): boolean =>
     listsTold(context, member) > 1 ||
-    creations(context).some((one) => one.subcode === subcode || (isAdmitted(one) && tellsText(one, wrong)));
+    creations(context).some((one) => one.subcode === subcode || (isAdmitted(one) && keys.tellsText(one, wrong)));
   if (isSeen()) return true;
   if (!context.permits("writes")) return false;
   return context.once(`member ${member}`, async () => {
-    await createKey(context, admin, { ...FULL_KEY, scopes: ["maps"], [member]: [wrong] });
+    await keys.createKey(context, admin, { ...keys.FULL_KEY, scopes: ["maps"], [member]: [wrong] });
     if (isSeen()) return true;
-    const one = await tryKey(context, { ...FULL_KEY, [member]: chat });
-    const other = await tryKey(context, { ...FULL_KEY, [member]: editor });
+    const one = await tryKey(context, { ...keys.FULL_KEY, [member]: chat });
+    const other = await tryKey(context, { ...keys.FULL_KEY, [member]: editor });
     if (isSeen()) return true;
     if (one === null || other === null) return false;
-    const may = await context.send(exchangeWith(one, "chat"));
-    const mayNot = await context.send(exchangeWith(other, "chat"));
+    const may = await context.send(keys.exchangeWith(one, "chat"));
+    const mayNot = await context.send(keys.exchangeWith(other, "chat"));
     return isAdmitted(may) && (mayNot.subcode === "insufficient_scope" || mayNot.subcode === "product_not_allowed");
   });
 };
 
 /** Whether `kind` is read: keys of the two kinds have different prefixes, or the answers name their kind. */
-export const readsKind = (context: Context): Promise<boolean> =>
+const readsKind = (context: Context): Promise<boolean> =>
   context.once("member kind", async () => {
-    const made = (kind: KeyBody["kind"]): Answer | undefined =>
+    const made = (kind: keys.KeyBody["kind"]): Answer | undefined =>
       creations(context).find((answer) => bodyOf(answer).kind === kind && isAdmitted(answer));
     const prefixOf = ({ text }: Answer): string | undefined => /svc_[ps]k_/.exec(text)?.[0];
-    const bodies: readonly KeyBody[] = [
+    const bodies: readonly keys.KeyBody[] = [
       { kind: "server", env: "live", scopes: ["design"] },
-      { ...FULL_KEY, scopes: ["maps"] },
+      { ...keys.FULL_KEY, scopes: ["maps"] },
     ];
     for (const body of bodies) if (made(body.kind) === undefined) await tryKey(context, body);
     const [server, publishable] = [made("server"), made("publishable")];
     if (server === undefined || publishable === undefined) return false;
-    const isTold = tellsText(server, "server") && tellsText(publishable, "publishable");
+    const isTold = keys.tellsText(server, "server") && keys.tellsText(publishable, "publishable");
     return isTold || prefixOf(server) !== prefixOf(publishable);
   });
 
 /** Whether `allowed_origins` is read: its value is returned, or a key without it is refused and one with it is made. */
-export const readsOrigins = (context: Context): Promise<boolean> =>
+const readsOrigins = (context: Context): Promise<boolean> =>
   context.once("member allowed_origins", async () => {
     const isShown = (): boolean => {
       const made = creations(context);
       const refused = made.some((one) => one.subcode === NEEDS_ORIGINS && bodyOf(one).allowed_origins?.length === 0);
-      const given = made.filter((one) => isAdmitted(one) && bodyOf(one).allowed_origins?.includes(KEY_ORIGIN));
-      return given.some((one) => tellsText(one, KEY_ORIGIN)) || (refused && given.length > 0);
+      const given = made.filter((one) => isAdmitted(one) && bodyOf(one).allowed_origins?.includes(keys.KEY_ORIGIN));
+      return given.some((one) => keys.tellsText(one, keys.KEY_ORIGIN)) || (refused && given.length > 0);
     };
-    if (!isShown()) await tryKey(context, { ...FULL_KEY, scopes: ["maps"], allowed_origins: [] });
+    if (!isShown()) await tryKey(context, { ...keys.FULL_KEY, scopes: ["maps"], allowed_origins: [] });
     return isShown();
   });
+
+type Member = ListMember | "kind" | "allowed_origins";
+/** `null` if the deployment reads the member; else why nothing can be judged by it. */
+export const unread = async (context: Context, member: Member, admin: AdminRole = "admin_pro") => {
+  if (member === "allowed_origins") return (await readsOrigins(context)) ? null : notRead(member);
+  const isRead = member === "kind" ? readsKind(context) : readsMember(context, admin, member);
+  return (await isRead) ? null : notRead(`the ${member}`);
+};
 
 export const notRead = (member: string): string =>
   `nothing shows that the deployment reads ${member} by that name (the fields of a creation are not shown in the specification)`;
 
 /** Returns why a new key's refusal is no fault of the deployment (it does not read the member in question); else `null`. */
 export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer): Promise<string | null> => {
-  if (outcome === OUTCOME.scope)
-    return (await readsMember(context, "admin_pro", "scopes")) ? null : notRead("the scopes");
-  if (outcome === "403 publishable_key_required") return (await readsKind(context)) ? null : notRead("the kind");
-  if (outcome === OUTCOME.mismatch) return (await readsOrigins(context)) ? null : notRead("allowed_origins");
-  return null;
+  if (outcome === keys.OUTCOME.scope) return unread(context, "scopes");
+  if (outcome === "403 publishable_key_required") return unread(context, "kind");
+  return outcome === keys.OUTCOME.mismatch ? unread(context, "allowed_origins") : null;
 };
 
 /** Which part of a refused creation the API did not read, in words; `null` where the refusal fits what was sent. */
@@ -153,20 +140,20 @@ export const misunderstood = async (context: Context, answer: Answer): Promise<s
   if (answer.subcode === NEEDS_ORIGINS && kind === "server") return notRead("the kind");
   if (answer.subcode === NEEDS_ORIGINS && origins.length > 0) return notRead("allowed_origins");
   if (answer.subcode !== FREE_ONLY || kind !== "publishable") return null;
-  return (await readsKind(context)) ? null : notRead("the kind");
+  return unread(context, "kind");
 };
 
 /** Returns why key management is elsewhere or takes other bodies, which is no fault; else `null`. */
 export const notAsExpected = ({ status, outcome, subcode }: Answer): string | null => {
-  if (status === 404 || status === 405 || (status !== null && status >= 300 && status < 400)) return NOT_THERE;
-  return outcome === OUTCOME.malformed && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
+  if (status === 404 || status === 405 || (status !== null && status >= 300 && status < 400)) return keys.NOT_THERE;
+  return outcome === keys.OUTCOME.malformed && !READ_FIELDS.has(subcode ?? "") ? OTHER_BODY : null;
 };
 
 /** A body that is not understood must be refused (item 223), so a 500 is a breach. */
 export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
 
 export const noMoreKeys = (context: Context): string | null => {
-  const left = keysWithoutId(context).join(", ");
+  const left = keys.keysWithoutId(context).join(", ");
   const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
   return left === "" ? null : why;
 };
@@ -176,21 +163,19 @@ export const mayMakeKeys = (context: Context): void => {
   if (why !== null) throw skipped(why);
 };
 
-/** Returns why a creation made no key, unless a rule of the specification explains the refusal. */
 export const whyNoKey = async (context: Context, checks: Checks, answer: Answer, otherwise: string) => {
   checks.isUnclear(answer);
   const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
   return known ?? `${otherwise}: ${inWords(answer)}`;
 };
 
-/** Creates a key for a rule to use. Throws if none can be made. */
-export const makeKey = async (context: Context, admin: AdminRole, body: KeyBody) => {
+export const makeKey = async (context: Context, admin: AdminRole, body: keys.KeyBody) => {
   mayMakeKeys(context);
-  const { answer, key } = await createKey(context, admin, body);
+  const { answer, key } = await keys.createKey(context, admin, body);
   if (key !== null) return { key, created: answer };
   const unmade = `no key could be made: ${inWords(answer)}`;
   if (answer.transient) throw inconclusive(unmade);
-  if (answer.outcome === OUTCOME.limit) throw skipped(`the organization of ${admin} is at its key limit`);
+  if (answer.outcome === keys.OUTCOME.limit) throw skipped(`the organization of ${admin} is at its key limit`);
   if (isAdmitted(answer))
     throw skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
   const otherwise = notAsExpected(answer) ?? (await misunderstood(context, answer));

@@ -146,7 +146,6 @@ const madeIn = (answer: Answer) => {
   return { ids: ids.filter((id) => id !== secret), secret };
 };
 
-/** Whether the value contains a list, or a separated text, of exactly these texts. */
 export const tellsList = (value: unknown, wanted: readonly string[]): boolean => {
   const isSame = (found: readonly unknown[]): boolean =>
     found.length === wanted.length && wanted.every((text) => found.includes(text));
@@ -184,7 +183,6 @@ const noteWithoutId = (context: Context, secret: string | null): string => {
   return `${secret === null ? shown : maskSecrets(secret)}: the answer names no id, so that it cannot be removed`;
 };
 
-/** Subcodes of the API; a gateway uses none of them. */
 const OWN_WORDS = new Set(
   Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
 );
@@ -204,7 +202,6 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
 
-/** Sends a creation that may or may not succeed. Any key it makes is deleted in the end. */
 export const createKey = async (context: Context, admin: AdminRole, body: KeyBody, more: Partial<TestCall> = {}) => {
   let effect: Effect | null = null;
   // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.

@@ -9,7 +9,6 @@ export type Permission = "writes" | "quota-burn" | "load";
 
 export type Role = KeyRole | AdminRole;
 
-/** Without these the rule is skipped, by the name of what is missing. */
 export type Needs = {
   readonly roles?: readonly Role[];
   readonly anyOf?: readonly Role[];
@@ -20,34 +19,8 @@ export type Needs = {
 };
 
 /** A budget `is` spent in a run and `would be` in a plan. */
-export type Tense = "is" | "would be";
+type Tense = "is" | "would be";
 
-export type Left = (what: keyof Spending) => number;
-
-/**
- * Returns why a budget is short of the amount; `null` if it is not. `skipped`: the budget was too small from the start, or is not
- * stated. `inconclusive`: earlier rules spent it.
- */
-export const shortageOf = (
-  { budget = {} }: Target,
-  left: Left,
-  what: keyof Spending,
-  amount: number,
-  tense: Tense = "is",
-): Open | null => {
-  if (amount <= 0 || left(what) >= amount) return null;
-  const stated = budget[what];
-  const skip = (reason: string): Open => ({ verdict: "skipped", reason });
-  if (stated === undefined)
-    return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
-  if (stated < amount)
-    return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
-  const rest = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
-  const spent = `budget.${what} of the target file (${stated}) ${tense} spent`;
-  return { verdict: "inconclusive", reason: spent + rest, spent };
-};
-
-/** A call that would exceed it is not sent. */
 export class BudgetSpentError extends Error {
   override name = "BudgetSpentError";
 }
@@ -56,7 +29,8 @@ export type Spending = { requests: number; map_loads: number; analyses: number }
 
 export type Budget = ReturnType<typeof createBudget>;
 
-export const createBudget = ({ budget = {} }: Target, burn: boolean) => {
+/** `rest`: what the other stages of a run leave of it. */
+export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (what: keyof Spending) => number) => {
   // Defaults: enough for the rules that need some, and for those that were asked for.
   const allowed: Spending = {
     requests: budget.requests ?? Number.POSITIVE_INFINITY,
@@ -64,16 +38,29 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean) => {
     analyses: budget.analyses ?? 3,
   };
   const spent: Spending = { requests: 0, map_loads: 0, analyses: 0 };
+  const left = (what: keyof Spending): number =>
+    Math.min(allowed[what] - spent[what], rest?.(what) ?? Number.POSITIVE_INFINITY);
   return {
-    spent,
-    allowed,
-    left: (what: keyof Spending): number => allowed[what] - spent[what],
+    ...{ spent, allowed, left },
     take: (what: keyof Spending, amount = 1): void => {
       if (spent[what] + amount > allowed[what]) {
         const stated = `budget.${what} of the target file (${allowed[what]})`;
         throw new BudgetSpentError(`${stated} does not allow ${amount} more`);
       }
       spent[what] += amount;
+    },
+    /** Why it is short; `null` if it is not. `skipped`: too small from the start, or not stated. `inconclusive`: spent by earlier rules. */
+    shortage: (what: keyof Spending, amount: number, tense: Tense = "is"): Open | null => {
+      if (amount <= 0 || left(what) >= amount) return null;
+      const stated = budget[what];
+      const skip = (reason: string): Open => ({ verdict: "skipped", reason });
+      if (stated === undefined)
+        return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
+      if (stated < amount)
+        return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
+      const more = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
+      const gone = `budget.${what} of the target file (${stated}) ${tense} spent`;
+      return { verdict: "inconclusive", reason: gone + more, spent: gone };
     },
   };
 };
@@ -108,13 +95,10 @@ export const deniedBy = ({ permits = {}, base_url }: Target, options: Asked): De
 
 const SPENT = ["map_loads", "analyses"] as const;
 
-export const lackOf = (
-  { needs }: { needs: Needs },
-  target: Target,
-  denied: Denied,
-  left: Left,
-  tense: Tense = "is",
-): Open | null => {
+type Lacking = { target: Target; denied: Denied; budget: Budget };
+
+export const lackOf = ({ needs }: { needs: Needs }, by: Lacking, tense: Tense = "is"): Open | null => {
+  const { target, denied, budget } = by;
   const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
@@ -125,7 +109,7 @@ export const lackOf = (
   const why = permission === undefined ? undefined : denied.get(permission);
   if (why !== undefined) lacks.push(why);
   // Sessions admitted by mistake may have overspent the budget: rules that need none of it still run.
-  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0, tense) ?? []);
+  const short = SPENT.flatMap((what) => budget.shortage(what, spends[what] ?? 0, tense) ?? []);
   // A missing role or permission is the better reason.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
   lacks.push(...short.map(({ reason }) => reason));

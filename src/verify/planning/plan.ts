@@ -3,7 +3,7 @@ import type { Target } from "../../target/target.ts";
 import { withAnswers } from "../catalogue.ts";
 import type { Open } from "../checks.ts";
 import type { Cost, Rule } from "../rule.ts";
-import { type Asked, createBudget, deniedBy, lackOf, type Spending } from "./needs.ts";
+import { type Asked, createBudget, deniedBy, lackOf } from "./needs.ts";
 
 /** `inconclusive`: earlier rules would use the budget up. */
 type PlannedRule = Pick<Rule, "id" | "level" | "phase"> & {
@@ -28,10 +28,11 @@ const baseCalls = ({ credentials = {} }: Target): number =>
 
 export const planVerify = (target: Target, rules: readonly Rule[], options: Asked & { ratePerS: number }) => {
   const denied = deniedBy(target, options);
-  const { allowed } = createBudget(target, !denied.has("quota-burn"));
-  const spent = { calls: baseCalls(target), map_loads: 0, analyses: 0, keys: 0 };
-  let paced = spent.calls;
-  const left = (what: keyof Spending): number => allowed[what] - (what === "requests" ? spent.calls : spent[what]);
+  const budget = createBudget(target, !denied.has("quota-burn"));
+  const { spent, allowed, left } = budget;
+  spent.requests = baseCalls(target);
+  let paced = spent.requests;
+  let keys = 0;
   const callsLack = (calls: number): Open | null => {
     const reason = `budget.requests of the target file (${allowed.requests}) would be spent`;
     return calls <= left("requests") ? null : { verdict: "inconclusive", reason };
@@ -43,16 +44,16 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
     const cost = costOf(rule, target);
     const isKnown = cost.shared !== undefined && seen.has(cost.shared);
     const calls = isKnown ? 0 : cost.calls;
-    const lack = lackOf(rule, target, denied, left, "would be") ?? callsLack(calls);
+    const lack = lackOf(rule, { target, denied, budget }, "would be") ?? callsLack(calls);
     const lacks = lack?.reason ?? null;
     const would_be = lack?.verdict ?? "judged";
     if (reported) planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
     if (lacks !== null || isKnown) continue;
     if (cost.shared !== undefined) seen.add(cost.shared);
-    spent.calls += cost.calls;
+    spent.requests += cost.calls;
     // Rules that can do without use what is left.
     for (const what of ["map_loads", "analyses"] as const) spent[what] += Math.min(cost[what], Math.max(0, left(what)));
-    spent.keys += cost.keys;
+    keys += cost.keys;
     if (phase !== "load") paced += cost.calls;
   }
   return {
@@ -61,7 +62,7 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
     rate_per_s: options.ratePerS,
     rules: planned,
     /** At most, on a conforming deployment that meets no limit. `keys` are created and deleted again. */
-    would_send: spent,
+    would_send: { calls: spent.requests, map_loads: spent.map_loads, analyses: spent.analyses, keys },
     /** `null`: the target file states none. */
     budget: {
       requests: Number.isFinite(allowed.requests) ? allowed.requests : null,

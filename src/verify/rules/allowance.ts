@@ -1,7 +1,4 @@
-/**
- * The allowance of map loads (items 10, 79-80, 87, 128, 184, 204-207, 222, 225-229, 234; A8, A8b, A9, A19). Earlier use is read
- * from the target's answers, never assumed.
- */
+/** The allowance of map loads. Earlier use is read from the target's answers, never assumed. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { KeyRole, Target } from "../../target/target.ts";
 import { CannotJudge, type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
@@ -27,7 +24,6 @@ import {
 const meters = rulesOf("meters");
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
-/** Paid organizations stop at this multiple of their allowance (section 8). */
 const HARD_STOP_TIMES = 5;
 
 const paidCap = ({ credentials }: Target): number => HARD_STOP_TIMES * (credentials?.[PAID]?.limit ?? UNKNOWN_MOST);
@@ -119,7 +115,6 @@ export const METER_RULES: readonly Rule[] = [
       });
       const after = await readUsed(context, checks);
       if (after === null) return;
-      // A new month starts at 0, so less is no breach.
       const expected = `used still ${before.used} after ${refused.length} refused mints`;
       checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
     },
@@ -129,7 +124,6 @@ export const METER_RULES: readonly Rule[] = [
 const PAIRS = 4;
 const ROUNDS = 2;
 
-/** Two organizations mint concurrently: a race between check and charge could mix them up. */
 const mintTogether = async (context: Context, checks: Checks): Promise<void> => {
   for (let round = 0; round < ROUNDS; round++) {
     const short = context.short("map_loads", PAIRS);
@@ -234,10 +228,7 @@ const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
   return new Set(before.map((answer) => tokenOf(answer) ?? answer.id)).size;
 };
 
-/**
- * A8, the other reading: paid organizations mint up to their allowance, and the soft band serves existing sessions. Returns
- * whether such loads are served and counted; `true` if that cannot be seen.
- */
+/** A8, the other reading: the soft band serves existing sessions only. Whether it counts them; `true` if that cannot be seen. */
 const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
   if (loads.some(isStop)) return false;

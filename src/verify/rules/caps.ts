@@ -1,4 +1,4 @@
-/** Fixed caps on calls in flight, as stated in the target file (items 180, 210, 211, 216-222): judged call by call. */
+/** Fixed caps on calls in flight, as stated in the target file: judged call by call. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { KeyRole } from "../../target/target.ts";
@@ -28,7 +28,6 @@ const surelyTogether = (answers: readonly Answer[]): number => {
 
 /** Tolerance: several threads may hold a cap, each a little behind the others. */
 const mayRun = (cap: number): number => Math.ceil(cap * 1.15);
-/** Share of a cap that is certainly free after a rest. */
 const FREE_SHARE = 0.75;
 /** Once may be other callers' traffic. */
 const TIMES = 3;
@@ -57,7 +56,6 @@ type ShedBelow = Awaited<ReturnType<typeof isShedBelow>>;
 
 const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow> => {
   const { bySize, caller } = await load.overload(context);
-  if (caller === null) return null;
   const size = Math.floor(cap * FREE_SHARE);
   const met = [...bySize].find(([wide, answers]) => wide <= size && load.shedIn(answers).length > 0);
   if (met !== undefined) return isShedBelow(context, met[0], [caller], met[1]);
@@ -268,8 +266,7 @@ export const CAP_RULES: readonly Rule[] = [
         }
         if (performance.now() < endMs) continue;
         const before = Math.max(...above.map(servedIn));
-        // No slot was lost if earlier bursts served no more; `overload-keeps-the-caps` reports the low cap. Compares the best waves,
-        // because on a busy machine a wave is drawn out and slots are reused.
+        // No slot was lost if earlier bursts served no more at best; `overload-keeps-the-caps` reports the low cap.
         if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null)
           return `as many are served as ever, ${served}, and that is far below the cap of ${cap}`;
         checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
@@ -314,10 +311,7 @@ const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[]
 
 const askedMs = (answer: Answer): number => retryAfterMs(answer) ?? 0;
 
-/**
- * A single call is below each cap. If none is admitted for over a minute up to the end of the run, slots were not given back.
- * Sends calls only if the run shows that.
- */
+/** A single call is below each cap: if none is admitted for over a minute up to the end of the run, slots were not given back. */
 export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210, 211, 217], {
   title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
   expected: ({ patienceMs }) =>

@@ -4,7 +4,7 @@ import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
 import { type Context, RUNTIME_ROUTES } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
-import { acceptsOf, all, type Row, type Rule, rulesOf } from "../rule.ts";
+import { all, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { answerTo, deadlineMs, expectOver } from "../sending/settling.ts";
 import { asNobody, exchangeCall, FORMS, type Form, mint, role, type TestCall } from "../sending/test-call.ts";
@@ -73,10 +73,7 @@ const productFor = (route: RouteName, i: number): Pick<TestCall, "product"> => {
 const unknownBy = (value: string, variable: string, what: string) =>
   ({ credential: { as: "unknown" }, secret: { value, variable }, what }) as const;
 
-/**
- * Refusals that may come before the key is looked up, because prefix and Origin show in the head. Whether 401 comes before them
- * is not specified (items 69-70, 83; A1, A4).
- */
+/** Refusals that may come before the key is looked up, because prefix and Origin show in the head (items 69-70, 83; A1, A4). */
 const earlier = (kind: (typeof UNKNOWN_CREDENTIALS)[number]["kind"], route: RouteName, origin: string): string[] => {
   const needsOrigin = origin === "none" ? ["origin_required"] : [];
   const inBrowser = kind === "server" && origin !== "none" ? ["server_key_in_browser"] : [];
@@ -173,9 +170,7 @@ const over = (id: string, name: "revoked" | "expired") =>
     cost: { calls: 14 },
     step: async (context, checks) => {
       const endMs = deadlineMs(context);
-      await context.each(await overRows(context, name), (row) =>
-        expectOver(context, checks, { testCall: row[0], ...acceptsOf(row) }, endMs),
-      );
+      await context.each(await overRows(context, name), (row) => expectOver(context, checks, row, endMs));
     },
   });
 

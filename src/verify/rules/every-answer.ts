@@ -156,7 +156,6 @@ const PAST_THE_ORIGIN = new Set<string>([
   ...["map_load_quota_exceeded", "map_load_hard_stop"],
 ]);
 
-/** Whether the answer went to a page on an allowlisted Origin, after its Origin was checked. */
 const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean => {
   const { origin, credential, route, originValue } = testCall;
   const ofBrowser = credential.as === "session" || credential.as === "publishable";
@@ -170,7 +169,6 @@ const allowedIn = ({ headers }: Answer): string | undefined => headers["access-c
 const SECRET_MIN = 20;
 const LOOKS_SECRET = /svc_|eyJ/;
 
-/** Keys and sessions of this run, and what it sent in their place. */
 const sentSecrets = async (context: Context): Promise<string[]> => {
   const secrets = new Set<string>();
   const used = new Set(context.answers.map(({ testCall }) => roleOf(testCall)));
@@ -182,7 +180,6 @@ const sentSecrets = async (context: Context): Promise<string[]> => {
   return [...secrets].filter((secret) => secret.length >= SECRET_MIN && LOOKS_SECRET.test(secret));
 };
 
-/** Parts of an answer that must not hold a credential: not the body that issues one. */
 const textsOf = (answer: Answer): { where: string; text: string }[] => {
   const { route } = answer.testCall;
   const handsOut = route.startsWith("keys.") || (route === "sdk.sessions" && isAdmitted(answer));

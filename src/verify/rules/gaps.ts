@@ -2,7 +2,7 @@
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { recorded } from "../checks.ts";
-import { type Context, callersOf } from "../context.ts";
+import { type Context, callerOf } from "../context.ts";
 import type { Needs } from "../planning/needs.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -18,7 +18,7 @@ const PUBLISHABLE: Needs = { roles: ["publishable"] };
 
 const byAnybody =
   (more: Partial<TestCall>, scope: "ai" | "design" = "design"): Ask =>
-  (context) => ({ ...asNobody("design.styles"), ...callersOf(context, scope)[0], ...more });
+  (context) => ({ route: "design.styles", ...callerOf(context, scope), ...more });
 
 const PREFLIGHT = {
   "access-control-request-method": "POST",

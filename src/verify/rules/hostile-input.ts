@@ -1,13 +1,10 @@
-/**
- * Malformed and extreme input (items 58, 102, 109, 118-119, 144, 202, 223, 232). Limits of size and most types are not specified,
- * so a call may be served or refused. A server error is a breach.
- */
+/** Malformed and extreme input. Sizes and most types are not specified, so it may be served or refused: a server error is a breach. */
 import type { RouteName } from "../../contract/routes.ts";
-import { type Context, callersOf, scopeOf } from "../context.ts";
+import { type Context, callerOf, scopeOf } from "../context.ts";
 import { rulesOf } from "../rule.ts";
-import { inWords, isAdmitted } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { answerTo, isSilent } from "../sending/settling.ts";
-import { asNobody, body, inSession, mint, type TestCall } from "../sending/test-call.ts";
+import { asNobody, asServer, body, inSession, mint, type TestCall } from "../sending/test-call.ts";
 import { foreignLetters } from "./credentials.ts";
 
 type Body = NonNullable<TestCall["body"]>;
@@ -86,7 +83,6 @@ const longKey = (prefix: string): Odd => ({
   secret: { value: prefix + "a".repeat(LONG_HEADER), variable: "$LONG_KEY" },
 });
 
-/** Sent without a credential and with one. */
 const ANYBODY: readonly OddOn[] = [
   { route: "-", what: "HEAD /design/styles", path: "/design/styles", method: "HEAD" },
   { route: "-", what: "HEAD /sdk/sessions", path: "/sdk/sessions", method: "HEAD" },
@@ -154,7 +150,6 @@ const PLACES_TEXT = JSON.stringify(ROUTE).replaceAll(":", ": ").replaceAll(",", 
 
 const HARBOUR = inControl('"Where is the harbour?"');
 
-/** Sent by the first caller of the route. */
 // biome-ignore format: a table
 const VALUES: readonly OddOn[] = [
   ...IN_CONTROL.map(([name, value]) =>
@@ -222,8 +217,7 @@ const callsOf = (context: Context): TestCall[] => {
   const by = (odd: OddOn, at: 0 | -1): TestCall[] => {
     if (odd.route === "sdk.sessions")
       return context.has("publishable") ? [{ ...mint("publishable", "chat"), ...odd }] : [];
-    const caller = callersOf(context, odd.route === "-" ? "design" : scopeOf(odd.route)).at(at);
-    return caller === undefined ? [] : [{ ...caller, ...odd }];
+    return [{ ...callerOf(context, odd.route === "-" ? "design" : scopeOf(odd.route), at), ...odd }];
   };
   return [
     ...AT_EXCHANGE.flatMap((odd) => by({ route: "sdk.sessions", ...odd }, 0)),
@@ -239,36 +233,32 @@ const TILES: readonly (readonly [what: string, path: string])[] = [
   ["a tile whose row no integer holds", "/maps/tiles/1/0/99999999999999999999"],
 ];
 
-/** Odd tile addresses, if the target file names its tiles. */
 const oddTiles = async (context: Context): Promise<TestCall[]> => {
   if (context.target.tile_url === undefined) return [];
   const mayMint = context.has("publishable") && context.budget.left("map_loads") >= 1;
   // If the allowance is used up, the server key is left.
   const bySession = mayMint && isAdmitted(await context.mint("publishable", "tile"));
-  const server = callersOf(context, "ai").find(({ credential }) => credential.as === "server");
-  const caller = bySession ? inSession("tile", "maps.tiles") : server;
-  return caller === undefined ? [] : TILES.map(([what, path]) => ({ ...caller, route: "maps.tiles", path, what }));
+  if (!bySession && !context.has("server")) return [];
+  const call = bySession ? inSession("tile", "maps.tiles") : asServer("maps.tiles");
+  return TILES.map(([what, path]) => ({ ...call, path, what }));
 };
 
 const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
 
 /** Each may be admitted and metered, so two of the values share a call. */
-const ODD_ANALYSES: readonly OddOn[] = [
-  valueIn("design.analyze", "a dataset that is a list", { dataset: [] }),
-  valueIn("design.analyze", "rows that are a text, and options that are a list", {
-    dataset: { columns: [], sample_rows: "text" },
-    options: [],
-  }),
-  valueIn("design.analyze", "options that are a text", { dataset: DATASET, options: "x" }),
-  valueIn("design.analyze", "rows that are none", { dataset: { columns: 7, sample_rows: [1, null] } }),
-];
+const ODD_ANALYSES = [
+  ["a dataset that is a list", { dataset: [] }],
+  ["rows that are a text, and options that are a list", { dataset: { columns: [], sample_rows: "text" }, options: [] }],
+  ["options that are a text", { dataset: DATASET, options: "x" }],
+  ["rows that are none", { dataset: { columns: 7, sample_rows: [1, null] } }],
+] as const;
 
 export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 223, 232], {
   title: "odd bodies, heads and queries are refused or served, never answered with a server error",
   needs: { anyOf: ["publishable", "server"] },
   cost: ({ tile_url }) => ({ calls: 154, analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
   step: async (context, checks) => {
-    const look = (answer: Awaited<ReturnType<typeof context.send>>): void => {
+    const look = (answer: Answer): void => {
       const { status, testCall } = answer;
       const said = `${testCall.what}: ${inWords(answer)}`;
       if (answer.transient && isMuch(testCall)) checks.note(said);
@@ -285,10 +275,9 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
     };
     await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
-    const analyst = callersOf(context, "design")[0];
     // One after the other while the budget lasts, because each may be charged.
-    for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {
-      if (context.budget.left("analyses") >= 1) await judge({ ...(analyst as NonNullable<typeof analyst>), ...odd });
+    for (const odd of ODD_ANALYSES.map(([what, value]) => valueIn("design.analyze", what, value))) {
+      if (context.budget.left("analyses") >= 1) await judge({ ...callerOf(context, "design"), ...odd });
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);
     }
   },

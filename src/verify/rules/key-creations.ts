@@ -1,7 +1,4 @@
-/**
- * Creations of keys that must be refused (section 7.3; items 129-136), and the rights of created keys (items 40-49, 124-129,
- * 143-147). A breach counts only if the deployment has shown that it reads the members in question.
- */
+/** Creations of keys that must be refused, and the rights of created keys. A breach counts only for members shown to be read. */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
@@ -49,8 +46,7 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
   return rulesOf("management").must(id, spec, {
     ...{ title, cost, needs: { ...roles, ...(writes ? { permission: "writes" } : {}) } },
     step: async (context, checks) => {
-      const admin = admins.find(context.has);
-      if (admin === undefined) return `none of ${admins.join(", ")}`;
+      const admin = admins.find(context.has) as AdminRole;
       for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
         const { answer, secret } = await keys.createKey(context, admin, tried, what === undefined ? {} : { what });
         // Which check decides if two fail is not specified (item 135).
@@ -86,9 +82,7 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
 const unlessRead =
   (member: bodies.ListMember): Doubt =>
   async (context, answer) =>
-    !isAdmitted(answer) || (await bodies.readsMember(context, bodies.adminOf(answer), member))
-      ? null
-      : bodies.notRead(`the ${member}`);
+    isAdmitted(answer) ? bodies.unread(context, member, bodies.adminOf(answer)) : null;
 
 /** A breach only if the key made is a live publishable one: `env` or `kind` may have other names. */
 const unlessLive: Doubt = async (context, answer, secret) => {
@@ -104,7 +98,7 @@ const unlessLive: Doubt = async (context, answer, secret) => {
 };
 
 const unlessServerKey: Doubt = async (context, _answer, secret) =>
-  secret?.startsWith("svc_sk_") === true || (await bodies.readsKind(context)) ? null : bodies.notRead("the kind");
+  secret?.startsWith("svc_sk_") === true ? null : bodies.unread(context, "kind");
 
 const { allowed_origins: _, ...WITHOUT_ORIGINS } = keys.TILE_KEY;
 const VENDOR = { ...keys.TILE_KEY, scopes: ["maps", "vendor"] };
@@ -172,7 +166,6 @@ export const keepsProducts = async (context: Context): Promise<boolean> => {
   return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
 };
 
-/** Whether a Free organization gets tiles, or is refused only for its used-up allowance. */
 const freeMintsTiles = async (context: Context): Promise<boolean> => {
   if (!context.has("publishable_exhausted")) return false;
   const answer = await context.mint("publishable_exhausted", "tile");
@@ -200,7 +193,8 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       checks.admits(used, [created]);
       const elsewhere = { originValue: "https://elsewhere.example", origin: "foreign" } as const;
       const foreign = await context.send(keys.exchangeWith(key, "chat", elsewhere));
-      if (isAdmitted(foreign) && !(await bodies.readsOrigins(context))) checks.note(bodies.notRead("allowed_origins"));
+      const unseen = isAdmitted(foreign) ? await bodies.unread(context, "allowed_origins") : null;
+      if (unseen !== null) checks.note(unseen);
       else checks.expect(foreign, { accepts: [keys.OUTCOME.mismatch] }, [created]);
     },
   }),
@@ -214,8 +208,8 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
         return `the key that was made is of no use: ${inWords(within)}`;
       }
       checks.fine();
-      if (isAdmitted(beyond) && !(await bodies.readsMember(context, "admin_pro", "products")))
-        throw skipped(bodies.notRead("the products"));
+      const open = isAdmitted(beyond) ? await bodies.unread(context, "products") : null;
+      if (open !== null) throw skipped(open);
       // The key has every scope and the tier every product, so only its own restriction can refuse.
       checks.expect(beyond, { accepts: [keys.OUTCOME.product] }, [created, within]);
     },
@@ -236,12 +230,9 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
       if (used.outcome === keys.OUTCOME.address && !checks.failed)
         throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
-      if (
-        used.outcome === keys.OUTCOME.scope &&
-        !checks.failed &&
-        !(await bodies.readsMember(context, "admin_pro", "scopes"))
-      )
-        throw skipped(bodies.notRead("the scopes"));
+      const open =
+        used.outcome === keys.OUTCOME.scope && !checks.failed ? await bodies.unread(context, "scopes") : null;
+      if (open !== null) throw skipped(open);
       const steps = [created, used];
       if (!checks.admits(used, [created])) return;
       for (const form of FORMS)
@@ -249,7 +240,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       const page = await context.send(keys.serverCallWith(key, "design.styles", { origin: "foreign" }));
       checks.expect(page, { accepts: [outcomeOf("server_key_in_browser")] }, steps);
       const other = await context.send(keys.serverCallWith(key, "poi.enrich"));
-      if (!isAdmitted(other) || (await bodies.readsMember(context, "admin_pro", "scopes")))
+      if (!isAdmitted(other) || (await bodies.unread(context, "scopes")) === null)
         checks.expect(other, { accepts: [keys.OUTCOME.scope] }, steps);
     },
   }),
@@ -265,7 +256,7 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       // The key asks for nothing beyond a tier that mints tiles (items 131, 136).
       const isBeyondTier = async (): Promise<boolean> =>
         answer.subcode === "tier_capability_not_allowed" &&
-        (await bodies.readsKind(context)) &&
+        (await bodies.unread(context, "kind")) === null &&
         (await freeMintsTiles(context));
       if (checks.isUnclear(answer)) return;
       if (isAdmitted(answer)) return checks.fine();

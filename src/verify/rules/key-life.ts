@@ -1,27 +1,14 @@
-/**
- * Changes and deletion of a key made by this run (items 42-46, 61, 124-127, 131, 137, 142, 147, 153; A14), and who may make them.
- * Changes may take the revocation budget to arrive, so rules wait for them.
- */
+/** Changes and deletion of a key made by this run, which take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/target.ts";
-import type { Checks } from "../checks.ts";
-import { inconclusive, skipped } from "../checks.ts";
+import { type Checks, inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as bodies from "../keys/key-bodies.ts";
 import * as keys from "../keys/managed-keys.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../sending/settling.ts";
-import {
-  asNobody,
-  asPublishable,
-  asServer,
-  body,
-  FORMS,
-  inSession,
-  role,
-  type TestCall,
-} from "../sending/test-call.ts";
+import { asNobody, asPublishable, asServer, FORMS, inSession, role, type TestCall } from "../sending/test-call.ts";
 import { forgeries } from "./credentials.ts";
 import { keepsProducts } from "./key-creations.ts";
 
@@ -43,8 +30,8 @@ const refusedPatch = (patched: Answer): string =>
 /** Waits until the call is refused. Throws if it stays admitted because the member is not read. */
 const refusedOnceRead = async (context: Context, call: TestCall, accepts: string[], member: bodies.ListMember) => {
   const answer = await until(context, call, accepts);
-  if (isAdmitted(answer) && !(await bodies.readsMember(context, "admin_pro", member)))
-    throw skipped(bodies.notRead(`the ${member}`));
+  const open = isAdmitted(answer) ? await bodies.unread(context, member) : null;
+  if (open !== null) throw skipped(open);
   return answer;
 };
 
@@ -94,12 +81,10 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       for (const [member, change] of widening) {
         const patched = await context.send(patch(key, change));
-        const open = bodies.notAsExpected(patched);
+        let open = bodies.notAsExpected(patched);
+        if (patched.subcode === bodies.NEEDS_ORIGINS) open ??= await bodies.unread(context, "allowed_origins");
+        if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
         if (open !== null) checks.note(open);
-        else if (patched.subcode === "publishable_live_requires_origins" && !(await bodies.readsOrigins(context)))
-          checks.note(bodies.notRead("allowed_origins"));
-        else if (isAdmitted(patched) && !(await bodies.readsMember(context, "admin_free", member)))
-          checks.note(bodies.notRead(`the ${member}`));
         else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
           checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
         else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [answer]);
@@ -134,7 +119,8 @@ export const KEY_CHANGE_RULES: readonly Rule[] = [
         if (bodies.isServerError(patched)) checks.admits(patched, [created, before]);
         return refusedPatch(patched);
       }
-      if (!(await bodies.readsOrigins(context))) return bodies.notRead("allowed_origins");
+      const open = await bodies.unread(context, "allowed_origins");
+      if (open !== null) return open;
       const steps = [created, before, patched];
       const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
       if (!checks.admits(moved, steps)) return;
@@ -308,7 +294,6 @@ const sessionCallers = async (context: Context): Promise<TestCall[]> => {
   );
 };
 
-/** A text and a UUID: some deployments accept only one form. */
 const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"];
 
 export const KEY_AUTHORITY_RULES: readonly Rule[] = [
@@ -347,7 +332,7 @@ export const KEY_AUTHORITY_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const { answer } = await keys.createKey(context, "admin_pro", keys.TILE_KEY, {
         // Truncated JSON, from which even a lenient parser gets no kind of key.
-        body: body('{"name": "floodgate-verify", "allowed_origins": [', "malformed"),
+        body: { text: '{"name": "floodgate-verify", "allowed_origins": [', is: "malformed" },
         what: "a creation with broken JSON",
         open: true,
       });

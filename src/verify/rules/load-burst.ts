@@ -3,7 +3,7 @@ import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
 import type { Checks } from "../checks.ts";
-import type { Caller, Context } from "../context.ts";
+import { type Caller, type Context, callerOf } from "../context.ts";
 import { type Cost, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asServer, inSession, type TestCall } from "../sending/test-call.ts";
@@ -83,10 +83,8 @@ export const forWantOfConnections = (context: Context, wanted: number = WAVE_MOS
   return `transport.connections is ${connections}${protocol === "h2" ? ", over HTTP/2" : ""}: more at once need more of them`;
 };
 
-const serverOrSession = (context: Context, scope: "ai" | "design"): Caller | null => {
-  if (context.has("server")) return asServer("-");
-  return context.has("publishable") ? inSession(scope === "ai" ? "chat" : "editor", "-") : null;
-};
+/** The server key, or else a session. */
+const serverOrSession = (context: Context, scope: "ai" | "design"): Caller => callerOf(context, scope, -1);
 
 export const otherCaller = (context: Context, product: "chat" | "editor" = "editor"): Caller | null =>
   context.has("publishable_other_org") ? inSession(product, "-", {}, "publishable_other_org") : null;
@@ -109,13 +107,11 @@ export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[] };
 /** Outage answers per call to another organization, which tells whether only one key is affected. */
 const OTHERS_ASKED = 3;
 
-/** Sends cheap calls of one key at the permitted rate until `enough` were rate limited. */
 export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
   const edge: Edge = { answers: [], limited: [], others: [] };
   const ratePerS = rateAllowed(context);
   const atOnce = Math.min(IN_FLIGHT_MAX, Math.max(1, inFlightMax(context.target) - 1));
   const caller = serverOrSession(context, "design");
-  if (caller === null) return edge;
   const other = otherCaller(context);
   if (other !== null) await context.send({ ...other, route: "design.themes" });
   const running = new Set<Promise<void>>();
@@ -175,16 +171,12 @@ export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[])
     }),
   );
 
-/**
- * Opens ever more streams of one organization at once until calls are shed. `size`: of the widest wave. `capacity`: streams
- * served at once in the wave that reached the cap.
- */
+/** Opens ever more streams at once until calls are shed. `capacity`: streams served at once in the wave that reached the cap. */
 export const overload = (context: Context) =>
   context.once("overload", async () => {
     const caller = serverOrSession(context, "ai");
     const [bySize, answers, others] = [new Map<number, Answer[]>(), [] as Answer[], [] as Answer[]];
     const found = { reached: false, capacity: 0, size: 0, caller, answers, bySize, others };
-    if (caller === null) return found;
     const other = otherCaller(context);
     if (other !== null) await context.send({ ...other, route: "design.themes" });
     for (const size of wavesFor(context, other === null ? 0 : 1)) {

@@ -1,6 +1,6 @@
 /** Malformed bodies in calls that are otherwise right (items 64-65, 88-112, 202-203; A2). */
 import type { RouteName } from "../../contract/routes.ts";
-import { type Context, callersOf, scopeOf } from "../context.ts";
+import { type Context, callerOf, scopeOf } from "../context.ts";
 import { all, type Row, type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
@@ -14,10 +14,8 @@ const rowsOf = (
   calls: readonly (readonly [RouteName, Partial<TestCall>])[],
   inTurn: boolean,
 ): Row[] =>
-  calls.flatMap(([route, more], i) => {
-    const callers = callersOf(context, scopeOf(route));
-    const caller = callers[inTurn ? i % Math.max(1, callers.length) : 0];
-    return caller === undefined ? [] : all([{ route, ...caller, ...more }], "malformed_body");
+  calls.map(([route, more], i): Row => {
+    return [{ route, ...callerOf(context, scopeOf(route), inTurn ? i : 0), ...more }, "malformed_body"];
   });
 
 const broken = (route: RouteName, what: string, text: string): readonly [RouteName, Partial<TestCall>] => [

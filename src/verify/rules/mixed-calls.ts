@@ -1,7 +1,4 @@
-/**
- * Random combinations of role, origin, route and header (items 68-81, 145-156), for cases that no table lists.
- * `invariants/evidence/legal-answers.ts` says which answers are legal, by any reading. The run's seed makes them repeatable.
- */
+/** Calls drawn by the run's seed, for cases that no table lists; `invariants/evidence/legal-answers.ts` says what is legal. */
 import { countedAs, outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
 import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
@@ -16,7 +13,6 @@ import { FORMS, role, type TestCall } from "../sending/test-call.ts";
 
 const { must } = rulesOf("order");
 const CALLS = 90;
-/** As many as a browser opens at once. */
 const TOGETHER = 8;
 const ROUNDS = 4;
 
@@ -47,7 +43,6 @@ const credentialsOf = ({ has }: Context): CredentialRef[] => [
   ),
 ];
 
-/** Draws calls by the run's seed, from number `first` on. */
 const drawn = async (context: Context, first: number, length: number): Promise<TestCall[]> => {
   const { seed } = context;
   const credentials = credentialsOf(context);

@@ -1,10 +1,7 @@
-/**
- * Optional members of bodies and queries (items 66-67, 89-93, 99, 102, 112). Their types are not specified, so a refusal is
- * compared with a call that differs in nothing else; that one is sent only after a refusal.
- */
+/** Optional members of bodies and queries. Their types are not specified: a refused call is compared with one that differs in nothing else. */
 
 import { ANY_SUCCESS, CannotJudge, type Checks, isSessionsOff } from "../checks.ts";
-import { type Caller, type Context, callersOf, scopeOf } from "../context.ts";
+import { type Context, callerOf, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed, reasonIn, wordingOf } from "../sending/answer.ts";
 import { body, json, mint, type TestCall } from "../sending/test-call.ts";
@@ -15,9 +12,8 @@ const { must, should } = rulesOf("lattice", { needs: { anyOf: ["publishable", "s
 type Route = "chat.control" | "chat.summary" | "poi.enrich" | "design.analyze";
 
 const ask = (context: Context, route: Route, more: Partial<TestCall>): Promise<Answer> =>
-  context.send({ ...(callersOf(context, scopeOf(route))[0] as Caller), route, ...more });
+  context.send({ ...callerOf(context, scopeOf(route)), route, ...more });
 
-/** Analyses are metered, and other rules need some. */
 const SPARE_ANALYSES = 5;
 const DATASET = {
   columns: [
@@ -30,7 +26,7 @@ const DATASET = {
 /** Analyses without a prompt, and with one if that was refused or the budget has spare ones. */
 export const analyses = (context: Context): Promise<Answer[]> =>
   context.once("analyses", async () => {
-    if (callersOf(context, "design").length === 0 || context.budget.left("analyses") < 1) return [];
+    if (context.budget.left("analyses") < 1) return [];
     const analyse = (what: string, more: object): Promise<Answer> =>
       ask(context, "design.analyze", { what, body: json({ dataset: DATASET, ...more }) });
     const bare = await analyse("a dataset without a prompt", {});
@@ -40,7 +36,6 @@ export const analyses = (context: Context): Promise<Answer[]> =>
 
 const TYPES = ["poi", "building"] as const;
 const NO_TYPE = "floodgate-no-such-type";
-/** Any member that a summary may need, apart from its type. */
 const ANY_SUMMARY = {
   ...{ name: "Harbour", lat: 52.52, lon: 13.37, id: "1", category: "cafe", address: "Harbour 1", lang: "en" },
   ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
@@ -50,14 +45,11 @@ const summary = (type: (typeof TYPES)[number] | typeof NO_TYPE, more: object) =>
   ({ route: "chat.summary", what: `a summary of type ${type}`, body: json({ type, ...more }) }) as const;
 
 export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
-  context.once("summaries of either type", async () => {
-    const callers = callersOf(context, "ai");
-    const calls = TYPES.flatMap((type, i) => {
-      const caller = callers[i % Math.max(1, callers.length)];
-      return caller === undefined ? [] : [{ ...caller, ...summary(type, { name: "Harbour" }) }];
-    });
-    return Promise.all(calls.map(context.send));
-  });
+  context.once("summaries of either type", () =>
+    Promise.all(
+      TYPES.map((type, i) => context.send({ ...callerOf(context, "ai", i), ...summary(type, { name: "Harbour" }) })),
+    ),
+  );
 
 const REQUIRED = { lat: "52.52", lon: "13.37", name: "Cafe", category: "cafe" };
 const ADDRESS = "https://cafe.example/1";
@@ -106,10 +98,7 @@ const poiCalls = (context: Context) =>
     return { bare, full, tried, never: tried.filter(({ taken }) => taken === null) };
   });
 
-/**
- * Returns the answer to an unknown parameter if this one is refused in the same words and a malformed value in others: the
- * service does not know the parameter. Otherwise it may expect a value that we did not guess.
- */
+/** The answer to an unknown parameter, if it is refused in the same words and a malformed value in others; `null`: not known. */
 const saysUnknown = async (context: Context, { name, refused: [first] }: Tried): Promise<Answer | null> => {
   const [value = ""] = OPTIONAL[name] ?? [];
   if (first === undefined) return null;
@@ -154,7 +143,6 @@ const askControl = (context: Context, more: Readonly<Record<string, unknown>>): 
   return ask(context, "chat.control", { what, body: json({ messages, ...more }), open: true });
 };
 
-/** A session id that the deployment issued: it may accept no other. */
 const sessionIds = async (context: Context): Promise<unknown[]> => {
   const sent = (await specimens(context)).flatMap(({ sse }) => sse.frames.map(({ json: data }) => data));
   return sent.flatMap((data) => (data as { session_id?: unknown } | null | undefined)?.session_id ?? []).slice(0, 1);
@@ -168,7 +156,15 @@ const controlReason = ({ fields: { detail, error, errors } }: Answer, value: unk
   return typeof value === "string" ? text.replaceAll(JSON.stringify(value), '"..."') : text;
 };
 
-/** Reports fields of the control stream that are refused with every value in the same words. */
+/** Counts what was served; notes a refusal for another reason than its body. */
+const lookAt = (checks: Checks, answers: readonly Answer[], isServed: (answer: Answer) => boolean): void => {
+  for (const answer of answers) {
+    if (checks.isUnclear(answer)) continue;
+    if (isServed(answer)) checks.fine();
+    else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
+  }
+};
+
 const judgeEachField = async (context: Context, checks: Checks, bare: Answer): Promise<void> => {
   for (const name of Object.keys(VALUES)) {
     const reasons = new Set<string>();
@@ -213,8 +209,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     ...ofMapId,
     step: async (context, checks) => void checks.admits(await firstMapId(context)),
   }),
-  // One variant has no `map_id`, and a deployment may look the map up. A deployment that refuses any unknown member is such a variant, and
-  // one that refuses with other words looks it up.
+  // A deployment that refuses any unknown member is a variant without `map_id`; one that refuses with other words looks the map up.
   must("map-id-is-not-malformed", [66, 67, 89], {
     title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
     expected: "map_id to be taken, whatever text it is",
@@ -243,11 +238,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     ...ofPoi,
     step: async (context, checks) => {
       const { bare, full, tried, never } = await poiCalls(context);
-      for (const answer of [bare, full]) {
-        if (checks.isUnclear(answer)) continue;
-        if (isPoiServed(answer)) checks.fine();
-        else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
-      }
+      lookAt(checks, [bare, full], isPoiServed);
       if (isMalformed(bare)) {
         const served = [full, ...tried.flatMap(({ taken }) => taken ?? [])].find(isPoiServed);
         if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
@@ -258,8 +249,8 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         return OF_THE_QUERY;
       }
       for (const { taken } of tried) if (taken !== null) checks.isUnclear(taken);
-      const notTaken = (name: string, { refused: [first] }: Tried, more: Answer[] = []): void => {
-        if (first === undefined) return;
+      const notTaken = (name: string, { refused }: Tried, more: Answer[] = []): void => {
+        const first = refused[0] as Answer;
         const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
         checks.breach(`${name} to be taken`, got, [bare, ...more, first]);
       };
@@ -328,11 +319,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const bare = await askControl(context, {});
       const likeliest = Object.fromEntries(Object.entries(VALUES).map(([name, [value]]) => [name, value]));
       const full = await askControl(context, likeliest);
-      for (const answer of [bare, full]) {
-        if (checks.isUnclear(answer)) continue;
-        if (isAdmitted(answer)) checks.fine();
-        else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
-      }
+      lookAt(checks, [bare, full], isAdmitted);
       if (isMalformed(bare) && isAdmitted(full)) {
         const got = `${inWords(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
         checks.breach("none of the optional fields to be needed", got, [full, bare], [ANY_SUCCESS]);

@@ -27,7 +27,7 @@ const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null
   const { isBad } = doubt;
   const { caller, bySize } = await load.overload(context);
   const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
-  if (caller === null || bad === undefined) return null;
+  if (bad === undefined) return null;
   const [size, first] = bad;
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
@@ -51,7 +51,7 @@ const moreBetween = async (context: Context, shed: readonly Answer[], size: numb
   const { caller } = await load.overload(context);
   const all = [...shed];
   for (let at = 0; at < MORE_WAVES; at += 1) {
-    if (caller === null || all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
+    if (all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
     all.push(...load.shedIn(await load.restedWave(context, size, [caller])));
   }
   return all;
@@ -181,7 +181,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const found = await load.overload(context);
       const { reached, capacity, caller } = found;
-      if (!reached || caller === null) return load.capNotMet(context, found);
+      if (!reached) return load.capNotMet(context, found);
       // If the whole wave was shed, slots may be lost already: then a single stream has to be served.
       const half = Math.max(1, Math.floor(capacity / 2));
       const refusals = Math.min(capacity + 8, REFUSALS_MAX);

@@ -35,7 +35,6 @@ const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, res
   return share(ordered.slice(surely)) > CLEARLY * share(ordered.slice(0, surely));
 };
 
-/** Share of the requested rate that counts as reached. */
 const FULL_SPEED = 0.8;
 
 const notMet = (context: Context, { answers }: load.Edge): string => {
@@ -49,7 +48,6 @@ const notMet = (context: Context, { answers }: load.Edge): string => {
   return reasons.filter(Boolean).join("; ");
 };
 
-/** Long enough for most buckets to refill. */
 const REST_MAX_MS = 5_000;
 /** Share of outage answers that counts if no rate is stated. */
 const AWAY_SHARE = 0.1;
@@ -147,10 +145,7 @@ const FIRST_MS = 1_000;
 
 const whose = ({ testCall: { credential, secret } }: Answer): string => secret?.variable ?? JSON.stringify(credential);
 
-/**
- * Item 214 says "too many requests; honor Retry-After": a key that stays limited however long its caller waits, while others are
- * served, is not rate limited. Runs after the other bursts, when a conforming limit has ended.
- */
+/** Item 214: "too many requests; honor Retry-After". Runs after the other bursts, when a conforming limit has ended. */
 export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
   title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
   cost: load.rateEdgeCost,

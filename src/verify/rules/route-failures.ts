@@ -1,11 +1,7 @@
-/**
- * Routes that cannot be found (items 96-98, 106-108, 186; A11): status 200 with a text under `error`. What counts as a failure
- * and what a route looks like is not specified, so a doubtful answer is compared with that to a route between two places of the
- * same shape.
- */
+/** Routes that cannot be found (A11). Doubtful answers are compared with that to a route between two places of the same shape. */
 import { isObject } from "../../contract/envelopes.ts";
 import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
-import { type Context, callersOf } from "../context.ts";
+import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, wordingOf } from "../sending/answer.ts";
 import { body } from "../sending/test-call.ts";
@@ -32,40 +28,36 @@ const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
   { what: "a route between two places in two oceans", value: { ...FOUND, places: OCEANS }, known: true },
 ];
 
-const ask = async (context: Context, what: string, text: string, is: "ok" | "malformed" = "ok"): Promise<Answer[]> => {
-  const caller = callersOf(context, "ai")[0];
-  if (caller === undefined) return [];
-  return [await context.send({ route: "chat.route", ...caller, body: body(text, is), what, open: true })];
-};
+const ask = (context: Context, what: string, text: string, is: "ok" | "malformed" = "ok"): Promise<Answer> =>
+  context.send({ route: "chat.route", ...callerOf(context, "ai"), body: body(text, is), what, open: true });
 
 type Asked = { what: string; known: boolean; answer: Answer };
 const askedFor = (context: Context): Promise<Asked[]> =>
   context.once("routes that cannot be found", async () => {
     const all: Asked[] = [];
     for (const { what, value, known } of FAILING)
-      for (const answer of await ask(context, what, JSON.stringify(value))) all.push({ what, known, answer });
+      all.push({ what, known, answer: await ask(context, what, JSON.stringify(value)) });
     return all;
   });
 
 const foundBy = (context: Context): Promise<Answer | undefined> =>
   context.once("a route that is found", async () => {
-    const [answer] = await ask(context, "a route between two places", JSON.stringify(FOUND));
-    if (answer === undefined || !isAdmitted(answer) || answer.body === undefined) return undefined;
-    return (answer.fields.error ?? null) === null ? answer : undefined;
+    const answer = await ask(context, "a route between two places", JSON.stringify(FOUND));
+    const isFound = isAdmitted(answer) && answer.body !== undefined && (answer.fields.error ?? null) === null;
+    return isFound ? answer : undefined;
   });
 
 const malformedWording = (context: Context): Promise<string | null> =>
   context.once("a route's broken body", async () => {
-    const [answer] = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
-    return answer === undefined || answer.transient || answer.status !== 422 ? null : wordingOf(answer);
+    const answer = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
+    return answer.transient || answer.status !== 422 ? null : wordingOf(answer);
   });
 
 /** A refusal in the envelope of a route failure, or one that only the route's handler gives. */
 const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
   status === 422 ? envelope === "flat" : status !== null && status >= 400;
 
-type Doubt = { found: Answer; calledMalformed: boolean };
-const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<Doubt | null> => {
+const doubtAt422 = async (context: Context, { known, answer }: Asked) => {
   if (!known || answer.status !== 422) return null;
   const found = await foundBy(context);
   if (found === undefined) return null;
@@ -80,7 +72,6 @@ const isHollow = (value: unknown): boolean => {
 const substanceIn = (value: unknown): number =>
   isObject(value) ? Object.values(value).filter((one) => typeof one === "object" && !isHollow(one)).length : 0;
 
-/** Whether a body lacks the substance that a found route has. */
 const saysLess = (value: unknown, found: unknown): boolean => {
   if (isHollow(value)) return !isHollow(found);
   return isObject(value) && substanceIn(value) === 0 && (Array.isArray(found) || substanceIn(found) > 0);

@@ -3,7 +3,7 @@
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
-import { callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
+import { callerOf, callersOf, RUNTIME_ROUTES, scopeOf } from "../context.ts";
 import { pairwise } from "../pairwise.ts";
 import { hintOf } from "../reach.ts";
 import { all, type Row, type Rule, rulesOf } from "../rule.ts";
@@ -154,8 +154,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
         checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${foreignHeader(type)}`);
       };
       await context.each([...CATALOGS, "poi.enrich", "chat.route", "design.apply"] as const, async (route) => {
-        const caller = callersOf(context, scopeOf(route))[0];
-        if (caller !== undefined) look(await context.send({ route, ...caller }));
+        look(await context.send({ route, ...callerOf(context, scopeOf(route)) }));
       });
       const analysed = await analyses(context);
       for (const answer of analysed) look(answer);

@@ -40,7 +40,6 @@ const minted = (id: string, spec: number[], title: string, expected: Fault["expe
 
 const TOKEN = /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/;
 const LIFETIME_MAX_S = 1800;
-/** Tolerance for the two hosts' clocks and the network. */
 const CLOCKS_DIFFER_S = 120;
 
 /** Seconds from the mint to the token's `exp` (RFC 7519), by whichever clock makes it shortest. */
@@ -71,7 +70,6 @@ const ofStyle = {
     styleStated(context) === undefined ? `a ${STYLE}` : `${STYLE} "${styleStated(context)}"`,
 } as const;
 
-/** Sessions of chat and editor, and of tile if this key may mint it. */
 const styledSessions = async (context: Context, checks: Checks): Promise<Answer[]> => {
   const found: Answer[] = [];
   for (const product of ["chat", "editor"] as const) {
@@ -84,17 +82,17 @@ const styledSessions = async (context: Context, checks: Checks): Promise<Answer[
 };
 
 /** Styles returned to organizations whose stored style the target file does not state. */
-const stylesByOrganization = (context: Context): { style: unknown; answer: Answer }[][] => {
+const stylesByOrganization = (context: Context) => {
   const declared = context.keyRole(OF_STYLE)?.org;
-  const found = new Map<string, { style: unknown; answer: Answer }[]>();
-  for (const answer of context.answers) {
+  const sessions = context.answers.flatMap((answer) => {
     const of = roleOf(answer.testCall);
-    if (answer.testCall.route !== "sdk.sessions" || !isAdmitted(answer) || of === null) continue;
-    const key = context.keyRole(of as KeyRole);
-    if (key?.org === undefined || key.org === declared || key.basemap_style_id !== undefined) continue;
-    found.set(key.org, [...(found.get(key.org) ?? []), { style: answer.fields[STYLE], answer }]);
-  }
-  return [...found.values()];
+    if (answer.testCall.route !== "sdk.sessions" || !isAdmitted(answer) || of === null) return [];
+    const { org, basemap_style_id: stated } = context.keyRole(of as KeyRole) ?? {};
+    return org === undefined || org === declared || stated !== undefined
+      ? []
+      : [{ org, style: answer.fields[STYLE], answer }];
+  });
+  return [...Map.groupBy(sessions, ({ org }) => org).values()];
 };
 
 // biome-ignore format: a table, a rule in a few lines

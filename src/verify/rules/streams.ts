@@ -13,7 +13,7 @@ import type { Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
 import type { Level } from "../../history/run-document.ts";
 import { type Judgement, recorded } from "../checks.ts";
-import { type Context, callersOf } from "../context.ts";
+import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
 import { codingOf } from "../sending/body-taps.ts";
@@ -25,18 +25,13 @@ const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]
 
 type Specimen = { stream: Stream; answer: Answer; sse: SseText };
 
-const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | null> => {
-  const [caller] = callersOf(context, "ai");
-  if (caller === undefined) return null;
-  const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
+const specimenOf = async (context: Context, stream: Stream): Promise<Specimen> => {
+  const answer = await context.send({ route: STREAM_ROUTES[stream], ...callerOf(context, "ai"), wholeStream: true });
   return { stream, answer, sse: readSseText(answer.chunks) };
 };
 
-export const specimens = (context: Context): Promise<Specimen[]> =>
-  context.once("streams", async () => {
-    const read = await Promise.all(STREAMS.map((name) => specimenOf(context, name)));
-    return read.filter((specimen) => specimen !== null);
-  });
+export const specimens = (context: Context) =>
+  context.once("streams", () => Promise.all(STREAMS.map((name) => specimenOf(context, name))));
 
 const isOpened = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
 const isStream = (specimen: Specimen): boolean => isOpened(specimen) && specimen.answer.received.seen !== null;
@@ -88,7 +83,6 @@ const frames = {
 
 const payloadOf = (json: unknown): string => {
   if (!isObject(json)) return typeof json;
-  // Events with one name are told apart by `type`.
   const kind = typeof json.type === "string" ? `${json.type}: ` : "";
   return kind + Object.keys(json).sort().join(",");
 };
@@ -212,26 +206,25 @@ export const STREAM_RULES: readonly Rule[] = [
         let spread = spreadOf(specimen);
         for (let k = 1; k < LOOKS && spread !== null && spread !== "spread"; k++) {
           const again = await specimenOf(context, stream);
-          if (again !== null && isStream(again)) spread = spreadOf(again);
+          if (isStream(again)) spread = spreadOf(again);
         }
         if (spread === "spread") checks.fine();
         else if (spread === null) checks.note(`${stream}: too short a stream to judge`);
         else checks.require(false, answer, "events spread over the time of the stream", spread.got);
       }
       const nothing = "no stream showed it";
-      return all.length > 0 && all.every(isStream) ? checks.idle(nothing) : nothing;
+      return all.every(isStream) ? checks.idle(nothing) : nothing;
     },
   }),
-  // RFC 9112 section 8: a message whose end never comes is incomplete. If every stream is cut, it is neither a success nor a reported
-  // failure.
+  // RFC 9112 section 8: a message whose end never comes is incomplete, so neither a success nor a reported failure.
   streams.must("stream-is-not-cut-every-time", [8, 168, 187], {
     title: "a stream comes to its end, or to an error event: its HTTP message is not cut off in the middle every time",
     step: async (context, checks) => {
       for (const first of (await specimens(context)).filter(isStream)) {
-        let last: Specimen | null = first;
+        let last = first;
         let tries = 1;
-        for (; tries < TRIES && last !== null && isCut(last); tries++) last = await specimenOf(context, first.stream);
-        if (last !== null && isCut(last)) {
+        for (; tries < TRIES && isCut(last); tries++) last = await specimenOf(context, first.stream);
+        if (isCut(last)) {
           const got = `cut off after ${last.sse.frames.length} events, ${tries} times out of ${tries}: ${endOf(last.answer)}`;
           checks.require(false, last.answer, "a whole stream", got);
           continue;
@@ -254,7 +247,6 @@ export const STREAM_RULES: readonly Rule[] = [
   }),
 ];
 
-/** An error event and what came after it. */
 type Kept = readonly { name: string | null; data: string }[];
 
 /** Judges the error event of every stream that had one, in any rule: no call can provoke one. */

@@ -1,16 +1,7 @@
-/**
- * An answer and its name. Reads more leniently than the contract: finds a subcode wherever a broken deployment may have put it,
- * so that one rule can judge the subcode and another the envelope.
- */
+/** An answer and its name. Finds a subcode wherever a broken deployment may have put it; another rule judges the envelope. */
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
-import {
-  type EnvelopeSeen,
-  envelopeSeen,
-  isObject,
-  parseJson,
-  SUBCODE_OF_OLDER_NAME,
-} from "../../contract/envelopes.ts";
+import { envelopeSeen, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
 import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES, outcomeOfStream } from "../../contract/refusals.ts";
 import { statedWaitMs } from "../../contract/retry-after.ts";
@@ -20,7 +11,7 @@ import type { Step } from "../../workload/step.ts";
 import { type Chunk, isDecoded } from "./body-taps.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
-type EnvelopeFound = EnvelopeSeen | "wrapped";
+type EnvelopeFound = ReturnType<typeof envelopeSeen> | "wrapped";
 
 export type Named = {
   /** Such as `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"edge 502"`, `"indeterminate"`. */
@@ -76,12 +67,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const body = parseJson(text);
   const fields = isObject(body) ? body : {};
   const envelope = envelopeOf(body, text);
-  const named = (outcome: string, subcode: string | null, legacy = false): Named => ({
-    outcome,
-    subcode,
-    envelope,
-    legacy,
-  });
+  const named = (outcome: string, subcode: string | null, legacy = false) => ({ outcome, subcode, envelope, legacy });
   // Item 189 allows any body with 401 and 503. Another body that is not JSON may be the API's mistake, but an HTML page is a gateway's.
   if (!anyBody && isPage(text)) return named(`edge ${status}`, null);
   if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
@@ -129,19 +115,16 @@ export const wordingOf = ({ status, fields, subcode }: Answer): string => {
   return /^[\w.-]+$/.test(subcode) ? `${status} ${subcode}` : `${status} a sentence`;
 };
 
-/** The refusal's reason without the given words, which differ from call to call. */
 export const reasonIn = ({ fields }: Answer, ...without: readonly string[]): string =>
   without.reduce(
     (text, word) => text.replaceAll(word, "..."),
     JSON.stringify([fields.detail, fields.error, fields.errors]),
   );
 
-const headersOf = (received: Received): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(received.headers).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name.toLowerCase(), (Array.isArray(value) ? value.join(", ") : value).trim()]],
-    ),
-  );
+const headersOf = ({ headers }: Received): Record<string, string> => {
+  const given = Object.entries(headers).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), [value].flat().join(", ").trim()]));
+};
 
 const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
 
@@ -161,20 +144,16 @@ const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => 
   return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
-/** The answer without the coding that was removed, which only one rule is about. */
 const plainOf = (received: Received): Received => {
   if (!isDecoded(received.headers)) return received;
   const { "content-encoding": _coding, ...headers } = received.headers;
   return { ...received, headers };
 };
 
-type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks"> & {
-  step: Step;
-  context: CallContext;
-  errorUs: number;
-};
+type Called = Pick<Answer, "testCall" | "request" | "received" | "chunks">;
+type By = { step: Step; context: CallContext; errorUs: number };
 
-export const answerOfCall = ({ step, context, errorUs, ...called }: Called): Answer => {
+export const answerOfCall = ({ step, context, errorUs, ...called }: Called & By): Answer => {
   const { testCall, request, received } = called;
   const { status, text } = received;
   const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));

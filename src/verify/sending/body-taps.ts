@@ -1,22 +1,16 @@
 /** Decodes answers, so that an unrequested content coding is reported once and not as twenty defects; and records the pieces of streams. */
-import {
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createZstdDecompress,
-  constants as zlibConstants,
-} from "node:zlib";
+import * as zlib from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 
-const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlibConstants;
+const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlib.constants;
 /** Flushed at once, so that an event does not wait for the next. */
 const DECODERS = {
-  gzip: () => createGunzip({ flush: Z_SYNC_FLUSH }),
-  "x-gzip": () => createGunzip({ flush: Z_SYNC_FLUSH }),
-  deflate: () => createInflate({ flush: Z_SYNC_FLUSH }),
-  br: () => createBrotliDecompress({ flush: BROTLI_OPERATION_FLUSH }),
-  zstd: () => createZstdDecompress({ flush: ZSTD_e_flush }),
+  gzip: () => zlib.createGunzip({ flush: Z_SYNC_FLUSH }),
+  "x-gzip": () => zlib.createGunzip({ flush: Z_SYNC_FLUSH }),
+  deflate: () => zlib.createInflate({ flush: Z_SYNC_FLUSH }),
+  br: () => zlib.createBrotliDecompress({ flush: BROTLI_OPERATION_FLUSH }),
+  zstd: () => zlib.createZstdDecompress({ flush: ZSTD_e_flush }),
 } as const;
 
 export const codingOf = (headers: Readonly<Record<string, unknown>>): string => {
@@ -28,10 +22,9 @@ export const codingOf = (headers: Readonly<Record<string, unknown>>): string => 
 
 export const isDecoded = (headers: Readonly<Record<string, unknown>>): boolean => codingOf(headers) in DECODERS;
 
-/** Decodes the body for its handler. Leaves an unknown coding as it is. */
 const decoded = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler => {
-  let make: (() => ReturnType<typeof createGunzip>) | undefined;
-  let decoder: ReturnType<typeof createGunzip> | null = null;
+  let make: (() => ReturnType<typeof zlib.createGunzip>) | undefined;
+  let decoder: ReturnType<typeof zlib.createGunzip> | null = null;
   let failed = false;
   const plain: Dispatcher.DispatchHandler = {
     onRequestStart: (controller, context) => handler.onRequestStart?.(controller, context),

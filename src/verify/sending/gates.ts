@@ -42,11 +42,9 @@ export type GateParts = {
   /** Budget, rate and stop condition of the whole run; unbounded if absent. */
   runBudget?: BudgetGuard;
   signal?: AbortSignal;
-  /** `null` for a call without a credential. */
   secretOf(call: TestCall): Promise<string | null>;
 };
 
-/** What an admitted call is charged. */
 const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
   if (route === "sdk.sessions" && product === "tile") return "map_loads";
   return route === "design.analyze" ? "analyses" : null;

@@ -8,6 +8,7 @@ import { sendRequest } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Timeouts } from "../../workload/timeouts.ts";
 import { type Answer, answerOfCall, isAdmitted, retryAfterMs } from "./answer.ts";
@@ -23,24 +24,27 @@ const ANSWER_MOST_BYTES = 2 << 20;
 const ANSWERS_MOST_BYTES = 128 << 20;
 const LATER_ANSWER_MOST_BYTES = 16 << 10;
 
-type AttemptParts = GateParts & {
+export type SenderParts = GateParts & {
   view: TargetView;
   dispatcher: Dispatcher;
   sharedHeaders: Readonly<Record<string, string>>;
   stage: string;
   idPrefix: string;
   originOf(call: TestCall): string | undefined;
+  /** A call that is certainly admitted and subject to the same limits. */
+  neighbourOf(call: TestCall): TestCall | null;
+  /** Total time of a run to wait for overload; afterwards such answers stay unjudged. */
+  patienceMs: number;
   onLine(line: CallLine): void;
   onAnswer?(answer: Answer): void;
 };
 
-/** Puts the run's prefix before a call's own id, by which the platform counts. */
 const withRunId = (call: TestCall, idPrefix: string): TestCall => {
   const id = call.headers?.["x-request-id"];
   return id === undefined ? call : { ...call, headers: { ...call.headers, "x-request-id": `${idPrefix}-${id}` } };
 };
 
-const readingOf = ({ route, leaveAfterMs, wholeStream }: TestCall, { stream_end }: AttemptParts["target"]): object => {
+const readingOf = ({ route, leaveAfterMs, wholeStream }: TestCall, { stream_end }: Target): object => {
   const kind = route === "-" ? undefined : routeOf(route).stream;
   if (kind === undefined) return {};
   const stream = { stream: lastEventOf(kind, stream_end), keepEvents: true };
@@ -61,7 +65,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
   });
 };
 
-const createAttempts = (parts: AttemptParts) => {
+const createAttempts = (parts: SenderParts) => {
   const { target, clock, signal, idPrefix, stage } = parts;
   const dispatcher = decoding(parts.dispatcher);
   const gates = createGates(parts, (call) => attempt(call, true));
@@ -137,13 +141,6 @@ export const createOutages = ({ isUp, rest }: OutageParts) => {
   };
 };
 
-export type SenderParts = AttemptParts & {
-  /** Total time of a run to wait for overload; afterwards such answers stay unjudged. */
-  patienceMs: number;
-  /** A call that is certainly admitted and subject to the same limits. */
-  neighbourOf(call: TestCall): TestCall | null;
-};
-
 export const createSender = (parts: SenderParts) => {
   const { throttle, signal } = parts;
   let { patienceMs } = parts;
@@ -186,7 +183,6 @@ export const createSender = (parts: SenderParts) => {
     return last === null ? null : { ...last, transient: false };
   };
 
-  /** Refusals known to be a call's own: not waited for again. */
   const ownBefore = new Set<string>();
 
   const send = async (call: TestCall): Promise<Answer> => {

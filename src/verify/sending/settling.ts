@@ -1,7 +1,8 @@
 /** Waits for a change to arrive: a deployment may use key records up to its revocation budget old (items 58, 142; A14). */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
-import { type Accepts, ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
+import { acceptsOf, type Row } from "../rule.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
@@ -39,7 +40,6 @@ export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
 /** Calls at once, to reach several replicas, each with records of its own. */
 const AT_ONCE = 4;
 
-/** As `until`, then waits until several concurrent calls fit as well. */
 export const untilEverywhere = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
   const endMs = deadlineMs(context);
   for (;;) {
@@ -64,12 +64,8 @@ export const afterArrival = async (context: Context, call: TestCall, accepts: Ou
 };
 
 /** Judges a call with an ended credential. If admitted, retries until the end has had time to arrive. */
-export const expectOver = async (
-  context: Context,
-  checks: Checks,
-  { testCall, ...fit }: Accepts & { readonly testCall: TestCall },
-  endMs: number,
-): Promise<void> => {
+export const expectOver = async (context: Context, checks: Checks, row: Row, endMs: number): Promise<void> => {
+  const [[testCall], fit] = [row, acceptsOf(row)];
   const first = await context.send(testCall);
   const accepts = [...fit.accepts, ...(fit.tolerates ?? [])];
   const last = isAdmitted(first) ? await until(context, testCall, accepts, endMs) : first;

@@ -2,13 +2,8 @@
 import { parseJson } from "../../contract/envelopes.ts";
 import type { Chunk } from "./body-taps.ts";
 
-type SseFrame = {
-  event: string | null;
-  data: string | null;
-  json: unknown;
-  inOrder: boolean;
-  atUs: number;
-};
+/** `event`: `null` without such a line. `inOrder`: it came before `data`. `atUs`: when the last piece arrived. */
+type SseFrame = { event: string | null; data: string | null; json: unknown; inOrder: boolean; atUs: number };
 
 type Line = { text: string; atUs: number };
 

@@ -7,7 +7,6 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
 import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
 
-/** How the credential is sent (items 22, 143-144). */
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
 export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
 
@@ -32,7 +31,6 @@ export type TestCall = {
   readonly originValue?: string;
   /** Names in lower case; an empty value removes the header. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Facts about the caller apart from its role. */
   readonly facts?: Partial<CallFacts>;
   /** The answer is not specified: the history line holds nothing that an invariant could judge. */
   readonly open?: true;
@@ -71,7 +69,6 @@ type Route = TestCall["route"];
 
 export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall =>
   asPublishable("sdk.sessions", { origin, product, ...more }, of);
-/** The exchange from the key's own origin. */
 export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
   exchangeCall(of, "listed", product, more);
 
@@ -126,7 +123,6 @@ export const describe = (call: TestCall, sent: { method: string; path: string })
   ].join(", ");
 };
 
-/** The workload step that the history line is made from. */
 export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Step => {
   const { route, credential, origin, product, body: asked, path, form } = call;
   const step = stepOf(view, n, {

@@ -22,7 +22,6 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal) => {
     get ratePerS(): number {
       return rate;
     },
-    /** Resolves when the next call may leave. Rejects on a stop. */
     turn: async (): Promise<void> => {
       signal?.throwIfAborted();
       const dueMs = Math.max(nextMs, performance.now());
