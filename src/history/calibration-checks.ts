@@ -1,7 +1,4 @@
-/**
- * Compares what a driver measured with what happened, as the stub made or stamped it. Moments are microseconds of the run's
- * clock. A check that fails leaves claims about time open, and no others.
- */
+/** Compares what a driver measured with what the stub stamped; a check that fails leaves claims about time open, no others. */
 import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
 import { sumOf } from "./series.ts";

@@ -1,7 +1,4 @@
-/**
- * In which states a fault met the deployment: a fault during which no call was in flight proves little. Reads the lines of a stage
- * in time order, and at its end the store's ledger, which alone shows what was charged and given back.
- */
+/** In which states a fault met the deployment, by the lines of a stage in time order and, at its end, the store's ledger. */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine, LedgerLine, Line } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";

@@ -20,10 +20,7 @@ export type CallLine = {
   /** Alias of the key that the call's rate is counted by (a session's: the key behind it); never the key itself. */
   bucket?: string;
   route: RouteName | "-";
-  /**
-   * When it should have left: by the schedule; for a retry, after its wait; for a later step, after the one before. Latency, time
-   * to first event and refusal times count from here.
-   */
+  /** When it should have left: by the schedule, after a retry's wait, or after the step before. Latency counts from here. */
   intended_us: number;
   /** When it was handed to the transport. What lies between intended and this is the generator's lag, and nothing else is. */
   started_us: number;
@@ -120,10 +117,7 @@ type Moment = "first_intended_us" | "first_started_us" | "last_started_us" | "fi
 /** The moments of the calls that were due in the second, in microseconds of the run. */
 export type FoldedMoments = Record<Moment, number>;
 
-/**
- * Many admitted calls in one line: what one organization got in one second, with one outcome. A long run, or one at a high rate,
- * has too many calls to keep; call-fold.ts counts the plain ones and keeps the others as lines.
- */
+/** Many admitted calls in one line: what one organization got in one second with one outcome (call-fold.ts). */
 export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & {
   type: "fold";
   /** The second, by its first microsecond; calls are in that in which they should have left. */

@@ -1,7 +1,4 @@
-/**
- * Folds the lines of one stage into figures: its summary and its measurements by the names of `run.json`. Memory is bounded by
- * the number of outcomes and organizations, so a soak streams through.
- */
+/** Folds the lines of one stage into its summary and its measurements, by the names of `run.json`, in bounded memory. */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { type CallLine, classOf, FOLDED_DURATIONS, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
@@ -138,10 +135,7 @@ export class StageMeasure {
     return { summary, measurements };
   }
 
-  /**
-   * First attempts per second: what the schedule asked for, without retries, later steps and minted sessions. A generator
-   * that fell behind sends longer than scheduled: the longer of the two counts.
-   */
+  /** First attempts per second, over the time that was scheduled, or that a generator which fell behind took. */
   #achievedPerS({ scheduledMs }: StageMeasureOptions): number | null {
     const n = this.#made.first;
     const { first_intended_us: dueUs, first_started_us: firstUs, last_started_us: lastUs } = this.#arrivals;

@@ -1,7 +1,4 @@
-/**
- * Judges objectives. The calls are a sample of the service, so an objective is met when the whole 95 % interval of its metric is
- * within the limit, missed when the whole interval is beyond it, and open otherwise. Too few calls never pass.
- */
+/** Judges objectives: met or missed when the whole 95 % interval of the metric is, else open. Too few calls never pass. */
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";

@@ -1,7 +1,4 @@
-/**
- * The words in which an objective is stated (`slo` of the target file, `--slo`), e.g. "ttfe_p99<=800ms,refusals<=1%":
- * a metric, `<=` or `<`, a limit with its unit; several are parted by commas and all are meant.
- */
+/** The words of objectives (`slo` of the target file, `--slo`), e.g. "ttfe_p99<=800ms,refusals<=1%"; all of them are meant. */
 
 /** Quantiles of the time to a whole answer (`p99`) and to the first event of a stream (`ttfe_p99`), from the intended moment. */
 const TIMES = {

@@ -5,10 +5,7 @@ export type Verdict = "pass" | "fail" | "inconclusive";
 export type ClaimVerdict = Verdict | "skipped";
 export type Level = "must" | "should" | "info";
 
-/**
- * `id`: `<invariant>/<stage>`, `verify/<rule>`, `gate/<measurement>`, `capacity/<slo>`, stable between runs; `replay`: the command
- * that shows it again.
- */
+/** `id`: `<invariant>/<stage>`, `verify/<rule>`, …, stable between runs; `replay`: the command that shows it again. */
 export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "replay", string> & {
   level: Level;
   verdict: ClaimVerdict;

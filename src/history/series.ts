@@ -1,7 +1,4 @@
-/**
- * `series.json`: a run over time, stage by stage, as counts and histograms for each bin of time. Calls stand where they were
- * *intended*, so that a stall shows as the calls it hit. The bins of a stage add up to its `by_outcome`.
- */
+/** `series.json`: counts and histograms for each bin of time. Calls stand where they were *intended*, so a stall shows. */
 import type { SampleName } from "./sample.ts";
 import { mergeSparse, type SparseBuckets } from "./statistics/log-buckets.ts";
 

@@ -77,10 +77,7 @@ export type StageFacts = {
   stream_end?: StatedStreamEnds;
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
-  /**
-   * The stage may not exercise what its judges check (nobody is meant to be refused, a user chose the load, or faults were
-   * drawn). A state that is not reached is then skipped, on the reference platform as well.
-   */
+  /** What is judged may not happen here (nobody is to be refused, faults were drawn): a state not reached is skipped. */
   incidental?: true;
   /** Absent where the load over time is no part of what is judged. */
   offered?: Offered;

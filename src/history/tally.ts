@@ -1,7 +1,4 @@
-/**
- * What a line of the history, one call or a fold of many, adds to a tally. Measurements, series, OTLP metrics and folds all count
- * by this, so that they agree on which times a call has.
- */
+/** What a line, one call or a fold of many, adds: measurements, series, OTLP metrics and folds all count by this. */
 import { isWholeAnswer } from "../contract/streams.ts";
 import {
   type CallKind,

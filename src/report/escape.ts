@@ -1,7 +1,4 @@
-/**
- * Every text in a report may come from a stranger's server: an error message, a header, a subcode never seen before. It
- * passes through here on its way out, once for each format, so that it can neither break the document nor act in it.
- */
+/** Texts may be a stranger's: each passes through here, so that it can neither break a document nor act in it. */
 import { clean } from "../contract/foreign-text.ts";
 
 const BREAKS = /[\t\n\r\u0085\u2028\u2029]+/g;

@@ -1,7 +1,4 @@
-/**
- * `metrics.prom`: a finished run as OpenMetrics 1.0 text, for a textfile collector or a push gateway. Names of stages,
- * outcomes and measurements are labels, so that a dashboard does not have to learn new metrics with each scenario.
- */
+/** `metrics.prom`: a finished run as OpenMetrics 1.0 text. Stages, outcomes and measurements are labels. */
 import type { Measurement, RunDocument, Verdict } from "../history/run-document.ts";
 import { LEVELS, VERDICTS } from "./claim-order.ts";
 import { escapeLabel } from "./escape.ts";

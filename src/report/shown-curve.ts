@@ -1,7 +1,4 @@
-/**
- * A curve of `curve.json` as reports show it: checked, because a file of another version or one that was edited is read as
- * well, and as rows, which the page, the summary and the terminal share.
- */
+/** A curve of `curve.json`, checked (a file may be edited), and as rows that page, summary and terminal share. */
 import { sumOf } from "../history/series.ts";
 import type { Curve, CurveLevel, Estimate, Pass, Quantiles } from "../shedding/curve.ts";
 import { clip, oneLine } from "./escape.ts";

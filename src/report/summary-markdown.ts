@@ -1,7 +1,4 @@
-/**
- * `summary.md`: a run on one page of GitHub-flavoured Markdown, verdict and table first. A CI step summary above 1 MiB is
- * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
- */
+/** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI throws a step summary above 1 MiB away. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";

@@ -1,7 +1,4 @@
-/**
- * The end of a run as text for a terminal of 80 columns: the verdict and why, what is not a pass by its reasons, the
- * counts, and where to look next. Only paths may be longer than a line.
- */
+/** The end of a run for a terminal of 80 columns: verdict, why, counts, where to look. Only paths may be longer. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { bareReason, claimsInOrder, countByVerdict, groupedBy } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";

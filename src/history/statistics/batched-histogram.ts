@@ -74,10 +74,7 @@ export class BatchedHistogram {
     this.#batchAt(fromUs + spanUs / 2).merge(all);
   }
 
-  /**
-   * The 95 % interval of a quantile, in microseconds: edges of buckets, so that rounding only widens it. `null` when the effective
-   * sample is too small to bound it on both sides.
-   */
+  /** The 95 % interval of a quantile, in microseconds, at edges of buckets; `null` when the effective sample is too small. */
   interval(p: number): Interval | null {
     const { whole } = this;
     if (quantileRanks(whole.n, p) === null) return null;

@@ -1,7 +1,4 @@
-/**
- * The distributions by which measurements are judged. Written here because packages that have them (@stdlib/stats) bring hundreds
- * of others for a handful of numbers.
- */
+/** The distributions by which measurements are judged; packages that have them bring hundreds of others. */
 
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;

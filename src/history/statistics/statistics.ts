@@ -100,10 +100,7 @@ export const exactInterval = (hits: number, n: number): Interval | null => {
   };
 };
 
-/**
- * Fairness of shares from 1/n (one has all) to 1 (all have the same). Source: Jain, Chiu & Hawe, "A Quantitative Measure
- * of Fairness", DEC-TR-301 (1984). `null` where all are 0.
- */
+/** Fairness from 1/n (one has all) to 1 (all the same); `null` of zeros. Source: Jain, Chiu & Hawe, DEC-TR-301 (1984). */
 export const jainIndex = (shares: readonly number[]): number | null => {
   const wrong = shares.find((share) => !(share >= 0));
   if (wrong !== undefined) throw new RangeError(`a share is not negative, but ${wrong} came`);

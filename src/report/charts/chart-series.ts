@@ -7,10 +7,7 @@ import { areasTo, type Step, stepsTo } from "./step-path.ts";
 const CALLS_A_BIN = 20;
 const BINS_LEAST = 48;
 
-/**
- * Columns of a chart and rows of a table, at most; charts of a stage that starts folded: all, the main ones, or only what came of
- * the calls and how long it took.
- */
+/** Columns of a chart and rows of a table, at most; charts of a stage that starts folded, `least`: load and durations. */
 export type Detail = { binsMost: number; rowsMost: number; folded: "all" | "main" | "least" };
 
 const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number) => {

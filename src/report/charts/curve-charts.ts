@@ -1,7 +1,4 @@
-/**
- * The curve of shedding: what is served of what is offered, up past the knee and down again, and beneath it on the same axis
- * what became of the rest. The axis is logarithmic, because levels are multiples of the knee.
- */
+/** The curve of shedding: what is served of what is offered, and on the same logarithmic axis what became of the rest. */
 import { scaleLog } from "d3-scale";
 import type { Claim } from "../../history/run-document.ts";
 import type { Curve, CurveLevel, Pass } from "../../shedding/curve.ts";

@@ -1,7 +1,4 @@
-/**
- * What a fault did to the callers, read from the same bins as the chart: from when on calls ended otherwise than before it,
- * how long it took to heal, and how long after that calls still ended otherwise. No finer than a bin.
- */
+/** What a fault did to the callers, read from the bins of the chart: when they saw it, when it was healed and over. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";

@@ -1,7 +1,4 @@
-/**
- * Fills and lines of charts and bars, and their samples in keys: each is drawn once in a page, and all else points at it. Every
- * kind of outcome but what was answered has a pattern, so that colour is never the only sign.
- */
+/** Fills, lines and their samples in keys, each drawn once in a page. Patterns, so that colour is never the only sign. */
 import type { OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 

@@ -23,10 +23,7 @@ type Table = {
   groups?: readonly { name: string; columns: number }[];
 };
 
-/**
- * `finding`: a sentence of what is to be seen; `description`: axes and shapes in words; `drawn`: shapes in a box of WIDTH by
- * `height` pixels; `labels`: texts over it; `acrossName`: what the horizontal axis shows, where it is not time.
- */
+/** `finding`: what is to be seen, in a sentence; `description`: axes and shapes in words; `drawn`: WIDTH by `height`. */
 export type Chart = Record<"id" | "title" | "finding" | "description", string> & {
   height: number;
   unit?: string;

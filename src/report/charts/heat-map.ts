@@ -1,7 +1,4 @@
-/**
- * How long calls took, as a map: across is time, up is duration (logarithmic), the stronger the colour the more calls.
- * Quantiles run over it where there are enough calls for them.
- */
+/** How long calls took, as a map: across is time, up is duration (logarithmic), the stronger the colour the more calls. */
 import { mergedOf } from "../../history/series.ts";
 import {
   bucketFromUs,

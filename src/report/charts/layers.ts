@@ -46,10 +46,7 @@ export const layersOf = ({ by_outcome, offered }: Pick<StageSeries, "by_outcome"
   return [...layers.values()].sort((a, b) => order(a) - order(b));
 };
 
-/**
- * Layers and the area of each, the topmost first. Each reaches to the bottom, and those beneath it are drawn over it: half of
- * the outlines are needed.
- */
+/** Areas of the layers, the topmost first: each reaches to the bottom, and those beneath it are drawn over it. */
 export const layerAreas = (stage: ChartSeries, y: (perS: number) => number, height: number) => {
   const under = stage.series.offered.map(() => 0);
   const areas = layersOf(stage.series).map((layer) => {

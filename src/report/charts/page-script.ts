@@ -1,7 +1,4 @@
-/**
- * The one script of the page: a cursor that goes through all charts of a stage at once and reads the numbers out of their
- * table, and a zoom. The page is whole without it. Its hash stands in the page's policy, so nothing else can run.
- */
+/** The one script of the page, without which it is whole: a cursor through all charts of a stage, and a zoom. */
 export const PAGE_SCRIPT = `(() => {
 "use strict";
 const W = 640;

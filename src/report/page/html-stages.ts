@@ -1,7 +1,4 @@
-/**
- * The stages of the page: what came of every call, as a bar and as a table that share letters; and the faults in time. What is
- * drawn has widths in per cent and is not scaled, so that letters stay readable at any width.
- */
+/** The stages of the page: what came of every call, as a bar and a table that share letters; and the faults in time. */
 import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
 import { fillOf, swatch } from "../charts/fills.ts";
