@@ -47,7 +47,6 @@ export type Row = {
   name: string;
   what: string;
   unit: string;
-  /** `null`: reported, not judged. */
   target: Target | null;
   /** Ours over the other, typically, and the extremes. */
   ratio: number;
@@ -126,7 +125,6 @@ export const CLIENT_SATURATED = "the client was the bottleneck";
 /** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
 const SATURATED = 0.93;
 
-/** Both in shares of one core. */
 export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =>
   clientCpu > SATURATED && serverCpu < SATURATED ? [CLIENT_SATURATED] : [];
 
@@ -139,6 +137,12 @@ export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
   });
   return pairs.map(({ ours, against }) => ({ ours: perSecond(ours), against: perSecond(against) }));
 };
+
+/** A rate, and the same for a second of the server's CPU time. `unit`: what is counted. */
+export const rateRows = (about: Omit<About, "unit">, unit: string, pairs: readonly Pair[]): Row[] => [
+  compare({ ...about, unit: `${unit}/s` }, pairs),
+  compare({ ...about, name: `${about.name} by CPU`, unit: `${unit}/CPU s` }, perCpuSecond(pairs)),
+];
 
 /** For compilers and caches: without it the first blocks would measure those. */
 export const WARM_S = 2;

@@ -7,12 +7,11 @@ import {
   type Bench,
   type BenchRoom,
   type Block,
-  compare,
   doubtsOfClient,
   type Pair,
-  perCpuSecond,
   playRounds,
   type Row,
+  rateRows,
   type Settings,
   type Target,
   WARM_S,
@@ -108,11 +107,7 @@ const againstBare = async (
   await using bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
   const side = (server: BenchChild, base: string): Side => ({ server, call: { ...call, url: base + path } });
   const sides = [side(deployment.api, deployment.url), side(bare, (bare.made as { url: string }).url)];
-  const pairs = await compareLoads(settings, room, sides, expected);
-  return [
-    compare({ name, what, target, unit: "calls/s" }, pairs),
-    compare({ name: `${name} by CPU`, what, target, unit: "calls/CPU s" }, perCpuSecond(pairs)),
-  ];
+  return rateRows({ name, what, target }, "calls", await compareLoads(settings, room, sides, expected));
 };
 
 const benchOf = (row: RouteRow): Bench => ({

@@ -10,9 +10,9 @@ import {
   compare,
   doubtsOfClient,
   inTurn,
-  perCpuSecond,
   plainBlock,
   type Row,
+  rateRows,
   type Settings,
   watchHost,
 } from "./comparison.ts";
@@ -101,11 +101,8 @@ const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row
   await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
   const blockOf = (side: Side) => (durationS: number) => countEvents(client, side, durationS * 1_000);
   const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
-  const target = { atLeast: 0.8 };
-  return [
-    compare({ ...events, unit: "events/s", target }, pairs),
-    compare({ ...events, name: "events by CPU", unit: "events/CPU s", target }, perCpuSecond(pairs)),
-  ];
+  const { name, what } = events;
+  return rateRows({ name, what, target: { atLeast: 0.8 } }, "events", pairs);
 };
 
 /** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */

@@ -44,15 +44,16 @@ const openWatch = async (context: RunContext, { target, secrets }: Prepared): Pr
 };
 
 const openProxies = async (
+  context: RunContext,
   target: Target,
-  signal: AbortSignal,
-): Promise<{ proxies: FaultProxies } | { missing: string }> => {
-  if (target.toxiproxy === undefined) return { missing: "`toxiproxy` is not in the target file" };
-  if (target.permits?.chaos !== true) return { missing: "permits.chaos of the target file is not true" };
+): Promise<Pick<Deployment, "faults" | "faultsMissing">> => {
+  const missing = (faultsMissing: string) => ({ faults: null, faultsMissing });
+  if (target.toxiproxy === undefined) return missing("`toxiproxy` is not in the target file");
+  if (target.permits?.chaos !== true) return missing("permits.chaos of the target file is not true");
   const { api_url, proxies } = target.toxiproxy;
   const remote = remoteProxy(target);
-  if (remote !== null) return { missing: remote };
-  const toxiproxy = openToxiproxy(api_url, { signal, callMs: CALL_MS });
+  if (remote !== null) return missing(remote);
+  const toxiproxy = openToxiproxy(api_url, { signal: context.signal, callMs: CALL_MS });
   const links: FaultProxies["links"] = {};
   try {
     for (const [link, name] of Object.entries(proxies ?? {}) as [LinkName, string | undefined][]) {
@@ -60,27 +61,23 @@ const openProxies = async (
       const { listen } = await toxiproxy.proxy(name).read();
       links[link] = { proxy: name, listen: reachable(listen, api_url) };
     }
-    // A proxy that is not ours is mended by its own name alone; the rest of the server is never reset.
-    return { proxies: { toxiproxy, links, mayReset: false } };
   } catch (error) {
     await toxiproxy.close();
-    return { missing: `the toxiproxy of the target file cannot be used: ${(error as Error).message}` };
+    return missing(`the toxiproxy of the target file cannot be used: ${(error as Error).message}`);
   }
+  context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
+  // A proxy that is not ours is mended by its own name alone; the rest of the server is never reset.
+  return { faults: { toxiproxy, links, mayReset: false }, faultsMissing: "" };
 };
 
 export const fromTarget = async (context: RunContext, prepared: Prepared): Promise<Deployment> => {
-  const { file, target, secrets, budget } = prepared;
-  const opened = await openProxies(target, context.signal);
-  const remoteWatch = await openWatch(context, prepared);
-  if ("proxies" in opened) {
-    const { toxiproxy } = opened.proxies;
-    context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
-  }
+  const { target, secrets, budget } = prepared;
+  const file = resolve(prepared.file);
+  const faults = await openProxies(context, target);
   return {
-    ...{ target, secrets, budget, file: resolve(file), folder: dirname(resolve(file)) },
+    ...{ target, secrets, budget, file, folder: dirname(file) },
     ...{ embedded: false, reference: false, exclusive: target.exclusive === true, found: {} },
-    faults: "proxies" in opened ? opened.proxies : null,
-    faultsMissing: "missing" in opened ? opened.missing : "",
-    remoteWatch,
+    ...faults,
+    remoteWatch: await openWatch(context, prepared),
   };
 };

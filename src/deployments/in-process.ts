@@ -9,32 +9,20 @@ import { type Links, type RoleOptions, type Running, startRole } from "../platfo
 import type { Target } from "../target/target.ts";
 import { referenceTarget, seedNow } from "./tenants.ts";
 
-export type InProcess = {
-  /** The first one has the services as well. */
-  apis: readonly Running[];
-  targets: readonly Target[];
-  tenants: Record<string, TenantFacts>;
-  log(): string;
-  /** When the key service was asked for a record, as `nowMs` says. */
-  lookupsMs: readonly number[];
-  counts(idRun: string): NonNullable<StageFacts["counts"]>;
-  ledger(idRun: string): LedgerLine[];
-  close(): Promise<void>;
-};
+export type InProcess = Awaited<ReturnType<typeof startInProcess>>;
 
 export const startInProcess = async (options: {
   name: string;
   parts: Parts;
   /** Of every replica, for services as well. */
   role: RoleOptions;
-  /** In place of direct links. */
   links?: (services: { keys: string; limiter: string }) => Links | Promise<Links>;
   replicas?: number;
   tenants: readonly SeedTenant[];
   /** What the target says beside addresses and credentials. */
   target: Partial<Target>;
   nowMs?: () => number;
-}): Promise<InProcess> => {
+}) => {
   const { name, replicas = 1, nowMs = () => performance.now() } = options;
   let store: LimiterStore | undefined;
   const lookupsMs: number[] = [];
@@ -94,18 +82,20 @@ export const startInProcess = async (options: {
         ...options.target,
       });
     return {
-      apis,
+      /** The first one has the services as well. */
+      apis: apis as readonly Running[],
       targets: apis.map(targetOf),
       tenants: Object.fromEntries(
-        seed.organizations.map(({ id, tier, map_load_allowance = 0, map_loads_used }) => [
+        seed.organizations.map(({ id, tier, map_load_allowance: allowance = 0, map_loads_used: used_at_start }) => [
           id,
-          { tier, allowance: map_load_allowance, used_at_start: map_loads_used },
+          { tier, allowance, used_at_start } as TenantFacts,
         ]),
       ),
       log: () => log,
+      /** When the key service was asked for a record, as `nowMs` says. */
       lookupsMs,
-      counts: (idRun) => first.api?.counts(idRun) ?? {},
-      ledger: (idRun) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
+      counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},
+      ledger: (idRun: string) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
       close,
     };
   } catch (error) {

@@ -8,24 +8,7 @@ import type { Child, Supervisor } from "../supervision/supervisor.ts";
 import { inTime, pause, waitUntil } from "../supervision/waiting.ts";
 import { httpProbe, type LinkProbe, observeLink, redisProbe } from "../tools/link-probe.ts";
 
-export type Part = {
-  readonly name: string;
-  pid(): number;
-  isRunning(): boolean;
-  /** SIGKILL; resolves when it is gone. */
-  kill(): Promise<void>;
-  askToEnd(): void;
-  /** SIGTERM; resolves when it has finished what it had begun and is gone. Rejects at the deadline. */
-  endInOrder(): Promise<void>;
-  /** SIGSTOP: it keeps its connections and says nothing more. */
-  stop(): void;
-  /** Starts it where it was, after it has ended; resolves when it listens. */
-  startAgain(signal: AbortSignal): Promise<void>;
-  /** Whatever was done to it: woken, or started again; resolves when it answers. */
-  bringBack(signal: AbortSignal): Promise<void>;
-  /** One question on its own port, past every proxy. */
-  probe(giveUpMs: number): LinkProbe;
-};
+export type Part = Awaited<ReturnType<typeof openPart>>["part"];
 
 /** Starts the process; `again` are the addresses that it had, to be taken again. */
 type Launch<At> = (again: At | null) => Promise<{ child: Child; at: At }>;
@@ -41,7 +24,7 @@ export const openPart = async <At>(
   name: string,
   launch: Launch<At>,
   probeOf: (at: At, giveUpMs: number) => LinkProbe,
-): Promise<{ part: Part; at: At }> => {
+) => {
   let { child, at } = await launch(null);
   let isStopped = false;
   let isEnding = false;
@@ -62,29 +45,34 @@ export const openPart = async <At>(
     if ((await inTime(child.exited, END_MS)) === "late")
       throw new Error(`${name} was asked to end and is there after ${END_MS / 1000} s`);
   };
-  const part: Part = {
+  const part = {
     name,
+    /** Starts it where it was, after it has ended; resolves when it listens. */
     startAgain,
-    pid: () => child.pid,
-    isRunning: () => !child.hasExited(),
-    kill: async () => {
+    pid: (): number => child.pid,
+    isRunning: (): boolean => !child.hasExited(),
+    /** SIGKILL; resolves when it is gone. */
+    kill: async (): Promise<void> => {
       child.signal("SIGKILL");
       await child.exited;
       isStopped = false;
     },
-    askToEnd: () => {
+    askToEnd: (): void => {
       child.signal("SIGTERM");
       isEnding = true;
     },
-    endInOrder: async () => {
+    /** SIGTERM; resolves when it has finished what it had begun and is gone. Rejects at the deadline. */
+    endInOrder: async (): Promise<void> => {
       child.signal("SIGTERM");
       await gone();
     },
-    stop: () => {
+    /** SIGSTOP: it keeps its connections and says nothing more. */
+    stop: (): void => {
       child.signal("SIGSTOP");
       isStopped = true;
     },
-    bringBack: async (signal) => {
+    /** Whatever was done to it: woken, or started again; resolves when it answers. */
+    bringBack: async (signal: AbortSignal): Promise<void> => {
       if (isEnding) await gone();
       isEnding = false;
       if (child.hasExited()) await startAgain(signal);
@@ -94,7 +82,8 @@ export const openPart = async <At>(
       const { met } = await waitUntil(answers, { forMs: ANSWERS_MS, pollMs: 20, signal });
       if (!met) throw new Error(`${name} does not answer ${ANSWERS_MS / 1000} s after it was brought back`);
     },
-    probe: (giveUpMs) => probeOf(at, giveUpMs),
+    /** One question on its own port, past every proxy. */
+    probe: (giveUpMs: number): LinkProbe => probeOf(at, giveUpMs),
   };
   return { part, at };
 };
@@ -157,7 +146,6 @@ export const roleStarter = (options: {
   supervisor: Supervisor;
   secrets: Record<string, string>;
   logOf(name: string): string;
-  /** The words of the command that serves a role; `serve` where absent. */
   serve?: readonly string[] | undefined;
 }): RoleStarter => {
   const { supervisor, secrets, logOf, serve = ["serve"] } = options;

@@ -61,7 +61,6 @@ export type RunContext = {
   readonly run: string;
   /** The command that shows a claim of this run again. */
   readonly replay: string;
-  /** When the run began, by `wallUs`. */
   readonly epochUs: number;
   nowUs(): number;
   readonly signal: AbortSignal;
@@ -79,7 +78,6 @@ export type RunContext = {
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
   record(stage: string, how?: RecordingOptions): Promise<Recording>;
-  /** Writes down what deployment and machine showed meanwhile. */
   sample(sample: Sample): void;
   /** Keeps a stage's result, and writes its facts and ledger. */
   addStage(outcome: StageOutcome): Promise<void>;

@@ -41,7 +41,6 @@ export const withServed = async <T>(
       } as const;
       const child = await startChild(spec, redactor, {}, () => undefined);
       children.push(child);
-      // It prints its addresses once it listens.
       await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
     }
     return await work(files);

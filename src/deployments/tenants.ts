@@ -68,7 +68,6 @@ export const seedNow = (tenants: readonly SeedTenant[], adminSecret: string, adm
   return planSeed(tenants, { makeSecret, adminToken: (org) => mintAdminToken({ ...signed, org }), nowMs });
 };
 
-/** Stores a seed through the key service's control plane, as an operator would. */
 export const sendSeed = async (control: string, { organizations, keys }: Seed): Promise<void> => {
   for (const { secret } of keys) redactor.register(secret);
   for (const organization of organizations) await controlSend("POST", `${control}/orgs`, organization);

@@ -2,18 +2,17 @@ import { expect, test } from "vitest";
 import { experimentNamed } from "../run/suites/experiment-stage.ts";
 import { stageOf } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
-import { disturbanceMissing, type FaultCapabilities } from "./capabilities.ts";
+import { type Disturbable, disturbanceMissing } from "./capabilities.ts";
 import type { Disturbance } from "./disturbance.ts";
 
 const target: Target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", permits: { chaos: true } };
-const theirs = (more: Partial<Target> = {}): FaultCapabilities => ({
+const theirs = (more: Partial<Target> = {}): Disturbable => ({
   target: { ...target, ...more },
-  isProxied: (link) => link === "limiter",
-  proxyMissing: "",
-  ownStore: null,
+  faults: { links: { limiter: "limiter" } },
+  faultsMissing: "",
 });
 const given = { target, embedded: false };
-const missing = (name: string, can: FaultCapabilities): string[] =>
+const missing = (name: string, can: Disturbable): string[] =>
   disturbanceMissing(experimentNamed(given, name).disturbance, can);
 
 test("what is not ours is broken by its proxies and its commands alone, and what is missing has a name", () => {
@@ -46,7 +45,11 @@ test("an operator's change needs the permit for faults, and somebody beside it w
 });
 
 test("of what this run started nothing is missing", () => {
-  const ours: FaultCapabilities = { ...theirs(), isProxied: () => true, ownStore: "sqlite" };
+  const ours: Disturbable = {
+    ...theirs(),
+    faults: { links: { limiter: "limiter", keys: "keys", edge: "edge" } },
+    own: { store: { kind: "sqlite" } },
+  };
   for (const name of ["api-killed", "both-killed", "edge-reset", "limiter-locked"])
     expect(missing(name, ours)).toEqual([]);
 });

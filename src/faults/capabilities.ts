@@ -1,47 +1,38 @@
-/** How a deployment can be disturbed, and what it lacks for a disturbance, by name. Known before the deployment is contacted. */
+/** How a deployment can be disturbed: what it lacks for a disturbance, by name and known before contact, and the injector of each fault. */
 import { isLoopbackHost } from "../contract/loopback.ts";
-import type { Deployment, LinkName } from "../deployments/deployment.ts";
-import type { Target } from "../target/target.ts";
-import { type Disturbance, linksOf } from "./disturbance.ts";
+import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.ts";
+import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
+import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";
 import { type Fault, faultKey } from "./fault.ts";
+import { commandInjector } from "./injectors/commands.ts";
+import { atOnce, type FaultInjector, NoWayError } from "./injectors/injector.ts";
+import { linkInjector } from "./injectors/link.ts";
+import { operatorInjector } from "./injectors/operator.ts";
+import { processInjector } from "./injectors/process.ts";
+import { storeInjector } from "./injectors/stores.ts";
 
-export type FaultCapabilities = {
-  target: Target;
-  isProxied(link: LinkName): boolean;
-  /** Why a link is not proxied. */
-  proxyMissing: string;
-  /** The limiter's store, if this run starts the deployment; `null`: its processes are not ours. */
-  ownStore: "sqlite" | "redis" | null;
+/** What is asked about: a deployment, or what a plan assumes of one that has not been contacted. */
+export type Disturbable = Pick<Deployment, "target" | "faultsMissing"> & {
+  faults: { links: Partial<Record<LinkName, unknown>> } | null;
+  own?: { store: Pick<OwnParts["store"], "kind"> } | undefined;
 };
 
-export const capabilitiesOf = ({
-  target,
-  faults,
-  faultsMissing,
-  own,
-}: Pick<Deployment, "target" | "faults" | "faultsMissing" | "own">): FaultCapabilities => ({
-  target,
-  isProxied: (link) => faults?.links[link] !== undefined,
-  proxyMissing: faultsMissing,
-  ownStore: own?.store.kind ?? null,
-});
-
-const linkMissing = (link: LinkName, { isProxied, proxyMissing }: FaultCapabilities): string | null => {
-  if (isProxied(link)) return null;
-  return proxyMissing === "" ? `\`toxiproxy.proxies.${link}\`` : `a fault proxy: ${proxyMissing}`;
+const linkMissing = (link: LinkName, { faults, faultsMissing }: Disturbable): string | null => {
+  if (faults?.links[link] !== undefined) return null;
+  return faultsMissing === "" ? `\`toxiproxy.proxies.${link}\`` : `a fault proxy: ${faultsMissing}`;
 };
 
 /** Returns what is missing to inject a fault without commands of the target file; `null` for nothing. */
-export const ownWayMissing = (fault: Fault, can: FaultCapabilities): string | null => {
+const ownWayMissing = (fault: Fault, can: Disturbable): string | null => {
   const commands = `commands for it (\`faults["${faultKey(fault)}"]\`)`;
   if (fault.by === "commands") return commands;
   if (fault.by === "link") return linkMissing(fault.component, can);
-  if (can.ownStore !== null) return null;
+  if (can.own !== undefined) return null;
   return `${commands}: its ${fault.by === "store" ? "store is" : "processes are"} not ours`;
 };
 
 /** Names what is missing; empty if the disturbance can be carried out. */
-export const disturbanceMissing = (disturbance: Disturbance | undefined, can: FaultCapabilities): string[] => {
+export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Disturbable): string[] => {
   const { permits, faults = {}, control } = can.target;
   switch (disturbance?.kind) {
     case undefined:
@@ -59,9 +50,56 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Fa
       if (permits?.chaos !== true) return ["`permits.chaos` (to change the deployment as its operator)"];
       // On another host nothing would undo the change if the network fails.
       const remote = apis.map((url) => new URL(url).hostname).find((host) => !isLoopbackHost(host));
-      return remote === undefined
-        ? []
-        : [`\`control.api\` on loopback: a change on ${remote} would stay when this machine is cut off`];
+      const lost = `\`control.api\` on loopback: a change on ${remote} would stay when this machine is cut off`;
+      return remote === undefined ? [] : [lost];
     }
   }
+};
+
+/** By proxies and processes of the deployment; `null`: only commands can inject it. */
+const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<FaultInjector | null> => {
+  const { faults, own, target } = beside.deployment;
+  if (fault.by === "link") {
+    const link = faults?.links[fault.component];
+    return faults === null || link === undefined ? null : linkInjector(fault, beside.deployment, faults, link);
+  }
+  if (own === undefined || fault.by === "commands") return null;
+  if (fault.by === "process") return processInjector(fault, own, target.control?.api);
+  if (fault.by === "store") return storeInjector(fault.fault, own);
+  return operatorInjector(fault.fault, { target, own, beside });
+};
+
+/** Registers the fault with the watchdog beside the proxy, from before the injection until it is healed. */
+const heldRemotely = (injector: FaultInjector, fault: Fault, watch: RemoteWatch): FaultInjector => {
+  const { undo } = injector;
+  const held: Held =
+    undo.how === "heal-proxy" ? { proxy: undo.proxy, disables: undo.disables } : { fault: faultKey(fault) };
+  return {
+    ...injector,
+    inject: async (signal) => {
+      await watch.hold(held);
+      await injector.inject(signal);
+    },
+    heal: async (signal) => {
+      const did = await injector.heal(signal);
+      await watch.release(held);
+      return did;
+    },
+  };
+};
+
+/** Throws if the deployment cannot inject one of the faults. */
+export const injectorFor = async (
+  { faults, healsInOrder }: Faults,
+  beside: DisturbanceContext,
+): Promise<FaultInjector> => {
+  const { deployment, stage } = beside;
+  const { remoteWatch } = deployment;
+  const parts: FaultInjector[] = [];
+  for (const fault of faults) {
+    const injector = (await ownInjector(fault, beside)) ?? (await commandInjector(fault, beside));
+    if (injector === null) throw new NoWayError(`${stage} needs ${ownWayMissing(fault, deployment)}`);
+    parts.push(remoteWatch === undefined ? injector : heldRemotely(injector, fault, remoteWatch));
+  }
+  return atOnce(parts, healsInOrder);
 };

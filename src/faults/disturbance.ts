@@ -20,7 +20,6 @@ export type Faults = {
   calmMs?: number;
   /** At least; longer at low rates or if records are cached longer. */
   holdMs: number;
-  /** Heals in the order of injection. */
   healsInOrder?: true;
 };
 
@@ -36,7 +35,6 @@ export type FaultsBySchedule = {
   /** Stated, or drawn by the run's seed for so long on these links. */
   events: readonly FaultEvent[] | { drawn: number; forMs: number; links: readonly ExploredLink[] };
   restMs: number;
-  /** Recovery deadline after the last heal. */
   recoveryMs: number;
 };
 
@@ -58,7 +56,6 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
     movesClock: faults.some(({ fault }) => fault === "new-month"),
     /** Drawn by the seed, so no particular effect is due. */
     isDrawn: disturbance?.kind === "fault-schedule" && areDrawn(disturbance.events),
-    /** Prefixes of the outcomes that it may cause. */
     mayCause: outcomesOf(faults),
   };
 };
@@ -66,7 +63,6 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
 const STEADY_MS = 10_000;
 const RECOVERY_MS = 3_000;
 const AFTER_MS = 1_500;
-/** Calls wanted in each part. */
 const ENOUGH_CALLS = 15;
 /** After a cached record has expired, so that the key service is needed. */
 const AFTER_CACHE_MS = 2_000;
@@ -90,7 +86,6 @@ export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Lim
   };
 };
 
-/** Whether something was broken, and the recovery deadline. */
 export const faultFacts = (
   disturbance: Disturbance | undefined,
   ratePerS: number,
@@ -113,11 +108,9 @@ export type DisturbanceContext = {
   signal: AbortSignal;
   recent: RecentCalls;
   onLine(line: FaultLine | MarkLine): void;
-  /** States that the fault has to meet. */
   requiredStates: readonly FaultState[];
 };
 
-/** Doubts about the stage, and notes for its reason. */
 export type Disturbed = {
   problems: Problem[];
   notes: string[];
@@ -131,7 +124,6 @@ export const inconclusive = (reason: string): Problem => ({ verdict: "inconclusi
 export const lostWatch = ({ remoteWatch }: Deployment): Problem[] =>
   [remoteWatch?.lost() ?? []].flat().map(inconclusive);
 
-/** The faults of a stage as the run document reports them. */
 export const faultRecords = (lines: readonly FaultLine[]): FaultRecord[] => {
   const records: FaultRecord[] = [];
   for (const { experiment, link, fault, stream, phase, at_us, took_effect } of lines) {

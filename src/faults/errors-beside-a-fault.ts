@@ -8,34 +8,25 @@ import type { CallLine, FaultLine } from "../history/line.ts";
 import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/budget.ts";
 import { outcomesOf } from "./fault.ts";
 
-type ErrorsBesideAFault = {
-  /** For the driver; shares the run's budget. */
-  budget: BudgetGuard;
-  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
-  fault(line: Pick<FaultLine, "phase" | "at_us">): void;
-  /** Fires when there were too many errors; `budget.stopped` is set then. */
-  signal: AbortSignal;
-};
-
 export const watchBesideFault = (
   budget: BudgetGuard,
   recoveryMs: number,
-  /** Prefixes of the outcomes that the fault may cause. */
   tolerated: readonly string[] = outcomesOf([]),
-): ErrorsBesideAFault => {
+) => {
   const watch = createErrorWatch(budget.stated.stopErrorRate);
   const tooMany = new AbortController();
   let fromUs = Number.POSITIVE_INFINITY;
   let untilUs = Number.POSITIVE_INFINITY;
   return {
+    /** For the driver; shares the run's budget. */
     budget: {
       ...budget,
       left: () => ({ ...budget.left(), tolerated }),
       get stopped() {
         return budget.stopped;
       },
-    },
-    call: (line) => {
+    } satisfies BudgetGuard,
+    call: (line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void => {
       const { sent_us: sentUs, done_us: doneUs, outcome } = line;
       const isDuring = doneUs >= fromUs && sentUs <= untilUs;
       const stopped = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
@@ -43,10 +34,11 @@ export const watchBesideFault = (
       budget.absorb(NOTHING_SPENT, stopped);
       tooMany.abort();
     },
-    fault: ({ phase, at_us: atUs }) => {
+    fault: ({ phase, at_us: atUs }: Pick<FaultLine, "phase" | "at_us">): void => {
       if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
       if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
     },
+    /** Fires when there were too many errors; `budget.stopped` is set then. */
     signal: tooMany.signal,
   };
 };

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
+import type { FaultLine } from "../history/line.ts";
 import type { SideEffects } from "../supervision/journal.ts";
 import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
-import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
+import { type ExperimentPlan, runExperiment } from "./experiment.ts";
 import { onLink, undoOf } from "./injectors/link.ts";
 import { makeFault } from "./link-faults.ts";
 
@@ -11,13 +12,13 @@ import { makeFault } from "./link-faults.ts";
 const WHOLE = { steady: true, tookEffect: true, healed: true, recovered: true, stopped: false, notes: [] };
 
 /** What happened, in order, by steps that do nothing else. */
-const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {
+const rehearsal = (changes: Partial<ExperimentPlan> = {}) => {
   const order: string[] = [];
   const step = (name: string) => async () => {
     order.push(name);
     return true;
   };
-  const steps: ExperimentSteps = {
+  const steps = {
     isSteady: step("steady"),
     inject: async () => void order.push("inject"),
     showsEffect: step("shows"),
@@ -43,7 +44,7 @@ const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {
     fault: "refused",
     stream: "both",
     undo: { how: "nothing" },
-    steps,
+    ...steps,
     steadyMs: 100,
     injectMs: 100,
     effectMs: 100,
@@ -53,13 +54,15 @@ const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {
     pollMs: 5,
   };
   let now = 0;
-  return { order, plan, surroundings: { journal, nowUs: () => ++now } };
+  const lines: FaultLine[] = [];
+  const onLine = (line: FaultLine): void => void lines.push(line);
+  return { order, plan, lines, surroundings: { journal, nowUs: () => ++now, onLine } };
 };
 
 describe("an experiment", () => {
   test("goes steady, written down, injected, seen, healed, recovered, in that order", async () => {
-    const { order, plan, surroundings } = rehearsal();
-    const { lines, outcome } = await runExperiment(plan, surroundings);
+    const { order, plan, lines, surroundings } = rehearsal();
+    const outcome = await runExperiment(plan, surroundings);
     expect(order).toEqual(["steady", "about", "inject", "done", "shows", "heal", "undone", "recovered"]);
     expect(lines.map((line) => line.phase)).toEqual(["injecting", "injected", "healing", "healed"]);
     expect(lines.map((line) => line.at_us)).toEqual([1, 2, 3, 4]);
@@ -79,16 +82,16 @@ describe("an experiment", () => {
       looks += 1;
       return looks === 3;
     };
-    await runExperiment({ ...plan, holdMs: 1_000, steps: { ...plan.steps, isSeenEnough } }, surroundings);
+    await runExperiment({ ...plan, holdMs: 1_000, isSeenEnough }, surroundings);
     expect(looks).toBe(3);
     expect(order).toContain("heal");
-    const never = { ...plan.steps, isSeenEnough: async () => false };
-    expect((await runExperiment({ ...plan, holdMs: 20, steps: never }, surroundings)).outcome.healed).toBe(true);
+    const isNeverSeen = async () => false;
+    expect((await runExperiment({ ...plan, holdMs: 20, isSeenEnough: isNeverSeen }, surroundings)).healed).toBe(true);
   });
 
   test("breaks nothing in a target that is not healthy beforehand", async () => {
-    const { order, plan, surroundings } = rehearsal({ isSteady: async () => false });
-    const { lines, outcome } = await runExperiment(plan, surroundings);
+    const { order, plan, lines, surroundings } = rehearsal({ isSteady: async () => false });
+    const outcome = await runExperiment(plan, surroundings);
     expect(order).toEqual([]);
     expect(lines).toEqual([]);
     expect(outcome).toMatchObject({ steady: false, tookEffect: false, healed: true, recovered: null });
@@ -104,8 +107,8 @@ describe("an experiment", () => {
   });
 
   test("a fault that does not show is told as such, not held, and healed", async () => {
-    const { order, plan, surroundings } = rehearsal({ showsEffect: async () => false });
-    const { lines, outcome } = await runExperiment({ ...plan, holdMs: 60_000 }, surroundings);
+    const { order, plan, lines, surroundings } = rehearsal({ showsEffect: async () => false });
+    const outcome = await runExperiment({ ...plan, holdMs: 60_000 }, surroundings);
     expect(outcome).toMatchObject({ tookEffect: false, healed: true });
     expect(lines.find((line) => line.phase === "injected")?.took_effect).toBe(false);
     expect(outcome.notes.join()).toContain("effect seen through the link");
@@ -113,8 +116,8 @@ describe("an experiment", () => {
   });
 
   test("heals after an injection that failed halfway", async () => {
-    const { order, plan, surroundings } = rehearsal({ inject: () => Promise.reject(new Error("half done")) });
-    const { lines, outcome } = await runExperiment(plan, surroundings);
+    const { order, plan, lines, surroundings } = rehearsal({ inject: () => Promise.reject(new Error("half done")) });
+    const outcome = await runExperiment(plan, surroundings);
     expect(order).toContain("heal");
     expect(outcome).toMatchObject({ tookEffect: false, healed: true, notes: ["inject: half done"] });
     expect(lines.map((line) => line.phase)).toEqual(["injecting", "injected", "healing", "healed"]);
@@ -133,19 +136,19 @@ describe("an experiment", () => {
         return [];
       },
     });
-    const { outcome } = await runExperiment({ ...plan, holdMs: 60_000 }, { ...surroundings, signal: stop.signal });
+    const outcome = await runExperiment({ ...plan, holdMs: 60_000 }, { ...surroundings, signal: stop.signal });
     expect(healedUnder).toBe(false);
     expect(outcome).toMatchObject({ healed: true, stopped: true, recovered: null });
   });
 
   test("a heal that fails is a failed cleanup: told, left open in the journal and kept for the end of the run", async () => {
-    const { order, plan, surroundings } = rehearsal({ heal: () => Promise.reject(new Error("wedged")) });
+    const { order, plan, lines, surroundings } = rehearsal({ heal: () => Promise.reject(new Error("wedged")) });
     const kept = new Set<string>();
     const keepUndo = (name: string) => {
       kept.add(name);
       return () => void kept.delete(name);
     };
-    const { lines, outcome } = await runExperiment(plan, { ...surroundings, keepUndo });
+    const outcome = await runExperiment(plan, { ...surroundings, keepUndo });
     expect(outcome).toMatchObject({ healed: false, recovered: null, notes: ["not healed: wedged"] });
     expect(order).not.toContain("undone");
     expect(lines.at(-1)?.phase).toBe("healing");
@@ -154,14 +157,14 @@ describe("an experiment", () => {
 
   test("a target that does not recover by the deadline is told with the last reason", async () => {
     const { plan, surroundings } = rehearsal({ hasRecovered: () => Promise.reject(new Error("still 503")) });
-    const { outcome } = await runExperiment(plan, surroundings);
+    const outcome = await runExperiment(plan, surroundings);
     expect(outcome.recovered).toBe(false);
     expect(outcome.notes).toEqual(["recovery within 100 ms: no (still 503)"]);
   });
 
   test("a look that never comes back ends at its deadline", async () => {
     const { plan, surroundings } = rehearsal({ showsEffect: () => new Promise(() => {}) });
-    const { outcome } = await runExperiment(plan, surroundings);
+    const outcome = await runExperiment(plan, surroundings);
     expect(outcome).toMatchObject({ tookEffect: false, healed: true });
   });
 });
@@ -203,7 +206,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
 
   test.each(["refused", "reply-lost", "flapping"])("%s takes effect and is healed", async (fault) => {
     const { plan, surroundings } = await broken(`real-${fault}`, fault);
-    const { outcome } = await runExperiment(plan, surroundings);
+    const outcome = await runExperiment(plan, surroundings);
     expect(outcome).toEqual(WHOLE);
   });
 
@@ -211,7 +214,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
     const { plan, surroundings } = await broken("real-left", "refused");
     const left = rig.server.toxiproxy.proxy("real-left");
     await left.addToxic({ name: "old", stream: "downstream", type: "latency", attributes: { latency: 1, jitter: 0 } });
-    const { outcome } = await runExperiment(plan, surroundings);
+    const outcome = await runExperiment(plan, surroundings);
     expect(outcome).toMatchObject({ tookEffect: false, healed: true });
     expect(outcome.notes.join()).toContain("not whole beforehand");
     expect(await left.read()).toMatchObject({ enabled: true, toxics: [] });

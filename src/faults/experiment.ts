@@ -7,8 +7,8 @@ import { readGauges } from "../client/control-planes.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine } from "../history/line.ts";
 import type { SideEffects } from "../supervision/journal.ts";
-import type { Undo } from "../supervision/undo.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
+import { injectorFor } from "./capabilities.ts";
 import {
   type DisturbanceContext,
   type Disturbed,
@@ -18,28 +18,20 @@ import {
   paceOf,
 } from "./disturbance.ts";
 import type { FaultInjector } from "./injectors/injector.ts";
-import { injectorFor } from "./injectors/injector-for.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
 /** Polled until true or its time is over. Throwing counts as false, with a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
-export type ExperimentSteps = {
-  isSteady: Look;
-  inject: FaultInjector["inject"];
-  /** Looks through the broken link. */
-  showsEffect: Look;
-  /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
-  isSeenEnough?: Look;
-  heal: FaultInjector["heal"];
-  hasRecovered: Look;
-};
-
-/** What is broken, how, and the time limit of each part. */
+/** What is broken, how, what shows it, and the time limit of each part. */
 export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> &
+  Pick<FaultInjector, "inject" | "heal" | "undo"> &
   Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> & {
-    undo: Undo;
-    steps: ExperimentSteps;
+    isSteady: Look;
+    showsEffect: Look;
+    /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
+    isSeenEnough?: Look | undefined;
+    hasRecovered: Look;
     pollMs?: number;
   };
 
@@ -50,7 +42,6 @@ type Surroundings = {
   signal?: AbortSignal;
   /** Registers the heal for the end of the run. Returns a function that unregisters it. */
   keepUndo?: (name: string, undo: () => Promise<void>) => () => void;
-  /** Gets each line when it is made. */
   onLine?: (line: FaultLine) => void;
 };
 
@@ -70,53 +61,48 @@ const STILL = new AbortController().signal;
 
 /** Rejects only if the journal cannot be written; nothing is broken then. */
 export const runExperiment = async (
-  { steps, pollMs = 20, ...plan }: ExperimentPlan,
+  { pollMs = 20, ...plan }: ExperimentPlan,
   { nowUs, journal, signal = STILL, keepUndo, onLine }: Surroundings,
-): Promise<{ lines: FaultLine[]; outcome: Outcome }> => {
+): Promise<Outcome> => {
   const { stage, experiment, link, fault, stream } = plan;
-  const lines: FaultLine[] = [];
   const notes: string[] = [];
   const outcome: Outcome = { steady: false, tookEffect: false, healed: true, recovered: null, stopped: false, notes };
-  const line = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void => {
-    const made: FaultLine = { type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect };
-    lines.push(made);
-    onLine?.(made);
-  };
+  const line = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
+    onLine?.({ type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect });
   const look = async (what: string, step: Look, forMs: number): Promise<boolean> => {
     const { met, lastError } = await waitUntil(step, { forMs, pollMs, signal });
     if (!met && !signal.aborted)
       notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
     return met;
   };
-  const finish = () => {
+  const finish = (): Outcome => {
     outcome.stopped = signal.aborted;
     if (signal.aborted) notes.push("stopped before the end");
-    return { lines, outcome };
+    return outcome;
   };
 
-  outcome.steady = await look("steady state", steps.isSteady, plan.steadyMs);
+  outcome.steady = await look("steady state", plan.isSteady, plan.steadyMs);
   if (!outcome.steady || signal.aborted) return finish();
 
   const id = journal.about({ kind: "fault", name: `${link}.${fault}`, undo: plan.undo });
   outcome.healed = false;
   const healOnce = async (): Promise<void> => {
     // Not the run's signal, because a stop means to heal now.
-    const did = (await steps.heal(AbortSignal.timeout(plan.healMs))) ?? [];
+    const did = (await plan.heal(AbortSignal.timeout(plan.healMs))) ?? [];
     if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
     journal.undone(id, did.join(", "));
   };
   const forget = keepUndo?.(`heal ${link}.${fault}`, healOnce);
   try {
     line("injecting");
-    await steps.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
+    await plan.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
     journal.done(id);
-    outcome.tookEffect = await look("effect seen through the link", steps.showsEffect, plan.effectMs);
+    outcome.tookEffect = await look("effect seen through the link", plan.showsEffect, plan.effectMs);
     line("injected", { took_effect: outcome.tookEffect });
-    // A fault without effect is not held.
     if (outcome.tookEffect) {
       await pause(plan.holdMs, signal);
-      const { isSeenEnough } = steps;
-      if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * plan.holdMs, pollMs, signal });
+      const { isSeenEnough, holdMs } = plan;
+      if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * holdMs, pollMs, signal });
     }
   } catch (error) {
     notes.push(`inject: ${(error as Error).message}`);
@@ -133,8 +119,7 @@ export const runExperiment = async (
       notes.push(`not healed: ${(error as Error).message}`);
     }
   }
-  if (outcome.healed && !signal.aborted)
-    outcome.recovered = await look("recovery", steps.hasRecovered, plan.recoveryMs);
+  if (outcome.healed && !signal.aborted) outcome.recovered = await look("recovery", plan.hasRecovered, plan.recoveryMs);
   if (signal.aborted) outcome.recovered = null;
   return finish();
 };
@@ -185,44 +170,38 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   await pause(broken.calmMs ?? 0, signal);
   const beganUs = nowUs();
   const never = Number.POSITIVE_INFINITY;
-  /** When each phase began. */
   const at: Record<FaultLine["phase"], number> = { injecting: never, injected: never, healing: never, healed: never };
   let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0, tookMsP50: 0 };
   /** Whether callers noticed the fault before it was healed. */
-  let hitCallers: boolean | undefined;
+  let hitCallers = false;
   const showsToCallers = (): boolean =>
     showsFault(before, recent.newest(at.injecting, EFFECT_CALLS)) ||
     isSilent(recent.newest(at.injecting), (nowUs() - at.injecting) / 1_000_000, ratePerS);
-  const steps: ExperimentSteps = {
-    inject: injector.inject,
-    heal: (signal) => {
-      hitCallers ??= showsToCallers();
-      return injector.heal(signal);
-    },
-    isSteady: async () => {
-      if (!isSteady(recent.newest(beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
-      before = recent.newest(beganUs);
-      return isMet(beside);
-    },
-    showsEffect: async () => (injector.shows === null ? showsToCallers() : injector.shows()),
-    hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
-  };
-  // While the API is up, callers are answered. On a stalled machine a fault's time may pass without a call.
-  if (faults.every(({ component }) => component === "limiter" || component === "keys"))
-    steps.isSeenEnough = async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN;
-  const { outcome } = await runExperiment(
+  const outcome = await runExperiment(
     {
       ...injector,
       ...pace,
-      ...{ stage, steps, experiment: name },
+      ...{ stage, experiment: name },
       link: faults.map(({ component }) => component).join("+"),
       fault: faults.map(({ fault }) => fault).join("+"),
+      isSteady: async () => {
+        if (!isSteady(recent.newest(beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
+        before = recent.newest(beganUs);
+        return isMet(beside);
+      },
+      showsEffect: injector.shows ?? (async () => showsToCallers()),
+      // While the API is up, callers are answered. On a stalled machine a fault's time may pass without a call.
+      isSeenEnough: faults.every(({ component }) => component === "limiter" || component === "keys")
+        ? async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN
+        : undefined,
+      hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
     },
     {
       ...{ nowUs, journal: context.journal, signal },
       keepUndo: (what, undo) => context.supervisor.registerUndo(what, undo),
       onLine: (line) => {
         at[line.phase] = line.at_us;
+        if (line.phase === "healing") hitCallers = showsToCallers();
         // Judges look at each dependency separately.
         for (const { component, fault } of faults) onLine({ ...line, link: component, fault });
       },
@@ -230,7 +209,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
   );
   const leftMs = (at.healed - nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
-  const isUnseen = outcome.tookEffect && injector.shows !== null && hitCallers === false;
+  const isUnseen = outcome.tookEffect && injector.shows !== null && !hitCallers;
   return {
     problems: [...problemsOf(outcome, injector, context.signal.aborted), ...lostWatch(deployment)],
     notes: [...injector.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],

@@ -8,7 +8,6 @@ import type { Fault } from "./fault.ts";
 export type Experiment = {
   /** Also the name of its stage. */
   name: string;
-  /** Several are injected at once. */
   faults: readonly [Fault, ...Fault[]];
   /** `some`: a deployment that retries may hide it. */
   refuses: "all" | "some" | "none";
@@ -19,15 +18,12 @@ export type Experiment = {
    * share keys. Default: reads and metered calls of many organizations.
    */
   load?: "streams" | "last-units" | "few-keys";
-  /** Heals in the order of injection instead of the reverse. */
   healsInOrder?: true;
   /** The load exceeds the in-flight cap while the dependency is silent, so that calls are shed as well. */
   pastTheCap?: true;
-  /** Only with this store of the limiter. */
   store?: "sqlite" | "redis";
 };
 
-/** Holds in every experiment. */
 export const HOLDS_ALWAYS: readonly string[] = [
   "no call is admitted that the broken dependency had to decide, and no valid key is answered 401",
   "what was refused is not charged, and what was admitted is charged once",
@@ -59,7 +55,6 @@ const SQLITE: More = { store: "sqlite" };
 
 // biome-ignore format: an experiment on a line
 const ROWS: readonly Row[] = [
-  // The link from the API to the limiter.
   [link("limiter", "refused"), "all", "every call that needs the limiter is refused with 429 limiter_unavailable"],
   [link("limiter", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 429 limiter_unavailable"],
   [link("limiter", "request-lost"), "all", "silence ends at the limiter's budget with 429 limiter_unavailable; nothing was charged"],

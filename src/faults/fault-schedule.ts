@@ -15,12 +15,10 @@ export type FaultEvent = {
 };
 
 export type FaultSchedule = {
-  /** Seed of the load. */
   seed: number;
   /** From `workload/catalogue.ts`. */
   story: string;
   ratePerS: number;
-  /** In order of time. */
   events: FaultEvent[];
 };
 
@@ -55,7 +53,6 @@ const salt = (name: string): number => saltOf(`fault schedule ${name}`);
 
 type Draw = { least: number; most: number; count: number; links: readonly ExploredLink[] };
 
-/** Draws up to `count` faults; those that do not fit are left out. */
 const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw): FaultEvent[] => {
   const events: FaultEvent[] = [];
   for (let at = 0; at < count; at += 1) {
@@ -73,7 +70,6 @@ const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw
   return events.sort((a, b) => a.atMs - b.atMs);
 };
 
-/** Time for faults, recovery and calm. */
 const WINDOW_MS = 20_000;
 
 /** Draws one or two faults per window for a load of this length. */

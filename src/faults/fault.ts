@@ -25,7 +25,6 @@ const STORE_FAULTS = {
   "disk-full": "no file of the limiter's process may grow or be written (prlimit)",
 };
 
-/** Changes by an operator to a working service; nothing breaks. */
 const OPERATOR_FAULTS = {
   slowed: "each call takes several times as long",
   halved: "half as many calls are served at once",
@@ -40,26 +39,20 @@ export type Fault =
   | { by: "process"; component: "limiter" | "keys" | "api"; fault: keyof typeof PROCESS_FAULTS; replica?: number }
   | { by: "store"; component: "limiter"; fault: keyof typeof STORE_FAULTS }
   | { by: "operator"; component: "service"; fault: keyof typeof OPERATOR_FAULTS }
-  /** Whatever the target file's commands do. */
   | { by: "commands"; component: Component; fault: string };
 
 /** The key of a fault's commands in a target file, such as `limiter.refused`. */
 export const faultKey = ({ component, fault }: Pick<Fault, "component" | "fault">): string => `${component}.${fault}`;
 
+const WHAT = { ...PROCESS_FAULTS, ...STORE_FAULTS, ...OPERATOR_FAULTS };
+
 /** What the fault does, as a sentence, and which direction of a link it affects. */
 export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: string; stream: FaultStream } => {
-  switch (fault.by) {
-    case "link":
-      return makeFault(fault.fault, { budgetMs: linkBudgetMs(fault.component, limits) });
-    case "process":
-      return { what: PROCESS_FAULTS[fault.fault], stream: "both" };
-    case "store":
-      return { what: STORE_FAULTS[fault.fault], stream: "both" };
-    case "operator":
-      return { what: OPERATOR_FAULTS[fault.fault], stream: "both" };
-    case "commands":
-      return { what: "what the commands of the target file do", stream: "both" };
-  }
+  if (fault.by === "link") return makeFault(fault.fault, { budgetMs: linkBudgetMs(fault.component, limits) });
+  return {
+    what: fault.by === "commands" ? "what the commands of the target file do" : WHAT[fault.fault],
+    stream: "both",
+  };
 };
 
 /** Prefixes of the outcomes that faults may cause: refusals, and if the API or the way to it is broken, also no answer or a gateway's. */

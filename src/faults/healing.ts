@@ -1,8 +1,7 @@
 /**
- * Makes one proxied link whole again, and says what it took. Removing a toxic can hang for ever inside toxiproxy (a peer
- * that does not read holds its lock), so there is a ladder, each call with its own deadline: DELETE the toxics, `/reset`,
- * disable and enable, a new server where it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of
- * ours, listening, and with no step left that toxiproxy may still carry out.
+ * Makes one proxied link whole again. Removing a toxic can hang for ever inside toxiproxy (a peer that does not read holds its
+ * lock), so there is a ladder, each call with its own deadline: DELETE the toxics, `/reset`, disable and enable, a new server where
+ * it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of ours, listening, no step still under way.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { UndoPorts } from "../supervision/undo.ts";
@@ -18,17 +17,10 @@ import {
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 
 type HealOptions = CallOptions & {
-  /**
-   * `/reset` touches every proxy of the server. False where the server is shared with others: then only toxics of ours are
-   * removed as well, and what somebody else put on the proxy stays.
-   */
+  /** False where the server is shared: then it is not `/reset`, and only toxics of ours are removed. */
   mayReset?: boolean;
-  /**
-   * False where the fault did not disable the proxy: if it is disabled now, somebody else did that (default true). The toxic of
-   * a fault that disables shows that it was us.
-   */
+  /** False where the fault did not disable the proxy. The toxic of a fault that disables shows that it was us all the same. */
   mayEnable?: boolean;
-  /** Last rung, for a server of our own: restarts it (`ToxiproxyServer.restart`). */
   restart?: (() => Promise<void>) | undefined;
 };
 
@@ -38,11 +30,9 @@ export type Healing = {
   gone: boolean;
   /** Nothing of ours is left, but it is disabled. */
   disabledByOthers: boolean;
-  /** What a caller finds afterwards. */
   serving: Serving;
   /** Rungs used; none if the link was whole. */
   did: string[];
-  /** Errors on the way. */
   trouble: string[];
 };
 
@@ -83,7 +73,6 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       trouble.push((error as Error).message);
       return null;
     });
-    // A toxic of ours shows that we disabled it.
     if (did.length === 0 && state !== null && isDisabledByUs(state)) mayEnable = true;
     whole = false;
     if (state === null || (!state.enabled && mayEnable) || ours(state).length > 0) return;
@@ -128,14 +117,15 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     const late = AbortSignal.timeout(LATE_MS);
     await toxiproxy.settled(call.signal === undefined ? late : AbortSignal.any([call.signal, late]));
     await look();
-    if (toxiproxy.underWay() > 0) {
-      whole = false;
+    const isUnderWay = toxiproxy.underWay() > 0;
+    if (isUnderWay)
       trouble.push(
         "a step that was not answered in time may still be carried out; heal once more, or restart toxiproxy",
       );
+    if (whole || isUnderWay) {
+      whole &&= !isUnderWay;
       break;
     }
-    if (whole) break;
   }
   const last = state as ProxyState | null;
   const disabledByOthers = last !== null && !last.enabled && !mayEnable && ours(last).length === 0;

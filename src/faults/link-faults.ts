@@ -1,7 +1,4 @@
-/**
- * The table of faults of a proxied link: the toxic or disabled proxy that makes it, and what a client then sees, which proves
- * that it took effect.
- */
+/** The faults of a proxied link: the toxic or disabled proxy that makes each, and what a client then sees, which proves its effect. */
 import type { FaultLine } from "../history/line.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
 import { pause } from "../supervision/waiting.ts";
@@ -18,7 +15,6 @@ type Row = {
   what: (ms: number, budgetMs: number) => string;
   /** Size of the fault, from the caller's time budget on this link. */
   sizeMs?: (budgetMs: number) => number;
-  /** Absent: disables the proxy. */
   toxic?: (ms: number) => ToxicShape;
   /** Disabled and enabled again for the whole duration. */
   toggles?: true;
@@ -82,11 +78,7 @@ const TOXIC_PREFIX = "floodgate-";
 export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);
 
 /** A toxic without effect that shows, even without this machine, that we disabled the proxy. */
-const SIGN: ToxicShape & { stream: ToxicStream } = {
-  type: "latency",
-  stream: "downstream",
-  attributes: { latency: 0, jitter: 0 },
-};
+const SIGN = { ...delay(0), stream: "downstream" as const };
 
 export type LinkFault = {
   name: string;
@@ -99,25 +91,20 @@ export type LinkFault = {
   shows: (seen: LinkSeen) => boolean;
 };
 
-/** Toggles the proxy until ended. Resolves to the error that ended it early, if any. */
-const toggle = (proxy: ProxyControl, callMs: number | undefined): (() => Promise<Error | null>) => {
-  const over = new AbortController();
-  const loop = async (): Promise<null> => {
+/** Toggles the proxy until the signal fires. Resolves to the error that ended it early, if any. */
+const toggle = async (proxy: ProxyControl, callMs: number | undefined, over: AbortSignal): Promise<Error | null> => {
+  try {
     for (let isUp = true; ; isUp = !isUp) {
-      await pause(TOGGLE_MS, over.signal);
-      if (over.signal.aborted) return null;
+      await pause(TOGGLE_MS, over);
+      if (over.aborted) return null;
       // The caller's signal bounds only the injection.
       await proxy.setEnabled(isUp, { callMs });
     }
-  };
-  const ended = loop().catch((error: Error) => error);
-  return () => {
-    over.abort();
-    return ended;
-  };
+  } catch (error) {
+    return error as Error;
+  }
 };
 
-/** `budgetMs`: the caller's time budget on this link. */
 export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): LinkFault => {
   const row = Object.hasOwn(ROWS, name) ? ROWS[name] : undefined;
   if (row === undefined) throw new Error(`there is no fault "${name}"; there are ${LINK_FAULTS.join(", ")}`);
@@ -125,7 +112,8 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
   const shape = row.toxic?.(ms);
   const toxic = { ...SIGN, ...shape, ...(row.stream !== "both" && { stream: row.stream }) };
   const named = { ...toxic, name: `${TOXIC_PREFIX}${name}` } as Toxic;
-  let endToggling: (() => Promise<Error | null>) | undefined;
+  let over: AbortController | undefined;
+  let toggling: Promise<Error | null> | undefined;
   return {
     name,
     stream: row.stream,
@@ -136,14 +124,17 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
       await proxy.addToxic(named, options);
       if (shape !== undefined) return;
       await proxy.setEnabled(false, options);
-      if (row.toggles) endToggling = toggle(proxy, options?.callMs);
+      if (row.toggles !== true) return;
+      over = new AbortController();
+      toggling = toggle(proxy, options?.callMs, over.signal);
     },
     take: async (proxy, options) => {
       if (shape !== undefined) {
         const { enabled } = await proxy.read(options);
         return takeToxicAway(proxy, named, enabled, options);
       }
-      const stopped = (await endToggling?.()) ?? null;
+      over?.abort();
+      const stopped = (await toggling) ?? null;
       // A disabled proxy has no connection for which the removal would wait.
       await proxy.setEnabled(false, options);
       await proxy.removeToxic(named.name, options);
@@ -153,27 +144,17 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
   };
 };
 
-/** Writes the history lines of one fault. */
-export const faultTeller =
-  (
-    stage: string,
-    link: string,
-    { name: fault, stream }: Pick<LinkFault, "name" | "stream">,
-    nowUs: () => number,
-    onLine: (line: FaultLine) => void,
-  ) =>
-  (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
-    onLine({
-      type: "fault",
-      stage,
-      experiment: `${link}-${fault}`,
-      link,
-      fault,
-      stream,
-      phase,
-      at_us: nowUs(),
-      ...effect,
-    });
+export const faultTeller = (
+  stage: string,
+  link: string,
+  { name: fault, stream }: Pick<LinkFault, "name" | "stream">,
+  nowUs: () => number,
+  onLine: (line: FaultLine) => void,
+) => {
+  const about = { type: "fault", stage, experiment: `${link}-${fault}`, link, fault, stream } as const;
+  return (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
+    onLine({ ...about, phase, at_us: nowUs(), ...effect });
+};
 
 const DISABLING: ReadonlySet<string> = new Set(
   LINK_FAULTS.filter((name) => makeFault(name, { budgetMs: 1_000 }).disables),

@@ -1,5 +1,5 @@
 /**
- * Changes the deployment under load through its control planes. The previous state is read and journalled first, so that it is
+ * Changes the deployment under load through its control planes. What is set before is read and journalled first, so that it is
  * restored at the end, after a failed change, and after kill -9.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
@@ -42,16 +42,12 @@ export const changeDeployment = async (
   const planes = await stateBefore(apis, fields);
   const target = undoTarget(deployment);
   const undo: ChangeUndo = { how: "deployment", planes, target: target ?? { base_url: "" } };
-  const id = context.journal.about({
-    kind: "fault",
-    name: `service.${fields.join("+")}`,
-    undo: target === null ? { how: "nothing" } : undo,
-  });
-  const restore = async (): Promise<void> =>
-    context.journal.undone(
-      id,
-      await UNDO_PORTS.change(undo, { signal: AbortSignal.timeout(RESTORE_MS), callMs: CALL_MS }),
-    );
+  const named = target === null ? ({ how: "nothing" } as const) : undo;
+  const id = context.journal.about({ kind: "fault", name: `service.${fields.join("+")}`, undo: named });
+  const restore = async (): Promise<void> => {
+    const limits = { signal: AbortSignal.timeout(RESTORE_MS), callMs: CALL_MS };
+    context.journal.undone(id, await UNDO_PORTS.change(undo, limits));
+  };
   const forget = context.supervisor.registerUndo(`put back ${fields.join(", ")}`, restore);
   const doubts: string[] = [];
   let isLeftBroken = false;

@@ -47,7 +47,6 @@ export const createRecentCalls = () => {
 
 /** Below this share an effect could not be seen. */
 const STEADY_SHARE = 0.9;
-/** Calls needed to see a fault. */
 export const ENOUGH_TO_SHOW = 10;
 const LEAST_DROP = 0.02;
 const SLOWER_TIMES = 2;
@@ -64,7 +63,6 @@ export const isSteady = (now: CallsSeen, wanted: number): boolean =>
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
-/** Whether many calls were sent and none was answered. */
 export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
   since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
 

@@ -1,6 +1,6 @@
 /**
- * Finds what undoes an effect named in a journal. Nothing executable is read from the journal: commands, proxies and control
- * planes come from the user's target files; processes and folders must carry the run's mark.
+ * Finds what undoes an effect named in a journal. Nothing executable is read from the journal: commands, proxies and control planes
+ * come from the user's target files; processes and folders must carry the run's mark.
  */
 import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -15,33 +15,26 @@ import { isSameTarget } from "../target/target-urls.ts";
 export type GivenTarget = { target: Target; file: string };
 
 /** `needs`: the deployment whose target file is missing. */
-export type ByName = { undo: Undo } | { trouble: string; needs: TargetName | null };
+type ByName = { undo: Undo } | { trouble: string; needs: TargetName | null };
 
-export type Known = {
-  /** The run that wrote the journal, if it says so. */
-  run: RunItself | null;
-  folder: string;
-  given: readonly GivenTarget[];
-};
+/** `run`: that wrote the journal, if it says so. */
+type Known = { run: RunItself | null; folder: string; given: readonly GivenTarget[] };
 
 const not = (trouble: string): ByName => ({ trouble, needs: null });
 
-const needed = (target: TargetName): ByName => {
-  const { name, base_url, file } = target;
-  const was = file === undefined ? "" : ` (it was ${file})`;
-  const how = "`npx floodgate chaos --heal --target FILE`";
-  return { trouble: `needs the target file of ${name ?? base_url}: ${how}${was}`, needs: target };
-};
-
 const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: readonly GivenTarget[]): ByName => {
   const its = given.find(({ target }) => isSameTarget(named.target, target));
-  if (its === undefined) return needed(named.target);
+  if (its === undefined) {
+    const { name, base_url, file } = named.target;
+    const was = file === undefined ? "" : ` (it was ${file})`;
+    const how = "`npx floodgate chaos --heal --target FILE`";
+    return { trouble: `needs the target file of ${name ?? base_url}: ${how}${was}`, needs: named.target };
+  }
   const { faults = {}, toxiproxy, control } = its.target;
   switch (named.how) {
-    case "command": {
+    case "command":
       if (!Object.hasOwn(faults, named.fault)) return not(`${its.file} has no faults["${named.fault}"] any more`);
       return { undo: { ...named, commands: faults[named.fault]?.heal ?? [], cwd: dirname(resolve(its.file)) } };
-    }
     case "heal-proxy": {
       const isNamed = Object.values(toxiproxy?.proxies ?? {}).includes(named.proxy);
       if (toxiproxy === undefined || !isNamed) return not(`${its.file} names no proxy "${named.proxy}" any more`);
@@ -51,31 +44,25 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
       const urls = { api: control?.api ?? [], keys: [control?.keys], limiter: [control?.limiter] };
       const planes = named.planes.map((state) => ({ ...state, url: urls[state.plane][state.at] ?? "" }));
       const missing = planes.find(({ url }) => url === "");
-      if (missing !== undefined)
-        return not(`${its.file} has no control plane ${missing.plane} number ${missing.at + 1}`);
-      return { undo: { ...named, planes } };
+      if (missing === undefined) return { undo: { ...named, planes } };
+      return not(`${its.file} has no control plane ${missing.plane} number ${missing.at + 1}`);
     }
   }
 };
 
 const GONE: ByName = { undo: { how: "nothing" } };
 
-/** Leaves processes without the run's mark alone. */
-const onProcess = (
-  named: Extract<NamedUndo, { how: "signal" | "end-process" }>,
-  { run }: Pick<Known, "run">,
-): ByName => {
+const onProcess = (named: Extract<NamedUndo, { how: "signal" | "end-process" }>, { run }: Known): ByName => {
   if (!isAlive(named)) return GONE;
-  if (run === null || !carriesMark(named.pid, run.mark)) {
+  if (run === null || !carriesMark(named.pid, run.mark))
     return not(`process ${named.pid} does not carry the mark of this run: left alone`);
-  }
   return { undo: named.how === "signal" ? { ...named, signal: "SIGCONT" } : named };
 };
 
 const OUR_PREFIX = "floodgate-";
 
 /** Requires a folder of this user with the run's mark, in the run folder or with our prefix. */
-const onFolder = (path: string, { run, folder }: Pick<Known, "run" | "folder">): ByName => {
+const onFolder = (path: string, { run, folder }: Known): ByName => {
   const alone = (why: string): ByName => not(`the folder ${path} ${why}: left alone`);
   const about = lstatSync(path, { throwIfNoEntry: false });
   if (about === undefined) return GONE;
@@ -85,11 +72,9 @@ const onFolder = (path: string, { run, folder }: Pick<Known, "run" | "folder">):
   const why = whyNotOwn(about);
   if (why !== null) return alone(why);
   const mark = join(path, FOLDER_MARK);
-  const isMarked = lstatSync(mark, { throwIfNoEntry: false })?.isFile() === true;
-  if (run === null || !isMarked || readFileSync(mark, "utf8") !== run.mark) {
-    return alone("does not carry the mark of this run");
-  }
-  return { undo: { how: "remove-folder", path } };
+  const isFile = lstatSync(mark, { throwIfNoEntry: false })?.isFile() === true;
+  const isMarked = run !== null && isFile && readFileSync(mark, "utf8") === run.mark;
+  return isMarked ? { undo: { how: "remove-folder", path } } : alone("does not carry the mark of this run");
 };
 
 export const undoByName = (named: NamedUndo, known: Known): ByName => {

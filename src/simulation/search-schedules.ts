@@ -1,12 +1,5 @@
-/**
- * Random search over fault schedules: each that fails is shrunk and replayed several times; a broken claim is pursued
- * once.
- *
- * Shrinking leaves out events (delta debugging, Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
- * input", 2002), then shortens and lightens what is left.
- */
-
-import { describeSchedule, drawSchedule, type FaultEvent, type FaultSchedule } from "../faults/fault-schedule.ts";
+/** Random search over fault schedules: each that fails is shrunk and replayed several times; a broken claim is pursued once. */
+import { describeSchedule, drawSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -14,7 +7,7 @@ import type { StageFacts } from "../history/stage-facts.ts";
 export type Trial = {
   /** Failed musts of the invariants; empty when the deployment held. */
   failed: Claim[];
-  /** Claims that were judged at all. */
+  /** How many claims were judged at all. */
   judged: number;
   byOutcome: Record<string, number>;
   /** The stage that its lines are of; ids of claims end with `explore` whatever it is. */
@@ -62,39 +55,19 @@ const LIGHTEST_PER_S = 5;
 
 type Fails = (schedule: FaultSchedule) => Promise<boolean>;
 
-/** Leaves out as many events as can be: halves first, then smaller parts, then single ones. */
-const fewest = async (schedule: FaultSchedule, fails: Fails): Promise<FaultSchedule> => {
-  let kept = schedule.events;
-  for (let parts = 2; kept.length > 1; ) {
-    const size = Math.ceil(kept.length / parts);
-    let smaller: FaultEvent[] | null = null;
-    for (let at = 0; at < kept.length && smaller === null; at += size) {
-      const rest = [...kept.slice(0, at), ...kept.slice(at + size)];
-      if (rest.length > 0 && (await fails({ ...schedule, events: rest }))) smaller = rest;
-    }
-    if (smaller !== null) {
-      kept = smaller;
-      parts = Math.max(2, parts - 1);
-    } else if (size === 1) break;
-    else parts = Math.min(kept.length, parts * 2);
-  }
-  return { ...schedule, events: kept };
-};
-
 /** What could be simpler, one change each. */
 const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
   const { events, ratePerS } = schedule;
-  const changed: FaultSchedule[] = events.flatMap((event, at) => {
+  const changed = events.flatMap((event, at) => {
     const forMs = Math.round(event.forMs / 2);
-    if (forMs < SHORTEST_MS) return [];
-    return [{ ...schedule, events: events.map((other, i) => (i === at ? { ...other, forMs } : other)) }];
+    return forMs < SHORTEST_MS ? [] : [{ ...schedule, events: events.with(at, { ...event, forMs }) }];
   });
   const slower = Math.round(ratePerS / 2);
   if (slower >= LIGHTEST_PER_S) changed.push({ ...schedule, ratePerS: slower });
   return changed;
 };
 
-/** `fails` is asked at most `trialsMost` times; what is known by then is the answer. */
+/** Leaves out events, then shortens and lightens what is left; `fails` is asked at most `trialsMost` times. */
 export const shrinkSchedule = async (
   schedule: FaultSchedule,
   fails: Fails,
@@ -102,7 +75,12 @@ export const shrinkSchedule = async (
 ): Promise<FaultSchedule> => {
   let left = trialsMost;
   const asked: Fails = async (one) => left-- > 0 && (await fails(one));
-  let smallest = await fewest(schedule, asked);
+  let smallest = schedule;
+  // There are five events at the most, so each is tried once.
+  for (const event of schedule.events) {
+    const without = { ...smallest, events: smallest.events.filter((one) => one !== event) };
+    if (without.events.length > 0 && (await asked(without))) smallest = without;
+  }
   for (let found = true; found; ) {
     found = false;
     for (const candidate of simpler(smallest)) {
@@ -115,13 +93,13 @@ export const shrinkSchedule = async (
   return smallest;
 };
 
+/** `schedule`: the shortest; `isFlaky`: it failed once, and not often enough afterwards. */
 export type Finding = {
   drawn: FaultSchedule;
   number: number;
   schedule: FaultSchedule;
   failed: Claim[];
   replayed: Pick<Replayed, "failed" | "of">;
-  /** It failed once, and not often enough afterwards. */
   isFlaky: boolean;
   trial: Trial;
 };
@@ -155,22 +133,17 @@ const pursue = async (
 ): Promise<Finding> => {
   const as = new Set(trial.failed.map(({ id }) => id));
   const again = await replaySchedule(play, drawn, as);
-  const about = { drawn, number };
-  if (!isCertain(again)) {
-    return { ...about, schedule: drawn, failed: trial.failed, replayed: again, isFlaky: true, trial };
-  }
+  if (!isCertain(again))
+    return { drawn, number, schedule: drawn, failed: trial.failed, replayed: again, isFlaky: true, trial };
   progress(`schedule ${number} fails ${[...as].join(", ")}; looking for the shortest that does`);
   let last = { replayed: again, trial: again.last ?? trial };
-  const schedule = await shrinkSchedule(
-    drawn,
-    async (shorter) => {
-      const replayed = await replaySchedule(play, shorter, as);
-      if (isCertain(replayed)) last = { replayed, trial: replayed.last ?? trial };
-      return isCertain(replayed);
-    },
-    shrinkTrials,
-  );
-  return { ...about, schedule, failed: last.trial.failed, replayed: last.replayed, isFlaky: false, trial: last.trial };
+  const stillFails = async (shorter: FaultSchedule): Promise<boolean> => {
+    const replayed = await replaySchedule(play, shorter, as);
+    if (isCertain(replayed)) last = { replayed, trial: replayed.last ?? trial };
+    return isCertain(replayed);
+  };
+  const schedule = await shrinkSchedule(drawn, stillFails, shrinkTrials);
+  return { drawn, number, schedule, failed: last.trial.failed, ...last, isFlaky: false };
 };
 
 export const searchSchedules = async (options: SearchOptions): Promise<Searched> => {

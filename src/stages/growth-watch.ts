@@ -60,7 +60,6 @@ export const growthOf = (readings: ReadonlyMap<string, readonly Reading[]>, repl
   return { claims, measurements };
 };
 
-/** Over all replicas that show it. */
 const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed> => {
   const apis = deployment.target.control?.api ?? [];
   const gauges = apis.length === 0 ? [] : await readHeld(apis).catch(() => []);
@@ -74,8 +73,6 @@ const looked = async (deployment: Pick<Deployment, "target">): Promise<Observed>
     }),
   );
 };
-
-export type GrowthWatch = ReturnType<typeof watchGrowth>;
 
 export const watchGrowth = (deployment: Pick<Deployment, "target">) => {
   const readings = new Map<string, Reading[]>();

@@ -8,7 +8,6 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
-import { capabilitiesOf } from "../faults/capabilities.ts";
 import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
 import { FaultStates } from "../history/fault-states.ts";
 import type { Line } from "../history/line.ts";
@@ -31,12 +30,19 @@ import type { TargetView } from "../workload/callers/target-view.ts";
 import { CURVE_LEVELS, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import { stageHost, watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
-import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./planned-load.ts";
 import { play } from "./play.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
-import { interferenceIn } from "./taints.ts";
-import { heldNow, observe, readAllWitnesses, readTenants, statedFacts, watchLookups } from "./witnesses.ts";
+import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./stages-for.ts";
+import {
+  heldNow,
+  interferenceIn,
+  observe,
+  readAllWitnesses,
+  readTenants,
+  statedFacts,
+  watchLookups,
+} from "./witnesses.ts";
 
 /** The offered rate counts the arrivals of the seed, not their expected number. */
 const measured = (
@@ -70,7 +76,6 @@ const ofStreams = ({ slo = {} }: Target): string | undefined => {
   return objectives.length === 0 ? undefined : objectives.join(",");
 };
 
-/** What a judge of the curve, or of a step, knows of the load. */
 const shapeFacts = (
   { step: of, curve }: LoadStage,
   offered: Offered,
@@ -116,7 +121,7 @@ export const playLoadStage = async (
   const view = viewWith(deployment, readings);
   const refusal = closedLoopRefusal(plan, target);
   if (refusal !== null) throw new Error(refusal);
-  const lacking = stageMissing(plan, capabilitiesOf(deployment), view);
+  const lacking = stageMissing(plan, deployment, view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = plannedFor(plan, deployment, view);

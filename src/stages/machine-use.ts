@@ -25,7 +25,6 @@ import {
 
 const EVERY_MS = 500;
 
-/** `apis`: control planes of the API replicas; none where the target shows none. */
 type SamplingOf = {
   stage: string;
   apis: readonly string[];
@@ -123,7 +122,6 @@ export const stageHost = (
   calibration,
 });
 
-/** A process and all that come from it. */
 const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
   const tree = new Set([root]);
   for (let before = 0; before !== tree.size; ) {
@@ -133,7 +131,6 @@ const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number
   return tree;
 };
 
-/** The process that listens on a local port; `null` where none is visible. */
 const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number | null => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");

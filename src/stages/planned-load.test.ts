@@ -3,7 +3,7 @@ import { scenarioStage } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { plannedLoad } from "./planned-load.ts";
+import { plannedLoad } from "./stages-for.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",

@@ -4,7 +4,6 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { reachedAt, withReplicas } from "../deployments/embedded.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { stageTenants } from "../deployments/tenants.ts";
-import { capabilitiesOf } from "../faults/capabilities.ts";
 import { consequencesOf } from "../faults/disturbance.ts";
 import { moveClock } from "../faults/injectors/operator.ts";
 import { claimOf } from "../history/claim.ts";
@@ -19,9 +18,9 @@ import { STORIES } from "../workload/catalogue.ts";
 import { RAMPS } from "../workload/story.ts";
 import { watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { plannedFor, stageMissing } from "./planned-load.ts";
 import { stageOnBroken } from "./reached-claim.ts";
 import { driverOf, EVERYWHERE, type LoadStage, STREAMS, type StagePlan } from "./stage-plan.ts";
+import { plannedFor, stageMissing } from "./stages-for.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
 /** The deployment as one stage needs it: its tenants, its replicas, its edge proxy. Only one that this run started is changed. */
@@ -51,7 +50,7 @@ const findCapacity = async (context: RunContext, deployment: Deployment, plan: L
   const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
   if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
   if (context.signal.aborted || stoppedBy(context) !== null) return;
-  if (stageMissing(plan, capabilitiesOf(deployment)).length > 0) return;
+  if (stageMissing(plan, deployment).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
     kind: "load",

@@ -1,10 +1,11 @@
-/** A driver in the hands of a run: whatever throws, its load and what happens beside it have ended when it returns. */
+/** A stage or a level in the hands of a run: whatever throws, its load and what happens beside it have ended when it returns. */
 
 import { dirname, join } from "node:path";
+import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
-import type { Drive, Driven, Driver } from "../drivers/driver.ts";
+import type { Drive, DriveJob, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
 import { breakBySchedule } from "../faults/by-schedule.ts";
@@ -20,9 +21,10 @@ import { watchBesideFault } from "../faults/errors-beside-a-fault.ts";
 import { injectBesideLoad } from "../faults/experiment.ts";
 import { changeDeployment } from "../faults/operator-changes.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
-import type { FaultLine, Line, MarkLine } from "../history/line.ts";
+import type { CallLine, FaultLine, Line, MarkLine } from "../history/line.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
+import { pause } from "../supervision/waiting.ts";
 import { profilePeakPerS } from "../workload/load-profiles.ts";
 import { sampleStage } from "./machine-use.ts";
 import type { LoadStage } from "./stage-plan.ts";
@@ -87,7 +89,6 @@ const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<
 /** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
 type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
 
-/** Plays the load of a stage with its disturbance. */
 export const play = async (
   context: RunContext,
   deployment: Deployment,
@@ -151,4 +152,44 @@ export const play = async (
   } finally {
     endSampling();
   }
+};
+
+/** For a level: one rate or profile on one deployment, with the lines of its calls, cut off as soon as it is clear. */
+export type LevelRoom = Pick<RunContext, "epochUs" | "signal" | "supervisor" | "line">;
+
+const LOOK_EVERY_MS = 250;
+
+/** `cutOffUs`: when it was cut off, in microseconds of the run; `null` where it was played to its end. */
+export const playLevel = async (
+  { epochUs, signal, supervisor, line: write }: LevelRoom,
+  { target, secrets, budget }: Pick<Deployment, "target" | "secrets" | "budget">,
+  job: Omit<DriveJob, "target" | "epochUs">,
+  /** Asked four times a second with the lines so far: whether more would change nothing. Moments are of the run. */
+  isClear?: (lines: readonly CallLine[], startUs: number, nowUs: number) => boolean,
+): Promise<Driven & { lines: CallLine[]; cutOffUs: number | null }> => {
+  const lines: CallLine[] = [];
+  let startUs: number | null = null;
+  let cutOffUs: number | null = null;
+  const untilClear = async (loadOver: AbortSignal): Promise<void> => {
+    while (!loadOver.aborted && cutOffUs === null) {
+      await pause(LOOK_EVERY_MS, loadOver);
+      const nowUs = wallUs() - epochUs;
+      if (startUs !== null && isClear?.(lines, startUs, nowUs)) cutOffUs = nowUs;
+    }
+  };
+  const driver = inHand(supervisor, "the open-loop driver", driveOpenLoop);
+  const driven = await driver(
+    {
+      ...{ job: { ...job, target, epochUs }, secrets, budget, signal },
+      onLine: (line) => {
+        lines.push(line);
+        write(line);
+      },
+      onStart: (us) => {
+        startUs = us;
+      },
+    },
+    isClear === undefined ? undefined : untilClear,
+  );
+  return { ...driven, lines, cutOffUs };
 };

@@ -42,7 +42,6 @@ export const misspeltRequired = ({ required = [] }: Pick<Target, "required">): s
     return meant === null ? [] : [`required: no claim is known as ${name}; did you mean ${meant}?`];
   });
 
-/** Refused by the safety guard: every reason, in sentences. */
 export class GuardError extends Error {
   override name = "GuardError";
   constructor(reasons: readonly string[]) {
@@ -62,7 +61,6 @@ export type PreparedTarget = {
 /** What the guard is asked; a function where that follows from the target file, which is read only once. */
 type IntentWish = Intent | ((target: Target) => Intent);
 
-/** Plain `http://` is allowed with a warning. */
 const inClear = ({ base_url, key_management_url, tile_url }: Target): string[] =>
   Object.entries({ base_url, key_management_url, tile_url }).flatMap(([field, url]) => {
     if (url === undefined) return [];

@@ -86,7 +86,6 @@ export const skippedStage = (
   return unplayedStage(plan, deployment, { verdict, reason, expected: "everything that the stage needs", replay });
 };
 
-/** After a fault that could not be healed nothing more is judged or broken. */
 export const stageOnBroken = (
   plan: StagePlan,
   deployment: Pick<Deployment, "target">,

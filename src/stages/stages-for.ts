@@ -1,19 +1,122 @@
-/** Which stages a command plays on a deployment and what they would send, without sending anything. */
-
+/** Which stages a command plays on a deployment, with which load, and what they would send: known before anything is sent. */
+import type { Deployment } from "../deployments/deployment.ts";
 import type { EmbeddedOptions } from "../deployments/embedded.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
-import type { FaultCapabilities } from "../faults/capabilities.ts";
+import { type Disturbable, disturbanceMissing } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
 import type { Intent } from "../target/target-guard.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify } from "../verify/planning/plan.ts";
-import { viewOf } from "../workload/callers/view-of-target.ts";
+import type { Arrivals } from "../workload/arrivals.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import { plannedFor, stageMissing, storyOfPlan } from "./planned-load.ts";
+import {
+  constant,
+  PROFILES,
+  type Profile,
+  profileCalls,
+  profileDurationS,
+  profilePeakPerS,
+  scaleProfile,
+} from "../workload/load-profiles.ts";
+import type { Reach, Story } from "../workload/story.ts";
+import { traceProfile } from "../workload/trace.ts";
 import { readTarget } from "./prepare-target.ts";
 import { driverOf, type LoadStage, type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
+
+/** Sessions are minted and refusals retried beside the schedule. */
+const SHARE_OF_PERMIT = 0.9;
+/** Random arrivals come in bursts, which a rate near the permit would hold back. */
+const SHARE_FOR_POISSON = 0.6;
+
+/** `slowedTo`: which share of its speed a replayed log is played at, whose busiest second is beyond the permitted rate. */
+type PlannedLoad = { profile: Profile; arrivals: Arrivals; reach: Reach; slowedTo?: number };
+
+const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
+  if (pastTheCap !== true) return [];
+  if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
+  const mostPerS = SHARE_OF_PERMIT * (permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  return mostPerS >= ratePerS ? [] : [`\`permits.load_max_rps\` of ${Math.ceil(ratePerS / SHARE_OF_PERMIT)} or more`];
+};
+
+/** A replayed log fixes the load, so reaching the target outcomes is optional. */
+const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
+  const reason = "the replayed log sets the load";
+  const free = [...all, ...oneOf].filter((outcome) => outcome !== "200");
+  const owed = all.filter((outcome) => outcome === "200");
+  return { all: owed, oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+};
+
+/** A log has its own rate and length unless the user states others. */
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+  if (replayOfMs !== undefined) return traceProfile(replayOfMs, { ratePerS, durationS });
+  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+};
+
+const UNBOUNDED_PER_S = 5_000;
+const CLOSED_LOOP_S = 15;
+
+/** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
+export const plannedLoad = (
+  plan: LoadStage,
+  story: Story,
+  view: TargetView,
+  { maxPerS, embedded }: { maxPerS: number | undefined; embedded: boolean },
+): PlannedLoad | null => {
+  const { driver, ratePerS, durationS, profile: given, replayOfMs, reaches, disturbance } = plan;
+  const mostPerS = maxPerS === undefined ? undefined : SHARE_OF_PERMIT * maxPerS;
+  const wish = { ratePerS, durationS, maxPerS: mostPerS };
+  const reach = (): Reach => story.reaches(view, wish);
+  if (driver === "autocannon") {
+    // A closed loop has no schedule: its profile is the highest rate for so long.
+    const perS = Math.min(ratePerS ?? UNBOUNDED_PER_S, maxPerS ?? UNBOUNDED_PER_S);
+    return { profile: constant(perS, durationS ?? CLOSED_LOOP_S), arrivals: "uniform", reach: reach() };
+  }
+  if (given !== undefined) return { profile: given, arrivals: plan.arrivals ?? "uniform", reach: reach() };
+  const own = story.profile(view, wish);
+  if (own === null) return null;
+  const wanted = wantedProfile(plan, own);
+  const share = (mostPerS ?? Number.POSITIVE_INFINITY) / profilePeakPerS(wanted);
+  const profile = share < 1 ? scaleProfile(wanted, share) : wanted;
+  const isNear = maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * maxPerS;
+  // A suite knows what its stages reach on the embedded deployment and what its disturbances bring about.
+  const isKnown = reaches !== undefined && (embedded || disturbance !== undefined);
+  const owed = isKnown ? { all: reaches, oneOf: [], beyond: [] } : reach();
+  return {
+    profile,
+    arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
+    reach: replayOfMs === undefined ? owed : reachOfReplay(owed),
+    slowedTo: replayOfMs !== undefined && share < 1 ? share : undefined,
+  };
+};
+
+export const storyOfPlan = (plan: LoadStage): Story => {
+  const story = STORIES.get(plan.story);
+  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
+  return story;
+};
+
+type Known = Pick<Deployment, "target" | "embedded" | "found">;
+
+export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
+  ...viewOf(target, readings),
+  capacity: found,
+});
+
+export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null =>
+  plannedLoad(plan, storyOfPlan(plan), view, {
+    maxPerS: deployment.target.permits?.load_max_rps,
+    embedded: deployment.embedded,
+  });
+
+export const stageMissing = (plan: LoadStage, can: Disturbable, view: TargetView = viewOf(can.target)): string[] => [
+  ...storyOfPlan(plan).missing(view),
+  ...disturbanceMissing(plan.disturbance, can),
+  ...capMissing(plan, can.target),
+];
 
 export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
 
@@ -41,7 +144,7 @@ export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): Stage
   stages(given).map((plan) => (short ? shortened(plan) : plan));
 
 /** Why no faults could be injected. What shows only on contact is assumed to be there. */
-const faultsMissing = (target: Target): string | null => {
+const whyNoFaults = (target: Target): string | null => {
   if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
   return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
 };
@@ -50,16 +153,14 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
-  const without = embedded ? null : faultsMissing(target);
+  const missing = embedded ? null : whyNoFaults(target);
+  const links = embedded ? { limiter: "", keys: "", edge: "" } : (target.toxiproxy?.proxies ?? {});
+  const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
+  const own = embedded ? { store: { kind: limiter } } : undefined;
   const given: SuiteFor = { target, embedded, limiter };
   const stages = stagesFor(given, wish).map((plan) => {
     if (plan.kind === "verify") return planOfStage(plan, given);
-    const can: FaultCapabilities = {
-      target: embedded ? plannedTenants(plan.tenants, target) : target,
-      isProxied: (link) => without === null && (embedded || target.toxiproxy?.proxies?.[link] !== undefined),
-      proxyMissing: without ?? "",
-      ownStore: embedded ? limiter : null,
-    };
+    const can = { target: embedded ? plannedTenants(plan.tenants, target) : target, faults, faultsMissing, own };
     return planOfStage(plan, given, stageMissing(plan, can));
   });
   const sum = (field: "seconds" | "calls"): number => stages.reduce((all, stage) => all + stage[field], 0);
@@ -76,7 +177,6 @@ export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages
 const VERIFY_CALLS = 1_200;
 /** Bursts of those rules are not paced; how long they take depends on the answers. */
 const BURSTS_S = 30;
-/** Of a stage whose rate a ramp has to find. */
 const RATE_UNKNOWN_S = 20;
 const RATE_UNKNOWN_PER_S = 200;
 const RAMP_S = 24;

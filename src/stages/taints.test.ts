@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LedgerLine } from "../history/line.ts";
-import { changesSeen, foreignCharges } from "./taints.ts";
+import { changesSeen, foreignCharges } from "./witnesses.ts";
 
 const charge = (org: string, kind: LedgerLine["kind"] = "charge"): LedgerLine => ({
   charge_id: "c",

@@ -142,7 +142,6 @@ const pulses = async (options: BareOptions & { kind: "pulses" }): Promise<Starte
   };
 };
 
-/** Answers at once, so that the generators are what is measured. */
 const nothing = async (): Promise<Started> => {
   const server = await startNullServer(() => 0);
   return { made: { url: `http://127.0.0.1:${server.port}/v1` }, close: async () => server.close() };

@@ -63,7 +63,6 @@ export type Started = {
   close?(): Promise<void>;
 };
 
-/** The child's side. */
 export const serveParent = <Options>(start: (options: Options) => Started | Promise<Started>): void => {
   let started: Started | undefined;
   const handle = async ({ kind, body }: ToChild): Promise<unknown> => {

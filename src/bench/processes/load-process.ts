@@ -24,15 +24,10 @@ export type LoadResult = {
 
 const SLICE_S = 0.03;
 
-type Side = {
-  /** Asks on every connection; resolves when `untilMs` is over and the last answer has come. */
-  play(untilMs: number): Promise<void>;
-  result(): LoadResult;
-  close(): Promise<unknown>;
-};
+type Side = Awaited<ReturnType<typeof openSide>>;
 
 /** Resolves when every connection has answered once, or is known not to. */
-const openSide = async ({ url, method, headers, body }: LoadCall, connections: number): Promise<Side> => {
+const openSide = async ({ url, method, headers, body }: LoadCall, connections: number) => {
   const { origin, pathname, search } = new URL(url);
   const request = { path: pathname + search, method, headers, body: body ?? null };
   const clients = new Set(Array.from({ length: connections }, () => new Client(origin)));
@@ -61,6 +56,7 @@ const openSide = async ({ url, method, headers, body }: LoadCall, connections: n
 
   let elapsedS = 0;
   let cpuS = 0;
+  /** Asks on every connection; resolves when `untilMs` is over and the last answer has come. */
   const play = async (untilMs: number): Promise<void> => {
     const beganMs = performance.now();
     const cpu = process.cpuUsage();

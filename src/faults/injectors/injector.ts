@@ -48,7 +48,7 @@ export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): F
     heal: async (signal) => {
       const did: string[] = [];
       const troubles: string[] = [];
-      for (const part of healsInOrder ? parts : [...parts].reverse()) {
+      for (const part of healsInOrder ? parts : parts.toReversed()) {
         // A failed heal must not keep the others broken.
         await part.heal(signal).then(
           (steps) => did.push(...(steps ?? [])),
@@ -60,9 +60,7 @@ export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): F
     },
     undo: { how: "all", undos: parts.map(({ undo }) => undo) },
     stream: parts.every(({ stream }) => stream === only.stream) ? only.stream : "both",
-    injectMs: sum("injectMs"),
-    effectMs: sum("effectMs"),
-    healMs: sum("healMs"),
+    ...{ injectMs: sum("injectMs"), effectMs: sum("effectMs"), healMs: sum("healMs") },
     notes: parts.flatMap(({ notes }) => notes),
   };
 };

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
-import { pause } from "../../supervision/waiting.ts";
+import { inTime, pause } from "../../supervision/waiting.ts";
 import type { Fault } from "../fault.ts";
 import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
 
@@ -22,12 +22,8 @@ type Command = readonly [string, ...(string | number)[]];
 
 /** On its own connection, not through a proxy. */
 const ask = async (url: string, ...commands: readonly Command[]): Promise<string[]> => {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    enableReadyCheck: false,
-    retryStrategy: () => null,
-    commandTimeout: CALL_MS,
-  });
+  const once = { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null };
+  const redis = new Redis(url, { ...once, commandTimeout: CALL_MS });
   redis.on("error", () => {});
   try {
     const said: string[] = [];
@@ -48,7 +44,7 @@ const errorsOf = async (url: string, error: string): Promise<number> => {
 const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
   const over = new AbortController();
   let before = 0;
-  let repeating: Promise<void> = Promise.resolve();
+  let repeating: Promise<void> | undefined;
   const repeat = async (): Promise<void> => {
     while (!over.signal.aborted) {
       await pause(AGAIN_MS, over.signal);
@@ -60,9 +56,8 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
     inject: async () => {
       before = await errorsOf(url, error);
       await ask(url, put);
-      if (take !== undefined) return;
-      repeating = repeat();
-      repeating.catch(() => {});
+      if (take === undefined) repeating = repeat();
+      repeating?.catch(() => {});
     },
     shows: async () => (await errorsOf(url, error)) > before,
     heal: async () => {
@@ -82,11 +77,8 @@ const redisPaused = (url: string): FaultInjector => ({
   ...OF_REDIS,
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
   shows: async () => {
-    const wrote = ask(url, ["SET", "floodgate:written", 1]).then(
-      () => true,
-      () => false,
-    );
-    return (await Promise.race([wrote, pause(WRITE_MS).then(() => null)])) === null;
+    const wrote = ask(url, ["SET", "floodgate:written", 1]).catch(() => undefined);
+    return (await inTime(wrote, WRITE_MS)) === "late";
   },
   heal: async () => void (await ask(url, ["CLIENT", "UNPAUSE"])),
 });
@@ -187,19 +179,14 @@ export const diskFull = (limiter: Part): FaultInjector => ({
 export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): FaultInjector => {
   if (store.kind === "redis") {
     const { url } = store.redis;
-    switch (fault) {
-      case "oom":
-        return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
-      case "readonly":
-        // A master that does not exist, so that no data is replaced.
-        return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
-      case "noscript":
-        return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);
-      case "aof-slow":
-        return redisPaused(url);
-      case "loading":
-        return redisLoading(store.redis, limiter);
-    }
+    if (fault === "oom")
+      return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
+    // A master that does not exist, so that no data is replaced.
+    if (fault === "readonly")
+      return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
+    if (fault === "noscript") return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);
+    if (fault === "aof-slow") return redisPaused(url);
+    if (fault === "loading") return redisLoading(store.redis, limiter);
   } else if (fault === "locked") return locked(store.path);
   else if (fault === "disk-full") return diskFull(limiter);
   throw new NoWayError(`a limiter in ${store.kind} has no error "${fault}"`);

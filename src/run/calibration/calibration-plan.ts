@@ -1,11 +1,10 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
 
 import type { Deployment } from "../../deployments/deployment.ts";
-import { capabilitiesOf } from "../../faults/capabilities.ts";
 import { consequencesOf } from "../../faults/disturbance.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { plannedFor, stageMissing } from "../../stages/planned-load.ts";
 import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
+import { plannedFor, stageMissing } from "../../stages/stages-for.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 
 /** Not autocannon: nothing about time is claimed of what it plays. */
@@ -59,7 +58,7 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
   const peaks = new Map<DriverName, number>();
   for (const plan of plans) {
     if (plan.kind !== "load" || plan.driver === "autocannon") continue;
-    if (!isAboutTime(plan) || stageMissing(plan, capabilitiesOf(deployment)).length > 0) continue;
+    if (!isAboutTime(plan) || stageMissing(plan, deployment).length > 0) continue;
     const planned = plannedFor(plan, deployment);
     const peak =
       planned === null

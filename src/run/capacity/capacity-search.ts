@@ -17,7 +17,7 @@ import { StageMeasure } from "../../history/measure.ts";
 import type { Calibration, Claim, Protocol } from "../../history/run-document.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
-import { playLevel } from "../../stages/level.ts";
+import { playLevel } from "../../stages/play.ts";
 import { readWitnesses, statedFacts } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";

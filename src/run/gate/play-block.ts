@@ -8,7 +8,7 @@ import type { Claim, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
-import { type LevelRoom, playLevel } from "../../stages/level.ts";
+import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { readTenants, readWitnesses, statedFacts } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
