@@ -34,17 +34,11 @@ type More = Partial<Omit<Experiment, "faults" | "refuses" | "holds" | "pastTheCa
 type Row = readonly [faults: Experiment["faults"] | Fault, refuses: Experiment["refuses"], holds: string, more?: More];
 
 const link = (component: "limiter" | "keys" | "edge", fault: string): Fault => ({ by: "link", component, fault });
-type Process = Extract<Fault, { by: "process" }>;
-const process = (component: Process["component"], fault: Process["fault"]): Fault => ({
-  by: "process",
-  component,
-  fault,
-});
-const store = (fault: Extract<Fault, { by: "store" }>["fault"]): Fault => ({
-  by: "store",
-  component: "limiter",
-  fault,
-});
+type By<Way extends Fault["by"]> = Extract<Fault, { by: Way }>;
+const process = (component: By<"process">["component"], fault: By<"process">["fault"]): Fault => {
+  return { by: "process", component, fault };
+};
+const store = (fault: By<"store">["fault"]): Fault => ({ by: "store", component: "limiter", fault });
 
 const REPLY_LOST = link("limiter", "reply-lost");
 const COLD: More = { requiredStates: ["cold-keys"] };

@@ -32,13 +32,8 @@ import type { VirtualTime } from "./virtual-time.ts";
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 
 /** A load in place of a schedule's own, and what it is played on. */
-export type VirtualLoad = {
+export type VirtualLoad = Required<Pick<Limits, "slots" | "service_ms" | "global_in_flight" | "org_in_flight">> & {
   profile: Profile;
-  /** Calls served at once; in flight at once, of all and of one organization. */
-  slots: number;
-  places: number;
-  placesOfOrg: number;
-  serviceMs: number;
   shedding: "fixed" | "adaptive";
   tenants: number;
 };
@@ -53,6 +48,7 @@ const startVirtualPlatform = async (
   load?: VirtualLoad,
 ): Promise<VirtualPlatform> => {
   const network = createVirtualNetwork(time);
+  const { slots, service_ms: serviceMs, global_in_flight: globalInFlight, org_in_flight: orgInFlight } = load ?? LIMITS;
   const links: Partial<Record<ExploredLink, ProxyControl>> = {};
   const deployment = await startInProcess({
     name: "virtual",
@@ -60,13 +56,9 @@ const startVirtualPlatform = async (
     role: {
       network,
       shedding: load?.shedding,
-      globalInFlight: load?.places ?? LIMITS.global_in_flight,
-      orgInFlight: load?.placesOfOrg ?? LIMITS.org_in_flight,
+      ...{ globalInFlight, orgInFlight },
       rateLimit: load === undefined ? { perS: LIMITS.rate_per_s, burst: LIMITS.burst } : null,
-      inference: {
-        ...{ slots: load?.slots ?? LIMITS.slots, serviceMs: load?.serviceMs ?? LIMITS.service_ms, seed },
-        tokens: load === undefined ? 6 : 4,
-      },
+      inference: { slots, serviceMs, seed, tokens: load === undefined ? 6 : 4 },
       limiterBudgetMs: LIMITS.limiter_budget_ms,
       keyServiceBudgetMs: LIMITS.key_service_budget_ms,
       stopDeadlineMs: 1_000,
@@ -118,17 +110,6 @@ const breakLinks = (
     }),
   );
 
-/** Look-ups after the last heal, where there is nothing left that would explain many of them. */
-const lookupsAfter = (
-  lines: readonly Line[],
-  lookupsMs: readonly number[],
-  endMs: number,
-): StageFacts["key_lookups"] => {
-  const healedUs = Math.max(0, ...lines.flatMap((line) => (line.type === "fault" ? [line.at_us] : [])));
-  const count = lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
-  return [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count }];
-};
-
 const play = async (
   time: VirtualTime,
   parts: Parts,
@@ -170,18 +151,15 @@ const play = async (
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
   const { tenants } = platform;
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  const limits: Limits =
-    load === undefined
-      ? LIMITS
-      : {
-          ...{ replicas: 1, slots: load.slots, service_ms: load.serviceMs },
-          ...{ global_in_flight: load.places, org_in_flight: load.placesOfOrg },
-        };
+  const { profile: _, tenants: __, shedding = "fixed", ...limits }: Partial<VirtualLoad> = load ?? LIMITS;
+  // After the last heal nothing is left that would explain many look-ups.
+  const healedUs = Math.max(0, ...lines.flatMap((line) => (line.type === "fault" ? [line.at_us] : [])));
+  const count = platform.lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
   const facts: StageFacts = {
     ...{ stage: STAGE, reference: true, exclusive: true, incidental: true },
-    shedding: load?.shedding ?? "fixed",
+    shedding,
     stream_end: REFERENCE_STREAM_ENDS,
-    limits,
+    limits: { replicas: 1, ...limits },
     started_at_ms: VIRTUAL_START_MS,
     tenants,
     faults: schedule.events.length > 0,
@@ -191,7 +169,7 @@ const play = async (
     gauges: [platform.apis[0]?.gauges() as Gauges],
     ledger: platform.ledger(idRun),
     texts: [{ name: "the platform's log", text: platform.log() }],
-    key_lookups: lookupsAfter(lines, platform.lookupsMs, endMs) ?? [],
+    key_lookups: [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count }],
   };
   await platform.close();
   const ordered = inOrder(lines);

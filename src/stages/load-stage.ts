@@ -6,7 +6,6 @@ import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
-import { closedLoopRefusal } from "../drivers/autocannon/autocannon.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
 import { FaultStates } from "../history/fault-states.ts";
@@ -119,8 +118,6 @@ export const playLoadStage = async (
   const tenants = await readTenants(target);
   const readings = Object.fromEntries(Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, { used }]));
   const view = viewWith(deployment, readings);
-  const refusal = closedLoopRefusal(plan, target);
-  if (refusal !== null) throw new Error(refusal);
   const lacking = stageMissing(plan, deployment, view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;

@@ -96,21 +96,11 @@ export const sampleStage = ({ stage, apis, pids, nowUs, onSample }: SamplingOf):
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 
+type CoresUsed = Pick<StageHost, "target_cores" | "other_cores">;
+type About = { driven: Driven; used: CoresUsed; measurements: readonly Measurement[]; calibration: Calibration[] };
+
 /** `lag`: by how much calls left later than they should have, in microseconds. */
-export const stageHost = (
-  lag: Histogram,
-  {
-    driven,
-    used,
-    measurements,
-    calibration,
-  }: {
-    driven: Driven;
-    used: Pick<StageHost, "target_cores" | "other_cores">;
-    measurements: readonly Measurement[];
-    calibration: Calibration[];
-  },
-): StageHost => ({
+export const stageHost = (lag: Histogram, { driven, used, measurements, calibration }: About): StageHost => ({
   host: driven.host,
   // All cores, as /proc/stat counts them, even where this process may use fewer.
   cores: cpus().length,
@@ -164,7 +154,7 @@ export const watchMachineUse = (baseUrl: string | null) => {
   const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
-  return (): Pick<StageHost, "target_cores" | "other_cores"> => {
+  return (): CoresUsed => {
     const after = statsHere();
     const machine = machineTime();
     const seconds = (performance.now() - beganMs) / 1000;

@@ -28,7 +28,7 @@ const OBJECTIVES = "p99<=1.2s";
 const CURVE_S = 64;
 const HIGHEST = 5;
 const PLATFORM: Omit<VirtualLoad, "profile"> = {
-  ...{ slots: SLOTS, places: SLOTS, placesOfOrg: SLOTS, serviceMs: SERVICE_MS, tenants: 4 },
+  ...{ slots: SLOTS, global_in_flight: SLOTS, org_in_flight: SLOTS, service_ms: SERVICE_MS, tenants: 4 },
   shedding: "fixed",
 };
 
@@ -46,7 +46,7 @@ const STORM: Play = {
 };
 
 /** Bursts of twice an organization's cap, and three quiet organizations that read. */
-const NOISE: VirtualLoad = { ...PLATFORM, placesOfOrg: 8, profile: constant(80, 20) };
+const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
 
 /** A mutant, or the healthy platform (`null`). */
 const playVirtually = async (
@@ -89,7 +89,7 @@ const isolationClaims = async (mutant: string | null, seed: number, replay: stri
 };
 
 /** An adaptive limit finds its own way below so many places. */
-const ADAPTIVE = { shedding: "adaptive", places: 4 * SLOTS } as const;
+const ADAPTIVE = { shedding: "adaptive", global_in_flight: 4 * SLOTS } as const;
 
 /** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */
 export const healthyShedding = (
