@@ -12,22 +12,13 @@ import { exchangeStep, type SessionWanted, type Step } from "../workload/step.ts
 import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
-import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
+import { CredentialMissingError, createCredentialBook } from "./credential-book.ts";
 import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
 export type Sent = { line: CallLine; answer: Received };
 
-export type ApiClient = {
-  send(step: Step, context: CallContext, options?: SendOptions): Promise<Sent>;
-  /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one callback is called, asynchronously. */
-  begin(step: Step, context: CallContext, sent: (sent: Sent) => void, failed: (error: unknown) => void): void;
-  book: CredentialBook;
-  connections: number;
-  close(): Promise<void>;
-};
-
-type SendOptions = { keepEvents?: boolean };
+export type ApiClient = Awaited<ReturnType<typeof openApiClient>>;
 
 /** The budget is spent or the stop condition met. */
 export class NotSentError extends Error {
@@ -84,7 +75,7 @@ const addressBook = (target: Target): ((step: Step) => Address) => {
   };
 };
 
-export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
+export const openApiClient = async (options: ApiClientOptions) => {
   const { target, secrets, view, clock, budget } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets, options.connect);
@@ -191,10 +182,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     }
   };
 
-  const send: ApiClient["send"] = (step, context, { keepEvents = false } = {}) =>
+  const send = (step: Step, context: CallContext, { keepEvents = false } = {}): Promise<Sent> =>
     new Promise((resolve, reject) => start(step, context, keepEvents, resolve, reject));
 
-  const book = createCredentialBook(target, secrets, async (wanted) => {
+  const book: ReturnType<typeof createCredentialBook> = createCredentialBook(target, secrets, async (wanted) => {
     const step = exchangeStep(view, minted, wanted.of, wanted.product);
     const { stage, driver, idPrefix } = options;
     const id = `${idPrefix}-s${minted++}`;
@@ -205,7 +196,9 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
 
   return {
     send,
-    begin: (step, context, sent, failed) => start(step, context, false, sent, failed),
+    /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one is called, asynchronously. */
+    begin: (step: Step, context: CallContext, sent: (sent: Sent) => void, failed: (error: unknown) => void): void =>
+      start(step, context, false, sent, failed),
     book,
     connections: transport.connections,
     close: transport.close,

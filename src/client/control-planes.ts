@@ -10,12 +10,8 @@ const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostB
 const ALL_ORGS_MS = 20_000;
 const ORGS_AT_ONCE = 16;
 
-class ControlError extends Error {
-  constructor(url: string, what: string) {
-    super(`the control plane at ${url} did not answer as expected: ${what}`);
-    this.name = "ControlError";
-  }
-}
+const controlError = (url: string, what: string): Error =>
+  new Error(`the control plane at ${url} did not answer as expected: ${what}`);
 
 const known = new Map<string, string>();
 
@@ -23,7 +19,7 @@ const known = new Map<string, string>();
 export const knowControlToken = (url: string, token: string): void => void known.set(new URL(url).origin, token);
 
 const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
-  const failed = (what: string): ControlError => new ControlError(url, what);
+  const failed = (what: string): Error => controlError(url, what);
   const otherwise = process.env.FLOODGATE_CONTROL_TOKEN;
   const { status, text } = await bearer(url, known.get(new URL(url).origin), { otherwise })
     .then((headers) => callControl(url, { ...limits, headers }))
@@ -39,7 +35,7 @@ const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
 
 const jsonOf = <T>(url: string, text: string): T => {
   const json = parseJson(text);
-  if (json === undefined) throw new ControlError(url, shapeOfBody(text, json));
+  if (json === undefined) throw controlError(url, shapeOfBody(text, json));
   return json as T;
 };
 
@@ -101,7 +97,7 @@ const GAUGES = [
 /** Rebuilds the gauges from numbers and drops everything else. */
 const gaugesAt = async (url: string): Promise<GaugesRead> => {
   const said = (await controlGet<Partial<GaugesRead> | null>(url)) ?? {};
-  if (!isNumber(said.in_flight)) throw new ControlError(url, `expected in_flight as a number; got ${shapeOf(said)}`);
+  if (!isNumber(said.in_flight)) throw controlError(url, `expected in_flight as a number; got ${shapeOf(said)}`);
   const gauges: GaugesRead = { in_flight: said.in_flight, in_flight_by_org: {} };
   for (const [org, n] of Object.entries(said.in_flight_by_org ?? {}).slice(0, ORGS_MOST)) {
     if (isNumber(n)) gauges.in_flight_by_org[foreignId(org)] = n;
@@ -117,11 +113,10 @@ export const readGauges = (apis: readonly string[]): Promise<GaugesRead[]> =>
   Promise.all(apis.map((api) => gaugesAt(`${api}/gauges`)));
 
 /** Key records looked up so far; `null` if the key service does not say. */
-export const readLookups = (keys: string): Promise<number | null> =>
-  controlGet<{ lookups: number }>(`${keys}/lookups`).then(
-    ({ lookups }) => (isNumber(lookups) ? lookups : null),
-    () => null,
-  );
+export const readLookups = async (keys: string): Promise<number | null> => {
+  const said = await controlGet<{ lookups: number }>(`${keys}/lookups`).catch(() => null);
+  return isNumber(said?.lookups) ? said.lookups : null;
+};
 
 /** What each replica holds after a garbage collection. */
 export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
@@ -129,11 +124,8 @@ export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
 
 export const readLedger = async (limiter: string, run: string): Promise<LedgerLine[]> => {
   const url = `${limiter}/ledger?run=${encodeURIComponent(run)}`;
-  const text = await call(url, LEDGER);
-  return text
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => chargeOf(jsonOf<LedgerLine>(url, line)));
+  const lines = (await call(url, LEDGER)).split("\n").filter((line) => line.trim() !== "");
+  return lines.map((line) => chargeOf(jsonOf<LedgerLine>(url, line)));
 };
 
 /** Map loads used by an organization; `undefined` if the control plane does not say. */

@@ -16,18 +16,6 @@ export class CredentialMissingError extends Error {
 
 type Minted = { token: string; expiresInS: number };
 
-export type CredentialBook = {
-  /** The value, if it is known already. */
-  peek(ref: CredentialRef): string | undefined;
-  /** The value, read or minted; `null` for a credential of no role or tenant. */
-  fetch(ref: CredentialRef): Promise<string | null>;
-  sessionOf(ref: CredentialRef): HeldSession | undefined;
-  originOf(of: CallerName): string | undefined;
-  /** A valid credential got 401: forgets its value, at most once in ten seconds. */
-  refused(ref: CredentialRef): void;
-  prepare(refs: readonly CredentialRef[], sessions: readonly SessionWanted[]): Promise<void>;
-};
-
 const FORGET_EVERY_MS = 10_000;
 
 type Found = { ref: string; what: string; wanted: KeyWanted };
@@ -60,7 +48,7 @@ export const createCredentialBook = (
   target: Target,
   secrets: Secrets,
   mint: (wanted: SessionWanted) => Promise<Minted>,
-): CredentialBook => {
+) => {
   const keys = new Map<string, string>();
   const sessions = new Map<string, HeldSession>();
   const minting = new Map<string, Promise<string>>();
@@ -88,7 +76,8 @@ export const createCredentialBook = (
     return name;
   };
 
-  const peek: CredentialBook["peek"] = (ref) => {
+  /** The value, if it is known already. */
+  const peek = (ref: CredentialRef): string | undefined => {
     const name = nameOf(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
@@ -99,7 +88,8 @@ export const createCredentialBook = (
     return session.token;
   };
 
-  const fetch: CredentialBook["fetch"] = async (ref) => {
+  /** The value, read or minted; `null` for a credential of no role or tenant. */
+  const fetch = async (ref: CredentialRef): Promise<string | null> => {
     const known = peek(ref);
     if (known !== undefined) return known;
     if (ref.as === "session") return mintSession(ref, credentialName(ref));
@@ -113,13 +103,14 @@ export const createCredentialBook = (
   return {
     peek,
     fetch,
-    sessionOf: (ref) => sessions.get(credentialName(ref)),
-    originOf: (of) => {
+    sessionOf: (ref: CredentialRef): HeldSession | undefined => sessions.get(credentialName(ref)),
+    originOf: (of: CallerName): string | undefined => {
       const name = of.slice(of.indexOf(":") + 1);
       if (of.startsWith("tenant:")) return target.tenants?.find(({ org }) => org === name)?.publishable?.origin;
       return (target.credentials?.[name as "publishable"] as KeyCredential | undefined)?.origin;
     },
-    refused: (ref) => {
+    /** A valid credential got 401: forgets its value, at most once in ten seconds. */
+    refused: (ref: CredentialRef): void => {
       if (!("of" in ref)) return;
       const name = credentialName(ref);
       const nowMs = Date.now();
@@ -130,7 +121,7 @@ export const createCredentialBook = (
       keys.delete(name);
       secrets.forget(find(target, ref.of, ref.as).ref);
     },
-    prepare: async (refs, wanted) => {
+    prepare: async (refs: readonly CredentialRef[], wanted: readonly SessionWanted[]): Promise<void> => {
       for (const ref of refs) await fetch(ref);
       for (const { of, product } of wanted) await fetch({ as: "session", of, product });
     },

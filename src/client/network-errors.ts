@@ -1,40 +1,24 @@
 /** What a transport error means to the author of a target file, and what to do. Shared by all commands. */
 import { transportCode } from "../contract/transport-codes.ts";
 
-const UNREACHED = [
-  "no connection could be made",
-  "does a firewall or a VPN block it, or is the address wrong?",
-] as const;
-const OTHER_PROTOCOL = [
-  "the server speaks another protocol, or closes the connection",
-  "is it https:// where the file says http://, or the other way round?",
-] as const;
-const SILENT = ["it accepted the connection and sent no answer in time", "is the deployment busy or stuck?"] as const;
+type Advice = readonly [means: string, todo: string, withoutFile?: string];
+
+// biome-ignore format: a row is a line
+const UNREACHED: Advice = ["no connection could be made", "does a firewall or a VPN block it, or is the address wrong?"];
+// biome-ignore format: a row is a line
+const OTHER_PROTOCOL: Advice = ["the server speaks another protocol, or closes the connection", "is it https:// where the file says http://, or the other way round?"];
+const SILENT: Advice = ["it accepted the connection and sent no answer in time", "is the deployment busy or stuck?"];
 
 /** By the codes of contract/transport-codes.ts. `withoutFile`: advice if there is no target file yet. */
-const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, withoutFile?: string]>> = {
-  connection_refused: [
-    "nothing listens at that address",
-    "start the deployment, or correct the port in base_url",
-    "start the deployment, or correct the port after --target",
-  ],
+// biome-ignore format: a row is a line
+const ADVICE: Readonly<Record<string, Advice>> = {
+  connection_refused: ["nothing listens at that address", "start the deployment, or correct the port in base_url", "start the deployment, or correct the port after --target"],
   dns_failed: ["the host name cannot be resolved", "correct the host in base_url", "correct the host after --target"],
   unreachable: UNREACHED,
   connect_timeout: UNREACHED,
-  tls_refused_us: [
-    "it refuses our side of the TLS handshake: it probably requires a client certificate",
-    'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
-  ],
-  tls_expected: [
-    "it speaks TLS, but the file says http://",
-    "write https:// in base_url",
-    "write https:// after --target",
-  ],
-  tls_unknown_authority: [
-    "its certificate is signed by an authority that this machine does not know",
-    'name the authority: "transport": { "ca": "file:ca.pem" }',
-    "name the authority: --ca FILE",
-  ],
+  tls_refused_us: ["it refuses our side of the TLS handshake: it probably requires a client certificate", 'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }'],
+  tls_expected: ["it speaks TLS, but the file says http://", "write https:// in base_url", "write https:// after --target"],
+  tls_unknown_authority: ["its certificate is signed by an authority that this machine does not know", 'name the authority: "transport": { "ca": "file:ca.pem" }', "name the authority: --ca FILE"],
   tls_certificate_expired: ["its certificate has expired", "have the certificate renewed"],
   tls_wrong_name: ["its certificate is for another host name", "write the name that the certificate has"],
   tls_other: OTHER_PROTOCOL,
@@ -46,12 +30,10 @@ const ADVICE: Readonly<Record<string, readonly [means: string, todo: string, wit
   call_timeout: SILENT,
   timeout: SILENT,
 };
+const OTHERWISE: Advice = ["the connection broke off", "is it running, and is the address right?"];
 
 export const networkAdvice = (code: string): { means: string; todo: string; withoutFile: string } => {
-  const [means, todo, withoutFile = todo] = ADVICE[transportCode(code)] ?? [
-    "the connection broke off",
-    "is it running, and is the address right?",
-  ];
+  const [means, todo, withoutFile = todo] = ADVICE[transportCode(code)] ?? OTHERWISE;
   return { means, todo, withoutFile };
 };
 

@@ -35,28 +35,29 @@ export type OutgoingRequest = {
   slowReadMs?: number;
 };
 
-export type Received = {
+const nothingReceived = (nowUs: number) => ({
   /** Written to a connection; if not, the target cannot have seen it. */
-  sent: boolean;
+  sent: false,
   /** When it was given to the transport. */
-  startedUs: number;
+  startedUs: nowUs,
   /** When its connection was made; 0 if one was reused. */
-  connectUs: number;
+  connectUs: 0,
   /** Just before it was written; `startedUs` if it never was. */
-  sentUs: number;
-  firstUs: number | null;
-  doneUs: number;
+  sentUs: nowUs,
+  firstUs: null as number | null,
+  doneUs: nowUs,
   /** `null`: no head came. */
-  status: number | null;
-  headers: Record<string, string | string[] | undefined>;
+  status: null as number | null,
+  headers: {} as Record<string, string | string[] | undefined>,
   /** Of an answer that is not a stream. */
-  text: string;
+  text: "",
   /** `eof` for a whole answer. */
-  ended: StreamEnd;
-  seen: StreamSeen | null;
-  error?: string;
-  aborted: boolean;
-};
+  ended: "eof" as StreamEnd,
+  seen: null as StreamSeen | null,
+  aborted: false,
+});
+
+export type Received = ReturnType<typeof nothingReceived> & { error?: string };
 
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
@@ -89,20 +90,7 @@ class Exchange {
     this.#timeouts = timeouts;
     this.#settled = settled;
     const nowUs = clock.nowUs();
-    this.#received = {
-      sent: false,
-      startedUs: nowUs,
-      connectUs: 0,
-      sentUs: nowUs,
-      firstUs: null,
-      doneUs: nowUs,
-      status: null,
-      headers: {},
-      text: "",
-      ended: "eof",
-      seen: null,
-      aborted: false,
-    };
+    this.#received = nothingReceived(nowUs);
     this.#callDueUs = nowUs + timeouts.callMs * 1000;
     this.#patienceDueUs = nowUs + timeouts.firstEventMs * 1000;
     this.#watchUntilDue(nowUs);

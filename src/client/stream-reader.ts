@@ -5,18 +5,20 @@ import { ERROR_EVENT, type LastEvent } from "../contract/streams.ts";
 
 export type SeenEvent = { name: string; data: string };
 
-export type StreamSeen = {
-  events: number;
-  late: number;
-  firstUs: number | null;
-  terminal: { ended: "done" | "error_event"; atUs: number } | null;
-  lastUs: number | null;
+const nothingSeen = () => ({
+  events: 0,
+  late: 0,
+  firstUs: null as number | null,
+  terminal: null as { ended: "done" | "error_event"; atUs: number } | null,
+  lastUs: null as number | null,
   /** The first `EVENT_NAMES_MOST` distinct names, made safe for display. */
-  names: Set<string>;
+  names: new Set<string>(),
   /** Microseconds between consecutive events; the first `GAPS_KEPT`. */
-  gapsUs: number[];
-  kept: SeenEvent[];
-};
+  gapsUs: [] as number[],
+  kept: [] as SeenEvent[],
+});
+
+export type StreamSeen = ReturnType<typeof nothingSeen>;
 
 /** As in k6/x/sse; bounds the memory of an endless stream. */
 const GAPS_KEPT = 10_000;
@@ -24,23 +26,10 @@ const GAPS_KEPT = 10_000;
 const EVENT_MAX_CHARS = 2 << 20;
 const KEPT_MOST = 20_000;
 
-export type StreamReader = {
-  seen: StreamSeen;
-  /** `atUs`: when the chunk was read. */
-  feed(chunk: Uint8Array, atUs: number): void;
-};
+export type StreamReader = ReturnType<typeof createStreamReader>;
 
-export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolean): StreamReader => {
-  const seen: StreamSeen = {
-    events: 0,
-    late: 0,
-    firstUs: null,
-    terminal: null,
-    lastUs: null,
-    names: new Set(),
-    gapsUs: [],
-    kept: [],
-  };
+export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolean) => {
+  const seen = nothingSeen();
   const decoder = new TextDecoder();
   let nowUs = 0;
   const parser = createParser({
@@ -60,7 +49,8 @@ export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolea
   });
   return {
     seen,
-    feed: (chunk, atUs) => {
+    /** `atUs`: when the chunk was read. */
+    feed: (chunk: Uint8Array, atUs: number): void => {
       nowUs = atUs;
       parser.feed(decoder.decode(chunk, { stream: true }));
     },

@@ -12,15 +12,9 @@ const REFUSAL_MS = { least: 50, most: 500 };
 /** Wait for TLS on a port that should speak plain HTTP. */
 const GUESS_MS = 500;
 
-type TlsSeen = {
-  /** `h2` or `http/1.1`; `null` if not negotiated. */
-  alpn: string | null;
-  version: string;
-  /** Why the certificate is not trusted; `null` if it is. */
-  distrust: string | null;
-  subject: string;
-  endsAtMs: number | null;
-};
+/** `distrust`: why the certificate is not trusted. `alpn`: `h2` or `http/1.1`, if negotiated. */
+type TlsSeen = Record<"version" | "subject", string> &
+  Record<"alpn" | "distrust", string | null> & { endsAtMs: number | null };
 
 export const certificateText = ({ version, subject }: TlsSeen): string => `${version}, certificate of ${subject}`;
 

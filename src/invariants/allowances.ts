@@ -3,15 +3,7 @@ import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { known } from "../history/statistics/counts.ts";
 import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
-import {
-  earliestUs,
-  isAdmitted,
-  isDefinite,
-  isReference,
-  isUnnamed,
-  latestUs,
-  MARK_MARGIN_US,
-} from "./evidence/moments.ts";
+import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
 
 /** Items 205, 225. */
@@ -35,7 +27,7 @@ const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: nu
   if (tenant?.allowance === undefined || tenant.tier === null) return null;
   const { allowance, tier } = tenant;
   // A8b: "over 5 times" may mean one load more.
-  const doubt = isReference(facts) ? 0 : 1;
+  const doubt = facts.reference === true ? 0 : 1;
   const paid = { least: allowance * HARD_STOP_FACTOR - doubt, most: allowance * HARD_STOP_FACTOR + doubt };
   if (tierMoved) return { least: Math.min(allowance, paid.least), most: paid.most };
   return tier === "Pro" ? paid : { least: allowance, most: allowance };
@@ -202,7 +194,8 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
           const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
           if ((before ?? 0) + certain > caps.most) {
             // A9: a deployment that does not count mints does not refuse them either.
-            const mayNotCount = !isReference(facts) && refused === 0 && (before ?? 0) + certain - mints <= caps.most;
+            const mayNotCount =
+              facts.reference !== true && refused === 0 && (before ?? 0) + certain - mints <= caps.most;
             if (mayNotCount) uncounted ||= got;
             else evidence.breach(last.get(org) ?? org, got);
           } else if (certain >= caps.least) reached += 1;
@@ -225,7 +218,7 @@ const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | nul
   const caps = capsOf(facts, refusal.org, use.tierMoved);
   if (caps === null) return null;
   // A8: elsewhere the exchange may also refuse paid organizations at the allowance.
-  const atAllowance = !isReference(facts) && refusal.outcome === "429 map_load_quota_exceeded";
+  const atAllowance = facts.reference !== true && refusal.outcome === "429 map_load_quota_exceeded";
   return atAllowance ? Math.min(caps.least, facts.tenants[refusal.org]?.allowance ?? 0) : caps.least;
 };
 

@@ -1,5 +1,4 @@
 /** An invariant: a statement, and a fold over one stage's lines in order of time, with bounded state. */
-
 import type { CallLine, Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";

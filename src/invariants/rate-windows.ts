@@ -1,5 +1,4 @@
 /** Calls admitted beyond a key's rate, over every window of time. */
-
 import { outcomeOf } from "../contract/refusals.ts";
 import { Heap } from "../history/heap.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";

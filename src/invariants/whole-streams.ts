@@ -1,5 +1,4 @@
 /** Streams that end as they should: once, whole, and with an event. */
-
 import { isUnanswered } from "../contract/refusals.ts";
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";

@@ -25,7 +25,6 @@ export type ChildSpec = {
   /** Whether the kernel is asked to kill it when the runner dies, where it can (default true). */
   deathSignal?: boolean;
   files?: Partial<Record<Output, string>>;
-  onLine?: (line: string, from: Output) => void;
 };
 
 export type Started = {
@@ -68,7 +67,7 @@ const LAST_LINES = 5;
 
 const captureOutput = (
   child: ChildProcess,
-  { name, files = {}, onLine }: ChildSpec,
+  { name, files = {} }: ChildSpec,
   redactor: Redactor,
   exited: Promise<Exit>,
 ): Started["waitForLine"] => {
@@ -77,13 +76,12 @@ const captureOutput = (
   for (const from of ["stdout", "stderr"] as const) {
     const path = files[from];
     const sink = path === undefined ? null : createWriteStream(path, { flags: "a", mode: 0o600 });
-    // A full disk must not end the run in the middle of a fault; the line is still kept and handed on.
+    // A full disk must not end the run in the middle of a fault; the line is still kept.
     sink?.on("error", () => {});
     const lines = redactor.lines((line) => {
       sink?.write(`${line}\n`);
       if (kept.push({ line, from }) > LINES_KEPT) kept.shift();
       for (const hear of waiting) hear(line, from);
-      onLine?.(line, from);
     });
     child[from]?.on("data", lines.push).on("close", () => {
       lines.end();

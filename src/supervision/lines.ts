@@ -5,18 +5,14 @@ import { StringDecoder } from "node:string_decoder";
 /** No message of ours is as long; a line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;
 
-export type LineCutter = {
-  push(chunk: Buffer): void;
-  /** What stands behind the last LF is a line as well: half of one, where its writer was killed. */
-  end(): void;
-};
+export type LineCutter = ReturnType<typeof cutLines>;
 
 /** A longer line is handed on shortened, so that its reader finds it unreadable. */
 export const cutLines = (
   onLine: (line: string) => void,
   maxChars: number = LINE_MAX_CHARS,
   shorten: (line: string) => string = (line) => line.slice(0, maxChars),
-): LineCutter => {
+) => {
   const decoder = new StringDecoder("utf8");
   let held = "";
   let isTooLong = false;
@@ -35,8 +31,9 @@ export const cutLines = (
     }
   };
   return {
-    push: (chunk) => take(decoder.write(chunk)),
-    end: () => {
+    push: (chunk: Buffer): void => take(decoder.write(chunk)),
+    /** What stands behind the last LF is a line as well: half of one, where its writer was killed. */
+    end: (): void => {
       take(decoder.end());
       if (held !== "" && !isTooLong) onLine(held);
       held = "";

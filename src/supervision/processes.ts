@@ -17,21 +17,11 @@ export const readProc = (path: string): string | null => {
   }
 };
 
-export type ProcessStat = {
-  state: string;
-  parent: number;
-  pgid: number;
-  start: string;
-  /** CPU time, its threads included; and that of its children which have ended and were waited for. */
-  ticks: number;
-  childTicks: number;
-  /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
-  givesWay: boolean;
-};
-
 const SCHED_IDLE = "5";
 
-export const statOf = (pid: number): ProcessStat | null => {
+export type ProcessStat = NonNullable<ReturnType<typeof statOf>>;
+
+export const statOf = (pid: number) => {
   const text = readProc(`/proc/${pid}/stat`);
   if (text === null) return null;
   // The name of the command is in parentheses and may hold blanks and parentheses itself.
@@ -42,8 +32,10 @@ export const statOf = (pid: number): ProcessStat | null => {
     parent: Number(fields[1]),
     pgid: Number(fields[2]),
     start: fields[19] ?? "",
+    /** CPU time, its threads included; and that of its children which have ended and were waited for. */
     ticks: sum(11, 12),
     childTicks: sum(13, 14),
+    /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
     givesWay: fields[38] === SCHED_IDLE,
   };
 };
@@ -75,10 +67,10 @@ export const cpuTimeMs = (pid: number): number | null => {
   return stat === null ? null : stat.ticks * (1000 / TICKS_PER_S);
 };
 
-export type MachineTime = { idle: number; steal: number; all: number };
+export type MachineTime = NonNullable<ReturnType<typeof machineTime>>;
 
 /** Of all cores together, since boot, in ticks; `null` where it is not known. */
-export const machineTime = (): MachineTime | null => {
+export const machineTime = () => {
   const [line] = readProc("/proc/stat")?.split("\n") ?? [];
   if (line === undefined || !line.startsWith("cpu ")) return null;
   // user nice system idle iowait irq softirq steal; guest time is within user already.

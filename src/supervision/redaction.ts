@@ -26,7 +26,8 @@ const isPlainWord = (text: string): boolean => /^[a-z]{1,12}$/i.test(text) || /^
 const isSecretOf = (name: string, value: string): boolean =>
   (SECRET_NAME.test(name) && !ABOUT_ONE.test(name)) || !isPlainWord(value);
 
-const decoded = (text: string): string => {
+/** The text as it is, where it is no coding of a URL. */
+export const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -1,13 +1,9 @@
 /** A signal ends a run in order, also during a build or a report. */
-export type StopSignals = {
-  readonly signal: AbortSignal;
-  stoppedBy(): NodeJS.Signals | null;
-  release(): void;
-};
+export type StopSignals = ReturnType<typeof listenForStop>;
 
 export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void): StopSignals => {
+export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void) => {
   const stopping = new AbortController();
   let first: NodeJS.Signals | null = null;
   let times = 0;
@@ -20,8 +16,8 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
   for (const signal of STOP_SIGNALS) process.on(signal, heard);
   return {
     signal: stopping.signal,
-    stoppedBy: () => first,
-    release: () => {
+    stoppedBy: (): NodeJS.Signals | null => first,
+    release: (): void => {
       for (const signal of STOP_SIGNALS) process.off(signal, heard);
     },
   };

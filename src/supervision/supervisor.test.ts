@@ -146,7 +146,6 @@ describe("a child", () => {
   });
 
   test("has its output masked in files and lines, with the secrets of its environment", async () => {
-    const lines: string[] = [];
     const file = join(folder, "out.log");
     const child = await supervisor.start({
       name: "talker",
@@ -155,13 +154,19 @@ describe("a child", () => {
       ),
       env: { FLOODGATE_SESSION_SECRET: "correct horse" },
       ends: "by-signal",
-      files: { stdout: file },
-      onLine: (line, from) => lines.push(`${from}: ${line}`),
+      files: { stdout: file, stderr: `${file}.err` },
     });
-    await child.exited;
-    expect(lines.sort()).toEqual(["stderr: svc_sk_live_...mnop", "stdout: my secret is [masked]"]);
-    await waitUntil(async () => readFileSync(file, "utf8") !== "", { forMs: 30_000, pollMs: 10 });
-    expect(readFileSync(file, "utf8")).toBe("my secret is [masked]\n");
+    const find = async (match: RegExp, from: "stdout" | "stderr") =>
+      await child.waitForLine(match, { deadlineMs: 10_000, from }).catch((error: Error) => error.message);
+    expect(await find(/mnop/, "stderr")).toBe("svc_sk_live_...mnop");
+    expect(await find(/secret/, "stdout")).toBe("my secret is [masked]");
+    for (const [path, line] of [
+      [file, "my secret is [masked]\n"],
+      [`${file}.err`, "svc_sk_live_...mnop\n"],
+    ] as const) {
+      await waitUntil(async () => readFileSync(path, "utf8") !== "", { forMs: 30_000, pollMs: 10 });
+      expect(readFileSync(path, "utf8")).toBe(line);
+    }
   });
 
   test("a line that was said before is found, one that is not said is told with what was", async () => {

@@ -32,9 +32,6 @@ export type Child = Omit<Started, "group"> & {
   stop: () => ReturnType<typeof endGroup>;
 };
 
-/** Journal entries: of the child, and of the signal that stopped it. */
-type Held = { endLast: boolean; entry: string; stopped: string | null };
-
 type Undoing = { name: string; undo: () => Promise<void>; deadlineMs: number };
 
 type SupervisorOptions = {
@@ -65,7 +62,8 @@ export class Supervisor {
   readonly #self: string;
   readonly #stopping = new AbortController();
   readonly #undos = new Set<Undoing>();
-  readonly #children = new Map<Child, Held>();
+  /** Whether it ends last, by child. */
+  readonly #children = new Map<Child, boolean>();
   readonly #starting = new Set<Promise<Child>>();
   #closing: Promise<string[]> | undefined;
 
@@ -113,61 +111,58 @@ export class Supervisor {
     const starting = startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, spawned);
     starting.catch(() => this.#journal.undone(entry, "not started"));
     const { group, ...started } = await starting;
-    const held: Held = { endLast, entry, stopped: null };
+    const { pid } = group;
+    /** The journal's entry of the signal that stopped it. */
+    let stopped: string | null = null;
+    const runsAgain = (detail: string): void => {
+      if (stopped !== null) this.#journal.undone(stopped, detail);
+      stopped = null;
+    };
+    const forget = (detail: string): void => {
+      this.#journal.undone(entry, detail);
+      this.#children.delete(child);
+      runsAgain(detail);
+    };
+    const deliver = (signal: NodeJS.Signals): void => {
+      if (!signalProcess(group, signal)) throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
+    };
     const child: Child = {
       ...started,
       name,
-      pid: group.pid,
-      signal: (signal) => this.#signal(name, group, held, signal),
+      pid,
+      signal: (signal) => {
+        if (signal === "SIGCONT" && stopped !== null) {
+          deliver(signal);
+          runsAgain(signal);
+          return;
+        }
+        // Written down before it is sent: a stopped process must not stay stopped when the run dies.
+        const stops = signal === "SIGSTOP";
+        const undo: Undo = stops ? { how: "signal", pid, start: group.start, signal: "SIGCONT" } : { how: "nothing" };
+        const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
+        try {
+          deliver(signal);
+        } catch (error) {
+          this.#journal.undone(id, "not sent");
+          throw error;
+        }
+        if (stops && stopped === null) stopped = id;
+        else this.#journal.undone(id, stops ? "it was stopped already" : "nothing to take back");
+      },
       stop: async () => {
         const ended = await endGroup(group, spec.graceMs ?? GRACE_MS);
-        if (ended === "still there") throw new Error(`${name} (process ${group.pid}) is there after SIGKILL`);
+        if (ended === "still there") throw new Error(`${name} (process ${pid}) is there after SIGKILL`);
         await started.exited;
-        this.#forget(child, held, ended);
+        forget(ended);
         return ended;
       },
     };
-    this.#children.set(child, held);
+    this.#children.set(child, endLast);
     void started.exited.then(({ code, signal }) => {
       // One that left children of its own behind stays in hand.
-      if (!isGroupAlive(group)) this.#forget(child, held, `exited ${signal ?? code}`);
+      if (!isGroupAlive(group)) forget(`exited ${signal ?? code}`);
     });
     return child;
-  }
-
-  /** Written down before it is sent: a stopped process must not stay stopped when the run dies. */
-  #signal(name: string, { pid, start }: GroupId, held: Held, signal: NodeJS.Signals): void {
-    const deliver = (): void => {
-      if (signalProcess({ pid, start }, signal)) return;
-      throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
-    };
-    if (signal === "SIGCONT" && held.stopped !== null) {
-      deliver();
-      this.#runsAgain(held, signal);
-      return;
-    }
-    const stops = signal === "SIGSTOP";
-    const undo: Undo = stops ? { how: "signal", pid, start, signal: "SIGCONT" } : { how: "nothing" };
-    const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
-    try {
-      deliver();
-    } catch (error) {
-      this.#journal.undone(id, "not sent");
-      throw error;
-    }
-    if (stops && held.stopped === null) held.stopped = id;
-    else this.#journal.undone(id, stops ? "it was stopped already" : "nothing to take back");
-  }
-
-  #runsAgain(held: Held, detail: string): void {
-    if (held.stopped !== null) this.#journal.undone(held.stopped, detail);
-    held.stopped = null;
-  }
-
-  #forget(child: Child, held: Held, detail: string): void {
-    this.#journal.undone(held.entry, detail);
-    this.#children.delete(child);
-    this.#runsAgain(held, detail);
   }
 
   /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
@@ -216,7 +211,7 @@ export class Supervisor {
   async stopAll(): Promise<string[]> {
     const troubles: string[] = [];
     for (const last of [false, true]) {
-      const now = [...this.#children].filter(([, { endLast }]) => endLast === last);
+      const now = [...this.#children].filter(([, endLast]) => endLast === last);
       await Promise.all(now.map(([child]) => child.stop().catch((error: Error) => void troubles.push(error.message))));
     }
     return troubles;

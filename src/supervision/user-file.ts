@@ -189,15 +189,8 @@ const NO_ROOM: Readonly<Record<string, string>> = {
   EIO: "the disk reports an error",
 };
 
-type FileProblem = {
-  code: string;
-  /** A clause without a full stop, such as `the disk is full (ENOSPC)`. */
-  sentence: string;
-  /** False: the user named a place that cannot be used. True: the place would do, if there were room. */
-  isLackOfRoom: boolean;
-};
-
-export const fileProblem = (error: unknown): FileProblem | null => {
+/** `sentence`: a clause without a full stop, such as `the disk is full (ENOSPC)`. `isLackOfRoom`: the place itself would do. */
+export const fileProblem = (error: unknown) => {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   if (code === undefined) return null;
   const means = MEANS[code] ?? NO_ROOM[code];

@@ -7,7 +7,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Keeper, notesIn } from "./journal.ts";
+import { notesIn } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
@@ -40,13 +40,7 @@ const OF_JOB = [
 const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => isWanted(name)));
 
-export type Watchdog = Keeper & {
-  readonly pid: number;
-  isThere: () => boolean;
-  bye: () => Promise<void>;
-  /** Something was left behind: it takes it back as if the runner had died. Resolves when it has ended. */
-  takeOver: () => Promise<void>;
-};
+export type Watchdog = Awaited<ReturnType<typeof startWatchdog>>;
 
 const untilReady = (child: ChildProcess): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -62,7 +56,7 @@ const untilReady = (child: ChildProcess): Promise<void> =>
   });
 
 /** `entry`: the file that calls `guardRunner`. Throws a sentence when it does not start: without it nothing may be started. */
-export const startWatchdog = async (entry: string, journalPath: string, mark: string): Promise<Watchdog> => {
+export const startWatchdog = async (entry: string, journalPath: string, mark: string) => {
   const child = spawn(process.execPath, [entry, resolve(journalPath), mark], {
     detached: true,
     stdio: ["pipe", "pipe", "ignore"],
@@ -99,7 +93,7 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   return {
     pid: child.pid as number,
     isThere,
-    keep: (effect) => {
+    keep: (effect: Effect): void => {
       const isFault = effect.kind === "fault" || effect.kind === "signal";
       if (isFault && !kept.has(effect.id)) {
         // A runner that is killed now would leave it broken.
@@ -112,12 +106,13 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
         throw new Error(`the watchdog does not read: "${effect.name}" must not be done now`);
       }
     },
-    forget: (id) => tell({ forget: id }),
-    bye: async () => {
+    forget: (id: string): void => tell({ forget: id }),
+    bye: async (): Promise<void> => {
       if (isThere()) child.stdin.end(`${BYE}\n`);
       await endsWithin(BYE_MS);
     },
-    takeOver: async () => {
+    /** Something was left behind: it takes it back as if the runner had died. Resolves when it has ended. */
+    takeOver: async (): Promise<void> => {
       if (isThere()) child.stdin.end();
       await endsWithin(TAKE_OVER_MS);
     },
@@ -129,59 +124,48 @@ const RESCUE_MS = 8_000;
 const HEAL_MS = 4_500;
 const HOW = { callMs: 700, graceMs: 1_000, againMs: 250 };
 
-type Held = { env: NodeJS.ProcessEnv; effects: Map<string, Effect> };
-
-const openNotes = (journalPath: string): Notes | null => {
-  try {
-    return notesIn(journalPath, "watchdog");
-  } catch {
-    // The folder is gone: what was done to others is taken back all the same.
-    return null;
-  }
-};
-
-const rescue = async (journalPath: string, mark: string, ports: UndoPorts, { env, effects }: Held): Promise<void> => {
-  // What nobody can take back (a session, a key) stays open, for people to see. A fault of a part of the run's own ends with the part.
-  const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
-  const open = [...effects.values()].reverse().filter(isOver);
-  const notes = open.length === 0 ? null : openNotes(journalPath);
-  await undoAll(open, notes, { ports, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
-  notes?.close();
-  await killMarked(mark);
-};
-
-const cutOff = (mark: string, { effects }: Held): void => {
-  for (const { undo } of effects.values()) {
-    try {
-      if (undo.how === "end-process") signalGroup(undo, "SIGKILL");
-      if (undo.how === "remove-folder" || undo.how === "remove-lock") {
-        rmSync(undo.path, { recursive: true, force: true });
-      }
-    } catch {} // the others have their turn
-  }
-  for (const stray of markedProcesses(mark)) signalProcess(stray, "SIGKILL");
-  process.exit(1);
-};
-
 /** Called once, by a process that exists for this alone: it lives until the runner says "bye" or its pipe closes. */
 export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts): void => {
-  const held: Held = { env: process.env, effects: new Map() };
+  let env = process.env;
+  const effects = new Map<string, Effect>();
   let begun = false;
+
+  const rescue = async (): Promise<void> => {
+    // What nobody can take back (a session, a key) stays open, for people to see. A fault of a part of the run's own ends with the part.
+    const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
+    const open = [...effects.values()].toReversed().filter(isOver);
+    let notes: Notes | null = null;
+    try {
+      if (open.length > 0) notes = notesIn(journalPath, "watchdog");
+    } catch {} // the folder is gone: what was done to others is taken back all the same
+    await undoAll(open, notes, { ports, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
+    notes?.close();
+    await killMarked(mark);
+  };
+  const cutOff = (): void => {
+    for (const { undo } of effects.values()) {
+      try {
+        if (undo.how === "end-process") signalGroup(undo, "SIGKILL");
+        if (undo.how === "remove-folder" || undo.how === "remove-lock") {
+          rmSync(undo.path, { recursive: true, force: true });
+        }
+      } catch {} // the others have their turn
+    }
+    for (const stray of markedProcesses(mark)) signalProcess(stray, "SIGKILL");
+    process.exit(1);
+  };
   const begin = (): void => {
     if (begun) return;
     begun = true;
-    setTimeout(() => cutOff(mark, held), RESCUE_MS);
-    rescue(journalPath, mark, ports, held).then(
-      () => process.exit(0),
-      () => cutOff(mark, held),
-    );
+    setTimeout(cutOff, RESCUE_MS);
+    rescue().then(() => process.exit(0), cutOff);
   };
   const hear = (line: string): void => {
     if (line === BYE) process.exit(0);
     const message = JSON.parse(line) as Message;
-    if ("env" in message) held.env = message.env;
-    else if ("keep" in message) held.effects.set(message.keep.id, message.keep);
-    else held.effects.delete(message.forget);
+    if ("env" in message) env = message.env;
+    else if ("keep" in message) effects.set(message.keep.id, message.keep);
+    else effects.delete(message.forget);
   };
 
   // What ends the runner (a closed terminal, a stopped job) must not end this one first.

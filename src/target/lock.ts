@@ -9,16 +9,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isOwn } from "../supervision/private-file.ts";
 import { isAlive, type ProcessId, startTimeOf } from "../supervision/processes.ts";
+import { decoded } from "../supervision/redaction.ts";
 import { targetUrl } from "./target-urls.ts";
 
 /** A mistake of the user, for exit code 2. */
 export class TargetBusyError extends Error {
   readonly pid: number;
+  override name = "TargetBusyError";
   constructor(pid: number, baseUrl: string, path: string) {
-    super(
-      `another run (process ${pid}) works on ${baseUrl} now; wait for it, or stop it with \`kill ${pid}\`. One run per target at a time (lock file ${path}).`,
-    );
-    this.name = "TargetBusyError";
+    const what = `another run (process ${pid}) works on ${baseUrl} now; wait for it, or stop it with \`kill ${pid}\``;
+    super(`${what}. One run per target at a time (lock file ${path}).`);
     this.pid = pid;
   }
 }
@@ -55,19 +55,11 @@ const livingClaims = (folder: string): Claim[] =>
   readdirSync(folder).flatMap((name) => {
     const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
     if (target === "" || ownFile(join(folder, name)) === null) return [];
-    const claim = { path: join(folder, name), target, process: { pid: Number(pid), start: decode(start) }, nonce };
+    const claim = { path: join(folder, name), target, process: { pid: Number(pid), start: decoded(start) }, nonce };
     if (mayLive(claim.process)) return [claim];
     rmSync(claim.path, { force: true });
     return [];
   });
-
-const decode = (start: string): string => {
-  try {
-    return decodeURIComponent(start);
-  } catch {
-    return start;
-  }
-};
 
 /** A run that holds the target has written into its file. */
 const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;

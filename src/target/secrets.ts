@@ -18,12 +18,7 @@ export class SecretError extends Error {
   }
 }
 
-export type Secrets = {
-  /** `what` names the field in messages, such as `credentials.server.key`. */
-  read(ref: string, what: string): Promise<string>;
-  /** Forgets a value that was refused. */
-  forget(ref: string): void;
-};
+export type Secrets = ReturnType<typeof createSecrets>;
 
 const EXEC_TIMEOUT_MS = 30_000;
 /** How long before its end a token is read again. */
@@ -91,7 +86,7 @@ const PUBLIC =
   /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/;
 
 /** `folder`: of the target file, for relative paths and commands. Every value is registered for masking. */
-export const createSecrets = (folder: string): Secrets => {
+export const createSecrets = (folder: string) => {
   const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
   const look = async (ref: string, what: string): Promise<string> => {
     const [kind, rest] = [ref.slice(0, ref.indexOf(":")), ref.slice(ref.indexOf(":") + 1)];
@@ -106,7 +101,8 @@ export const createSecrets = (folder: string): Secrets => {
     return value;
   };
   return {
-    read: async (ref, what) => {
+    /** `what` names the field in messages, such as `credentials.server.key`. */
+    read: async (ref: string, what: string): Promise<string> => {
       const found = kept.get(ref);
       if (found !== undefined && found.endsAtMs - MARGIN_MS > Date.now()) return found.value;
       const entry = { value: look(ref, what), endsAtMs: Number.POSITIVE_INFINITY };
@@ -120,7 +116,8 @@ export const createSecrets = (folder: string): Secrets => {
         throw error;
       }
     },
-    forget: (ref) => void kept.delete(ref),
+    /** Forgets a value that was refused. */
+    forget: (ref: string): void => void kept.delete(ref),
   };
 };
 

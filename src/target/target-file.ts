@@ -21,13 +21,6 @@ export class TargetFileError extends Error {
   }
 }
 
-type TargetRead = {
-  target: Target;
-  /** Base of relative paths in references. */
-  folder: string;
-  warnings: string[];
-};
-
 type SchemaNode = {
   description?: string;
   properties?: Record<string, SchemaNode>;
@@ -148,8 +141,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   return { target, warnings: [...warnings, ...unreplaced(target)] };
 };
 
-/** Returns the target with canonical URLs, references to URLs resolved. Throws `TargetFileError`, `SecretError`. */
-export const readTargetFile = async (path: string): Promise<TargetRead> => {
+/** Canonical URLs, references to URLs resolved; `folder` is for the others. Throws `TargetFileError`, `SecretError`. */
+export const readTargetFile = async (path: string) => {
   const file = resolve(path);
   let value: unknown;
   try {

@@ -40,9 +40,8 @@ export const guardTarget = async (
       if (isLoopbackHost(host)) home.set(host, field);
       else {
         foreign.add(host);
-        if (!owned.includes(host)) {
-          reasons.push(`${field} is on ${host}, which is not loopback: say --i-own ${host} if it is yours`);
-        }
+        const whose = `${field} is on ${host}, which is not loopback: say --i-own ${host} if it is yours`;
+        if (!owned.includes(host)) reasons.push(whose);
       }
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
@@ -52,18 +51,16 @@ export const guardTarget = async (
   });
   for (const [host, field] of home) {
     const elsewhere = await whereItLeads(host, resolve);
-    if (elsewhere === null) continue;
-    reasons.push(
-      `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback: correct the resolver or /etc/hosts, or write 127.0.0.1`,
-    );
+    const where = `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback`;
+    if (elsewhere !== null) reasons.push(`${where}: correct the resolver or /etc/hosts, or write 127.0.0.1`);
   }
   if (foreign.size > 0) {
-    if (target.budget?.requests === undefined) {
+    const most = target.budget?.requests;
+    if (most === undefined) {
       reasons.push("the target file has no budget.requests: say how many requests a run may send there");
-    } else if (intent.requests > target.budget.requests) {
-      reasons.push(
-        `${intent.requests} requests would be sent and budget.requests allows ${target.budget.requests}: raise it or ask for less`,
-      );
+    } else if (intent.requests > most) {
+      const sent = `${intent.requests} requests would be sent and budget.requests allows ${most}`;
+      reasons.push(`${sent}: raise it or ask for less`);
     }
     if (intent.load && target.permits?.load_max_rps === undefined) {
       reasons.push("the target file has no permits.load_max_rps: say how many calls a second it may bear");

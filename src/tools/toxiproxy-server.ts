@@ -15,14 +15,7 @@ type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; st
 /** `Supervisor.start` has this shape. */
 export type StartChild = (spec: ChildSpec) => Promise<ServerChild>;
 
-export type ToxiproxyServer = {
-  toxiproxy: Toxiproxy;
-  apiUrl: string;
-  pid: () => number;
-  /** Ends it hard and starts it again on the same ports, every link enabled and without toxics: the last way to heal. */
-  restart: () => Promise<void>;
-  stop: () => Promise<void>;
-};
+export type ToxiproxyServer = Awaited<ReturnType<typeof startToxiproxy>>;
 
 type ServerOptions = {
   /** `toxiproxy-server`, or whatever takes its options and speaks its API, with the arguments that come first. */
@@ -55,71 +48,68 @@ const waitUntilOurs = async (toxiproxy: Toxiproxy, child: ServerChild, mark: str
 
 type Link = { name: string; listen: string; upstream: string; enabled: boolean };
 
-const startOn = async (
-  port: number,
-  toxiproxy: Toxiproxy,
-  links: Iterable<Link>,
-  { command: [command = "", ...first], start, folder: parent = tmpdir() }: ServerOptions,
-): Promise<ServerChild> => {
-  const mark = `floodgate-${randomBytes(6).toString("hex")}`;
-  const folder = await mkdtemp(join(parent, "floodgate-toxiproxy-"));
-  const config = join(folder, "proxies.json");
-  let child: ServerChild | undefined;
-  try {
-    const marked: Link = { name: mark, listen: "127.0.0.1:0", upstream: "127.0.0.1:1", enabled: false };
-    await writeFile(config, JSON.stringify([...links, marked]));
-    child = await start({
-      name: "toxiproxy",
-      command,
-      args: [...first, "-host", "127.0.0.1", "-port", String(port), "-config", config],
-      // At "info" it writes a line for each accepted connection.
-      env: { LOG_LEVEL: "error" },
-      // Its proxies carry everybody else's links, and its API is needed for healing.
-      ends: "by-signal",
-      endLast: true,
-    });
-    await waitUntilOurs(toxiproxy, child, mark);
-    return child;
-  } catch (error) {
-    await child?.stop();
-    throw error;
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-};
-
-/** The server with its links remembered, so that it can be made anew when it hangs. */
-const serverOf = (first: ServerChild, port: number, toxiproxy: Toxiproxy, options: ServerOptions): ToxiproxyServer => {
+const openServer = async (port: number, { command, start, folder: parent = tmpdir() }: ServerOptions) => {
+  const [program = "", ...first] = command;
+  const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
+  /** Remembered, so that the server can be made anew when it hangs. */
   const links = new Map<string, Link>();
-  let running = first;
+  const begin = async (): Promise<ServerChild> => {
+    const mark = `floodgate-${randomBytes(6).toString("hex")}`;
+    const folder = await mkdtemp(join(parent, "floodgate-toxiproxy-"));
+    const config = join(folder, "proxies.json");
+    let child: ServerChild | undefined;
+    try {
+      const marked: Link = { name: mark, listen: "127.0.0.1:0", upstream: "127.0.0.1:1", enabled: false };
+      await writeFile(config, JSON.stringify([...links.values(), marked]));
+      child = await start({
+        name: "toxiproxy",
+        command: program,
+        args: [...first, "-host", "127.0.0.1", "-port", String(port), "-config", config],
+        // At "info" it writes a line for each accepted connection.
+        env: { LOG_LEVEL: "error" },
+        // Its proxies carry everybody else's links, and its API is needed for healing.
+        ends: "by-signal",
+        endLast: true,
+      });
+      await waitUntilOurs(toxiproxy, child, mark);
+      return child;
+    } catch (error) {
+      await child?.stop();
+      throw error;
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  };
+  let running = await begin().catch((error) => toxiproxy.close().then(() => Promise.reject(error)));
   let restarting: Promise<void> | undefined;
-  const restart = async (): Promise<void> => {
+  const beginAgain = async (): Promise<void> => {
     await running.stop();
-    running = await startOn(port, toxiproxy, links.values(), options);
+    running = await begin();
   };
   return {
     toxiproxy: {
       ...toxiproxy,
-      createProxy: async (proxy, call) => {
-        const state = await toxiproxy.createProxy(proxy, call);
+      createProxy: async (...asked: Parameters<Toxiproxy["createProxy"]>) => {
+        const state = await toxiproxy.createProxy(...asked);
         const { name, listen, upstream } = state;
         links.set(name, { name, listen, upstream, enabled: true });
         return state;
       },
-      removeProxy: async (name, call) => {
-        await toxiproxy.removeProxy(name, call);
-        links.delete(name);
+      removeProxy: async (...asked: Parameters<Toxiproxy["removeProxy"]>) => {
+        await toxiproxy.removeProxy(...asked);
+        links.delete(asked[0]);
       },
     },
     apiUrl: toxiproxy.apiUrl,
     pid: () => running.pid,
-    restart: () => {
-      restarting ??= restart().finally(() => {
+    /** Ends it hard and starts it again on the same ports, every link enabled and without toxics: the last way to heal. */
+    restart: (): Promise<void> => {
+      restarting ??= beginAgain().finally(() => {
         restarting = undefined;
       });
       return restarting;
     },
-    stop: async () => {
+    stop: async (): Promise<void> => {
       await restarting?.catch(() => {});
       await toxiproxy.close();
       await running.stop();
@@ -127,17 +117,14 @@ const serverOf = (first: ServerChild, port: number, toxiproxy: Toxiproxy, option
   };
 };
 
-export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
+export const startToxiproxy = async (options: ServerOptions) => {
   const { command, tries = 3 } = options;
   const troubles = new Set<string>();
   for (let attempt = 1; attempt <= tries; attempt += 1) {
-    const port = await freePort();
-    const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
     try {
-      return serverOf(await startOn(port, toxiproxy, [], options), port, toxiproxy, options);
+      return await openServer(await freePort(), options);
     } catch (error) {
       troubles.add((error as Error).message);
-      await toxiproxy.close();
     }
   }
   throw new Error(`toxiproxy (${command.join(" ")}) did not start in ${tries} tries: ${[...troubles].join("; ")}`);
