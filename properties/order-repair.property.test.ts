@@ -54,7 +54,7 @@ describe("P2 condemns", () => {
     const first = RUNTIME_ORDER.scopeIsAdmitted as Check;
     const second = RUNTIME_ORDER.organizationHasRoom as Check;
     const either: Check = (call) =>
-      call.origin === null ? (second(call) ?? first(call)) : (first(call) ?? second(call));
+      call.caller.origin === null ? (second(call) ?? first(call)) : (first(call) ?? second(call));
     const runtime = HEALTHY_ORDERS.runtime.flatMap((check) =>
       check === first ? [either] : check === second ? [] : [check],
     );

@@ -100,6 +100,6 @@ export const originIsToldOnlyWhenListed = (orders: Orders, cors: (call: Call) =>
     const browsers = facts.credential === "publishable" || (facts.credential === "session" && facts.tokenGood);
     const found = browsers && !facts.replicaFull && !facts.keyServiceDown && !facts.keyUnknown;
     const listed = facts.origin === "listed" || facts.origin === "respelled";
-    const [expected, got] = [found && listed ? call.origin : null, cors(call)];
+    const [expected, got] = [found && listed ? call.caller.origin : null, cors(call)];
     if (got !== expected) throw new Error(`expected Access-Control-Allow-Origin ${expected}, got ${got}`);
   });

@@ -1,6 +1,6 @@
 /**
- * Parses addresses as users write them into one canonical form. The safety guard and every driver use that form, so no
- * two parsers or resolvers can take the same text for different hosts. Plain ECMAScript, because k6 has no `URL`.
+ * Parses addresses into one canonical form, which guard and drivers use, so that no two take a text for different hosts.
+ * Plain ECMAScript, because k6 has no `URL`.
  */
 
 /** The message is "expected …" and never repeats the text, which may hold a password. */

@@ -1,7 +1,6 @@
 /**
- * The boundary for foreign text: text of a server, a control plane or a file is shown only after one of these
- * functions. Names are words, or a length and a hash; values are numbers or such names; of a body only the shape is
- * shown. So no report contains a key that a hostile server sends back encoded, and no answer fills memory or disk.
+ * The boundary for foreign text: names are words, or a length and a hash; values are numbers or such names; of a body only
+ * the shape is shown. So no report contains a key that a hostile server sends back encoded, and no answer fills memory.
  * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
  */
 
@@ -144,10 +143,7 @@ export const distinctNames = (most: number, beyond: string): ((name: string) => 
   };
 };
 
-/**
- * Characters that XML forbids or terminals obey: control characters, halves of surrogate pairs, U+FFFE and U+FFFF; and
- * invisible or misleading ones: direction marks, zero-width characters, tags, variation selectors.
- */
+/** What XML forbids or terminals obey, and what misleads: direction marks, zero-width characters, tags. */
 const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;

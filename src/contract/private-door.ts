@@ -1,7 +1,6 @@
 /**
- * Tells whether a browser sent a request to a listener for programs. A page can make a browser call a loopback port,
- * but cannot hide its origin (Fetch Metadata, `Origin`), the name that it calls (`Host`, against DNS rebinding), or
- * that its body is not JSON.
+ * Tells whether a browser sent a request to a listener for programs. A page can call a loopback port, but cannot hide its
+ * origin, the name that it calls (`Host`, against DNS rebinding), or that its body is not JSON.
  */
 import { AddressError, canonicalHost, parseAddress } from "./address.ts";
 import { isLoopbackHost } from "./loopback.ts";

@@ -112,9 +112,8 @@ export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
   isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
 
 /**
- * Reports an error for `slo` and `stop_when`: no answer (or a stream without an event), an answer outside the
- * contract, or a server error. A refusal under overload is no error. `tolerated`: beginnings of outcomes that are no
- * errors.
+ * An error for `slo` and `stop_when`: no answer, one outside the contract, or a server error; a refusal is none.
+ * `tolerated`: beginnings of outcomes that are no errors.
  */
 export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: readonly string[] = []): boolean => {
   const came = isUnanswered(outcome, ending) ? "indeterminate" : outcome;

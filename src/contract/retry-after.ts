@@ -1,7 +1,6 @@
 /**
- * Reads `Retry-After` (RFC 9110 section 10.2.3): whole seconds, or an HTTP date in the three forms of section 5.6.7.
- * Everything else (`1.5`, `-1`, `1, 2`, an empty value) is not usable. `Date.parse` would take `1.5` for a day in
- * January.
+ * Reads `Retry-After` (RFC 9110, 10.2.3): whole seconds, or an HTTP date in the three forms of 5.6.7; all else (`1.5`,
+ * `-1`, `1, 2`) is not usable. `Date.parse` would take `1.5` for a day in January.
  */
 
 type RetryAfter = { readonly seconds: number } | { readonly atMs: number };

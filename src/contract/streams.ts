@@ -42,10 +42,7 @@ export const REFERENCE_STREAM_ENDS: StatedStreamEnds = Object.fromEntries(
 
 export type LastEvent = {
   readonly name: string;
-  /**
-   * The deployment promises it, so a stream without it is cut. The specification names none (item 173): without a
-   * promise the reference's name is looked for, and its absence means nothing.
-   */
+  /** The deployment promises it: a stream without it is cut. Without a promise (item 173) it may be absent. */
   readonly isStated: boolean;
 };
 

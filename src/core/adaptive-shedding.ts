@@ -1,15 +1,12 @@
 /**
- * Adaptive load shedding: the limit on calls in flight follows from how long calls wait for the inference, by Envoy's
- * adaptive concurrency gradient (envoyproxy.io, adaptive_concurrency_filter) over windows of 100 ms:
+ * Adaptive shedding: the limit on calls in flight follows from the wait for the inference, by Envoy's adaptive concurrency
+ * gradient (envoyproxy.io, adaptive_concurrency_filter) over windows of 100 ms, with the tolerated queue wait T:
  *
  *     gradient = clamp(2 T / (T + wait_p90), 0.5, 1)        limit' = limit + s ((gradient - 1) x limit + sqrt(limit))
  *
- * T is the tolerated queue wait; s smooths as in Netflix's Gradient2, because a wait is seen only once it is over.
- * Queue wait replaces the round trip, because a stream's length is due to the workload. The limit grows only while it
- * is used, as in Netflix concurrency-limits.
- *
- * Organizations share by that library's partition rule with dynamic shares: below the limit anybody is admitted (work-
- * conserving), at the limit only organizations that hold less than limit / active organizations.
+ * Queue wait replaces the round trip, because a stream's length is due to the workload. As in Netflix concurrency-limits,
+ * s smooths (Gradient2), the limit grows only while it is used, and at the limit only organizations that hold less than
+ * limit / active organizations are admitted.
  */
 import { type Caps, type Shedder, shedderOf } from "./shedding.ts";
 

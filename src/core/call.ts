@@ -96,22 +96,10 @@ export class Call {
     return this.#nowMs;
   }
 
-  get credential(): string | null {
-    return this.caller.credential;
-  }
-
   get kind(): CredentialKind {
-    const { credential } = this;
+    const { credential } = this.caller;
     this.#kind ??= credential === null ? "unknown" : credentialKind(credential);
     return this.#kind;
-  }
-
-  get origin(): string | null {
-    return this.caller.origin;
-  }
-
-  get address(): string {
-    return this.caller.address;
   }
 
   /** Key and organization; only for checks after `keyIsGood`. */

@@ -1,6 +1,6 @@
 /**
- * Decides creations, changes and revocations of keys (specification 4.4, 7.3; items 124-141, B5). Pure functions over
- * the organization and its keys; the key service runs them in one transaction, because the key limit depends on state.
+ * Decides creations, changes and revocations of keys (specification 4.4, 7.3; items 124-141, B5), as pure functions that
+ * the key service runs in one transaction, because the key limit depends on state.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";

@@ -21,13 +21,15 @@ const replicaHasRoom: Check = (call) => {
 const credentialIsGiven: Check = (call) => (call.kind === "unknown" ? refuse("unauthenticated") : null);
 
 const askSession: Check = (call) =>
-  call.kind === "session" ? { ask: "session", token: call.credential as string } : null;
+  call.kind === "session" ? { ask: "session", token: call.caller.credential as string } : null;
 
 const sessionIsGood: Check = (call) =>
   call.kind === "session" && call.session === null ? refuse("unauthenticated") : null;
 
 const askKey: Check = (call) =>
-  call.session ? { ask: "key-by-id", id: call.session.keyId } : { ask: "key", secret: call.credential as string };
+  call.session
+    ? { ask: "key-by-id", id: call.session.keyId }
+    : { ask: "key", secret: call.caller.credential as string };
 
 const keyServiceAnswered: Check = (call) => (call.lookup === UNAVAILABLE ? refuse("key_service_unavailable") : null);
 
@@ -48,10 +50,10 @@ const sessionsAreEnabled: Check = (call) =>
 
 const keyIsPublishable: Check = (call) => (call.kind !== "publishable" ? refuse("publishable_key_required") : null);
 
-const originIsPresent: Check = (call) => (call.origin === null ? refuse("origin_required") : null);
+const originIsPresent: Check = (call) => (call.caller.origin === null ? refuse("origin_required") : null);
 
 const originIsListed: Check = (call) =>
-  originListed(call.snapshot.key, call.origin as string) ? null : refuse("session_origin_mismatch");
+  originListed(call.snapshot.key, call.caller.origin as string) ? null : refuse("session_origin_mismatch");
 
 const productIsAdmitted: Check = (call) => {
   const name = productRefusal(call.snapshot, call.product as NonNullable<Call["product"]>);
@@ -64,14 +66,15 @@ const keyIsNotPublishable: Check = (call) =>
   call.kind === "publishable" ? refuse("publishable_requires_session") : null;
 
 const serverKeyIsNotInBrowser: Check = (call) =>
-  call.kind === "server" && call.origin !== null ? refuse("server_key_in_browser") : null;
+  call.kind === "server" && call.caller.origin !== null ? refuse("server_key_in_browser") : null;
 
 const addressIsListed: Check = (call) =>
-  call.kind === "server" && !addressListed(call.snapshot.key, call.address) ? refuse("ip_not_allowed") : null;
+  call.kind === "server" && !addressListed(call.snapshot.key, call.caller.address) ? refuse("ip_not_allowed") : null;
 
 /** A session without an origin is admitted (item 152); tile routes have their own refusal (A12). */
 const sessionOriginIsListed: Check = (call) => {
-  if (call.kind !== "session" || call.origin === null || originListed(call.snapshot.key, call.origin)) return null;
+  if (call.kind !== "session" || call.caller.origin === null || originListed(call.snapshot.key, call.caller.origin))
+    return null;
   return refuse(call.route.tile === true ? "tile_access_restricted" : "session_origin_mismatch");
 };
 

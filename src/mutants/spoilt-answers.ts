@@ -109,7 +109,7 @@ export const SPOILT_ANSWERS = spoilt(
       },
     }),
     "sheds-with-a-503": renaming({ b2b_overloaded: "key_service_unavailable" }),
-    "leaks-acao": () => ({ cors: (call) => call.origin }),
+    "leaks-acao": () => ({ cors: (call) => call.caller.origin }),
     "sends-a-null-style": (healthy) => ({
       writeAnswer: (response, status, headers, body) => {
         if (!body.startsWith('{"session_token"') || body.includes("basemap_style_id")) {

@@ -148,16 +148,16 @@ export const SPOILT_ORDER = spoilt(
     "accepts-any-origin": chained(without("exchange", "originIsListed"), without("runtime", "sessionOriginIsListed")),
     // `null` taken for no origin at all.
     "accepts-null-origin": chained(
-      passing("exchange", "originIsListed", ({ origin }) => origin === "null"),
-      passing("runtime", "sessionOriginIsListed", ({ origin }) => origin === "null"),
+      passing("exchange", "originIsListed", ({ caller: { origin } }) => origin === "null"),
+      passing("runtime", "sessionOriginIsListed", ({ caller: { origin } }) => origin === "null"),
     ),
-    "matches-origins-by-prefix": passing("exchange", "originIsListed", ({ snapshot, origin }) =>
+    "matches-origins-by-prefix": passing("exchange", "originIsListed", ({ snapshot, caller: { origin } }) =>
       snapshot.key.allowed_origins.some((listed) => origin?.startsWith(listed)),
     ),
     // A missing origin let through, because some clients send none.
     "mints-without-an-origin": chained(
       without("exchange", "originIsPresent"),
-      passing("exchange", "originIsListed", ({ origin }) => origin === null),
+      passing("exchange", "originIsListed", ({ caller: { origin } }) => origin === null),
     ),
     "mints-from-a-server-key": without("exchange", "keyIsPublishable"),
     "serves-the-publishable-key": without("runtime", "keyIsNotPublishable"),

@@ -1,7 +1,6 @@
 /**
- * A TCP balancer for replicas on one machine: hands each connection to the next replica in turn and passes over one
- * that does not take it. Replicas are set by whoever deploys them (`PATCH /deployment` with `upstreams`); open
- * connections stay.
+ * A TCP balancer for replicas on one machine: each connection goes to the next replica that takes it. Whoever deploys
+ * them names them (`PATCH /deployment` with `upstreams`); open connections stay.
  */
 import { connect, createServer, type Socket } from "node:net";
 import { Type } from "typebox";

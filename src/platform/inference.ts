@@ -1,15 +1,10 @@
 /**
- * The simulated inference: `slots` calls are served at once, the rest wait first come, first served, inside the cap on
- * calls in flight K. So the capacity is known in closed form, and a measured one can be held against it.
+ * The simulated inference: `slots` calls are served at once, the rest wait in turn, inside the cap on calls in flight K.
+ * So capacity is known in closed form. With C slots, mean service time S, Poisson arrivals at rate λ and a = λS:
  *
- * With C slots, mean service time S and Poisson arrivals at rate λ (a = λS the offered load in erlangs):
- *
- *   K = C (the default, no queue)   M/G/C/C: blocked share B(C, a), Erlang's B formula, whatever the distribution is:
- *                                   B(0, a) = 1,  B(c, a) = a B(c-1, a) / (c + a B(c-1, a)).
- *   K > C, exponential service      M/M/C/K: p_n = p_0 a^n / n!  for n <= C,  p_0 a^n / (C! C^(n-C)) for n <= K; blocked p_K.
- *   any                             no more than C / S calls a second are completed.
- *
- * Service times are a function of (seed, number of the call), so two runs with one seed simulate the same.
+ *   K = C (the default)          M/G/C/C: blocked B(C, a): B(0, a) = 1, B(c, a) = a B(c-1, a) / (c + a B(c-1, a)) (Erlang)
+ *   K > C, exponential service   M/M/C/K: p_n = p_0 a^n / n! for n <= C, p_0 a^n / (C! C^(n-C)) for n <= K; blocked p_K
+ *   any                          at most C / S calls a second are completed
  */
 
 /** A change of capacity at a set time after the start: slots, or a factor on every service time that starts from then on. */

@@ -1,8 +1,4 @@
-/**
- * The port to the key service: look-ups of a key with its organization as one snapshot, and key management, decided
- * where the records are, so that a key limit holds under concurrency. One suite judges service and store
- * (`keys.fixture.ts`).
- */
+/** The port to the key service: look-ups, and key management, decided where the records are. */
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../core/management.ts";
 import type { KeyRecord, KeySnapshot } from "../core/records.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The port to the limiter: one atomic decision per call (rate, then meter; the first that fails decides and takes
- * nothing), refunds by charge id, and the ledger. One suite judges our service and Redis (`limiter.fixture.ts`).
- */
+/** The port to the limiter: one atomic decision per call, refunds by charge id, and the ledger. */
 import type { Meter } from "../contract/routes.ts";
 import type { MeterTake, TakeOutcome } from "../core/call.ts";
 import type { LedgerLine } from "../core/meters.ts";
@@ -28,8 +25,8 @@ export class LimiterUnavailable extends Error {
 }
 
 /**
- * Budgets are deadlines: at one, `take` and `refund` reject with `LimiterUnavailable`, and the caller does not know
- * whether they happened. A take with a meter is idempotent by its `charge_id`: a repeat gets the answer of the charge.
+ * At its budget `take` or `refund` rejects with `LimiterUnavailable`, and may have happened. A take with a meter is
+ * idempotent by its `charge_id`: a repeat gets the answer of the charge.
  */
 export type Limiter = {
   take(take: Take, budgetMs: number): Promise<TakeOutcome>;

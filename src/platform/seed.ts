@@ -1,6 +1,6 @@
 /**
- * The demo data of the reference platform: an organization and a key for each role of a target file, organizations that
- * carry load, and the target file that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
+ * The demo data: an organization and a key for each role of a target file, tenants that carry load, and the target file
+ * that names them. Ids are fixed and secrets new, so seeding twice leaves one set.
  */
 import { SCOPES } from "../contract/routes.ts";
 import type { Organization } from "../core/records.ts";
@@ -17,25 +17,6 @@ export type SeedCredential = {
   limit?: number;
   tier?: "Free" | "Pro";
   basemap_style_id?: string;
-};
-
-type SeedTarget = {
-  tenants: {
-    org: string;
-    tier: "Free" | "Pro";
-    limit: number;
-    publishable: { key: string; origin: string };
-    server?: { key: string };
-  }[];
-  credentials: Record<string, SeedCredential | { token: string; org: string }>;
-};
-
-export type Seed = { organizations: SeedOrganization[]; keys: SeedKey[]; target: SeedTarget };
-
-type SeedSources = {
-  makeSecret(key: { kind: KeyInput["kind"]; env: "live" }): string;
-  adminToken(org: string): string;
-  nowMs: number;
 };
 
 const ORIGIN = "https://app.example";
@@ -76,29 +57,28 @@ const ORGANIZATIONS: readonly SeedOrganization[] = [
   organization("org_l", "Pro", { key_limit: FULL_KEY_LIMIT }),
 ];
 
-type RoleKey = { org: string; key: Partial<KeyInput>; states?: Partial<SeedCredential> };
+type RoleKey = { org: string; key?: Partial<KeyInput>; states?: Partial<SeedCredential> };
 
 const without = (scope: string): Pick<KeyInput, "scopes"> => ({ scopes: SCOPES.filter((name) => name !== scope) });
 
 /** Role -> its key, beyond full scope and no restriction. The kind is in the role's name, except where it is stated. */
 const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
-  publishable: { org: "org_a", key: {} },
-  server: { org: "org_a", key: {} },
+  publishable: { org: "org_a" },
+  server: { org: "org_a" },
   // Another origin, so that it can be tried on the first organization's key.
   publishable_other_org: { org: "org_b", key: { allowed_origins: [OTHER_ORIGIN] } },
   publishable_no_ai: { org: "org_a", key: without("ai") },
   publishable_tile_only: { org: "org_a", key: { products: ["tile"] } },
-  publishable_downgraded: { org: "org_d", key: {} },
-  publishable_exhausted: { org: "org_x", key: {}, states: { limit: TINY_LOADS, tier: "Free" } },
-  publishable_hard_stop: { org: "org_h", key: {}, states: { limit: TINY_LOADS, tier: "Pro" } },
-  publishable_expendable: { org: "org_e", key: {}, states: { limit: TINY_LOADS, tier: "Free" } },
-  publishable_expendable_paid: { org: "org_p", key: {}, states: { limit: TINY_LOADS, tier: "Pro" } },
-  publishable_basemap: { org: "org_m", key: {}, states: { basemap_style_id: "svc-dusk" } },
+  publishable_downgraded: { org: "org_d" },
+  publishable_exhausted: { org: "org_x", states: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_hard_stop: { org: "org_h", states: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_expendable: { org: "org_e", states: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_expendable_paid: { org: "org_p", states: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_basemap: { org: "org_m", states: { basemap_style_id: "svc-dusk" } },
   server_no_design: { org: "org_a", key: without("design") },
   server_foreign_ip: { org: "org_a", key: { allowed_ips: FOREIGN_IPS } },
-  server_downgraded: { org: "org_d", key: {} },
+  server_downgraded: { org: "org_d" },
   revoked: { org: "org_a", key: { kind: "publishable", status: "revoked" } },
-  // `expires_at` is put in below: it lies before the moment of seeding.
   expired: { org: "org_a", key: { kind: "publishable", status: "expired" } },
 };
 
@@ -111,61 +91,60 @@ const ADMINS: Readonly<Record<string, string>> = {
 
 export type SeedTenant = { org: string; tier: "Free" | "Pro"; allowance: number; used: number };
 
-const tenantName = (at: number): string => `org_t${String(at + 1).padStart(2, "0")}`;
-
 /** Tenants that carry load; of every ten, one on Free and one paid have an allowance that a stage can use up. */
 export const demoTenants = (count: number): SeedTenant[] =>
   Array.from({ length: count }, (_, at): SeedTenant => {
-    const org = tenantName(at);
+    const org = `org_t${String(at + 1).padStart(2, "0")}`;
     if (at % 10 === 4) return { org, tier: "Free", allowance: 60, used: 0 };
     if (at % 10 === 9) return { org, tier: "Pro", allowance: 20, used: 0 };
     return { org, tier: "Pro", allowance: 1_000_000, used: 0 };
   });
 
+type Sources = {
+  makeSecret(key: { kind: KeyInput["kind"]; env: "live" }): string;
+  adminToken(org: string): string;
+  nowMs: number;
+};
+
 /** Everything that is to be stored, and the part of the target file that states it. */
-export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToken, nowMs }: SeedSources): Seed => {
+export const planSeed = (loaded: readonly SeedTenant[], { makeSecret, adminToken, nowMs }: Sources) => {
   const keys: SeedKey[] = [];
   const addKey = (id: string, org: string, kind: KeyInput["kind"], more: Partial<KeyInput> = {}): string => {
     const secret = makeSecret({ kind, env: "live" });
-    keys.push({
-      id,
-      org_id: org,
-      kind,
-      name: id,
-      scopes: [...SCOPES],
-      vendor_acknowledged: true,
-      allowed_origins: kind === "publishable" ? [ORIGIN] : [],
-      ...more,
-      secret,
-    });
+    const allowed_origins = kind === "publishable" ? [ORIGIN] : [];
+    const usual = { name: id, scopes: [...SCOPES], vendor_acknowledged: true, allowed_origins };
+    keys.push({ id, org_id: org, kind, ...usual, ...more, secret });
     return secret;
   };
 
-  const credentials: SeedTarget["credentials"] = {};
-  for (const [role, { org, key, states }] of Object.entries(ROLE_KEYS)) {
+  const credentials: Record<string, SeedCredential | { token: string; org: string }> = {};
+  for (const [role, { org, key = {}, states }] of Object.entries(ROLE_KEYS)) {
     const kind = key.kind ?? (role.startsWith("server") ? "server" : "publishable");
-    const secret = addKey(`key_${role}`, org, kind, {
-      ...key,
-      ...(role === "expired" ? { expires_at: nowMs - 1_000 } : {}),
-    });
+    const expires_at = role === "expired" ? nowMs - 1_000 : null;
     const [origin = ORIGIN] = key.allowed_origins ?? [];
-    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin } : {}), org, ...states };
+    const secret = addKey(`key_${role}`, org, kind, { ...key, expires_at });
+    credentials[role] = { key: secret, ...(kind === "publishable" && { origin }), org, ...states };
   }
   for (let at = 0; at < FULL_KEY_LIMIT; at += 1) addKey(`key_limit_${at}`, "org_l", "server");
   for (const [role, org] of Object.entries(ADMINS)) credentials[role] = { token: adminToken(org), org };
-
-  const organizations = [...ORGANIZATIONS];
-  const target: SeedTarget = { tenants: [], credentials };
-  for (const { org, tier, allowance, used } of tenants) {
-    const limit = allowance;
-    organizations.push(organization(org, tier, { map_load_allowance: allowance, map_loads_used: used }));
+  const tenants = loaded.map(({ org, tier, allowance: limit }) => {
     const publishable = { key: addKey(`key_${org}_publishable`, org, "publishable"), origin: ORIGIN };
     // On Free a server key is of no use (A15).
-    const server = tier === "Pro" ? { server: { key: addKey(`key_${org}_server`, org, "server") } } : {};
-    target.tenants.push({ org, tier, limit, publishable, ...server });
-  }
-  return { organizations, keys, target };
+    return {
+      org,
+      tier,
+      limit,
+      publishable,
+      ...(tier === "Pro" && { server: { key: addKey(`key_${org}_server`, org, "server") } }),
+    };
+  });
+  const others = loaded.map(({ org, tier, allowance, used }) =>
+    organization(org, tier, { map_load_allowance: allowance, map_loads_used: used }),
+  );
+  return { organizations: [...ORGANIZATIONS, ...others], keys, target: { tenants, credentials } };
 };
+
+export type Seed = ReturnType<typeof planSeed>;
 
 /** A role that owns the key records and knows the limiter. */
 export type Administration = { keys: Pick<KeyStore, "putOrganization" | "putKey">; limiter: Limiter };

@@ -2,10 +2,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { reasonOf } from "./reason-of.ts";
 
-export class StoreFileError extends Error {
-  override name = "StoreFileError";
-}
-
 const opened = (path: string): DatabaseSync => {
   let db: DatabaseSync | undefined;
   try {
@@ -15,7 +11,7 @@ const opened = (path: string): DatabaseSync => {
     return db;
   } catch (error) {
     db?.close();
-    throw new StoreFileError(`expected ${path} to be an SQLite file, or a place to make one: ${reasonOf(error)}`);
+    throw new Error(`expected ${path} to be an SQLite file, or a place to make one: ${reasonOf(error)}`);
   }
 };
 
@@ -32,9 +28,7 @@ export const openSqlite = (path: string, schema: string, version: number): Datab
   const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
   if (found !== version) {
     db.close();
-    throw new StoreFileError(
-      `expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`,
-    );
+    throw new Error(`expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`);
   }
   return db;
 };

@@ -17,8 +17,8 @@ import { openLimiterStore } from "./limiter/store.ts";
 import type { Limiter, OperableLimiter } from "./limiter.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
+import { reasonOf } from "./reason-of.ts";
 import type { Administration } from "./seed.ts";
-import { StoreFileError } from "./sqlite.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;
 export type Role = (typeof ROLES)[number];
@@ -90,8 +90,7 @@ const openStore = <S>(option: string, kind: Store, open: (path: string) => S): S
   try {
     return open(path);
   } catch (error) {
-    if (error instanceof StoreFileError) throw new RoleOptionsError(`--${kind} ${option}: ${error.message}`);
-    throw error;
+    throw new RoleOptionsError(`--${kind} ${option}: ${reasonOf(error)}`);
   }
 };
 

@@ -1,10 +1,7 @@
 /**
- * The schedule: when each call is due, fixed before the first one leaves. Latency counts from that moment, so a stall
- * of generator or server cannot hide the calls that it delayed (coordinated omission).
- *
- * The open-loop driver, k6, their segments and virtual time all use this schedule. The k-th arrival is where the
- * integral of the rate reaches the k-th point of a unit process: k for `uniform`, the sum of k exponential gaps for
- * `poisson`.
+ * The one schedule: when each call is due, fixed before the first leaves. Latency counts from that moment, so a stall cannot
+ * hide the calls that it delayed (coordinated omission). The k-th arrival is where the integral of the rate reaches the
+ * k-th point of a unit process: k for `uniform`, the sum of k exponential gaps for `poisson`.
  */
 import type { Profile } from "./load-profiles.ts";
 import { exponential } from "./random.ts";

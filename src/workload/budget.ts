@@ -1,7 +1,6 @@
 /**
- * Guards what a driver may still spend on a deployment, and how fast: `budget`, `permits.load_max_rps` and `stop_when`
- * of the target file. Asked before each call leaves; a refused call is not sent. Pure: the time is an argument, so
- * drivers and simulation share it. The same in Go: native/sse/budget.go.
+ * What a driver may still spend on a deployment, and how fast: `budget`, `permits.load_max_rps` and `stop_when` of the
+ * target file, asked before each call leaves. Pure: time is an argument. The same in Go: native/sse/budget.go.
  */
 import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
@@ -128,10 +127,7 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   };
 
   return {
-    /**
-     * `null`: it must not be sent. If `stopped` is `null` too, calls in flight have reserved the rest: ask again when
-     * `settled` resolves.
-     */
+    /** `null`: not to be sent; while `stopped` is `null`, calls in flight reserve the rest: ask again later. */
     take: (nowUs: number, charging: Charging = {}) => {
       if (stopped !== null) return null;
       const unit = lacking(nowUs, charging);

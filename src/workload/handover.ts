@@ -17,9 +17,8 @@ export type HandOver = {
   seed: number;
   view: TargetView;
   /**
-   * When each iteration is due. `startUs`: microseconds since 1970 at its zero, shared by several k6; if absent, the
-   * schedule begins with k6's scenario. `momentsPath`: the file with a trace's moments, which each VU would copy
-   * otherwise.
+   * `startUs`: microseconds since 1970 at the schedule's zero, shared by several k6; absent: k6's scenario begins it.
+   * `momentsPath`: the file with a trace's moments, which each VU would copy otherwise.
    */
   schedule: { profile: Profile; arrivals: Arrivals; startUs?: number; momentsPath?: string };
   places: Places;

@@ -1,7 +1,6 @@
 /**
- * How k6 plays a schedule: each iteration takes a number, waits for the moment of that number
- * (scenarios/shared/extension.ts) and makes its call. An arrival without a free VU is late and its lag recorded, where
- * k6's arrival-rate executors would drop it; Poisson arrivals, traces and segments are the same as in other drivers.
+ * How k6 plays a schedule: each iteration takes a number, waits for its moment (scenarios/shared/extension.ts) and makes
+ * its call. An arrival without a free VU is late, where k6's arrival-rate executors would drop it.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { LimitsInView, TargetView } from "./callers/target-view.ts";
@@ -46,11 +45,7 @@ export type ConcurrencyProfile = {
   isAsync: boolean;
 };
 
-/**
- * The concurrent calls to allow, by Little's law with half as much again: what the deployment can hold, and the calls
- * of a stall. A call without a place leaves late. Streams get what they need, as far as memory allows
- * (`callsThatFit`).
- */
+/** The concurrent calls to allow, half as many again as the deployment holds (Little's law), and a stall's. */
 export const callsAtOnceFor = (
   profile: Profile,
   limits: LimitsInView,

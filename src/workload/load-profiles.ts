@@ -63,8 +63,8 @@ const LEVEL_STAYS = 7;
 const LEVEL_MIN_S = 8;
 
 /**
- * The levels up to `maxPerS`, up and down again, then twice the knee once more. Each has its share of the time, or less
- * where it makes enough calls before that; `stayS`: how long a call takes, without which none is shorter.
+ * The levels up to `maxPerS`, up and down, then twice the knee once more. Each has its share of the time, or less where it
+ * makes enough calls before that; `stayS`: how long a call takes, without which none is shorter.
  */
 export const upAndDown = (
   kneePerS: number,

@@ -1,9 +1,6 @@
 /**
- * Randomness without state: the n-th number is a function of seed and n, so call 4711 of a run is the same in k6, in
- * the open-loop driver and in a replay, in any order.
- *
- * The finaliser of MurmurHash3 (Appleby, public domain) absorbs three 32-bit words, with odd constants between them as
- * in splitmix. Good enough for choices and arrival gaps, not for secrets.
+ * Randomness without state: the n-th number is a function of seed and n, the same in k6, the open-loop driver and a replay.
+ * MurmurHash3's finaliser (Appleby, public domain) absorbs three 32-bit words. Not for secrets.
  */
 
 const fmix32 = (word: number): number => {

@@ -48,9 +48,8 @@ export type Tries = {
 };
 
 /**
- * Yields the attempts of a call's steps, each with an id of its own, until a step fails for good, because later ones
- * build on it. Our driver awaits between tries, k6 scripts do not. Not a generator, which costs a k6 script more than
- * the call.
+ * Yields the attempts of a call's steps, until a step fails for good, because later ones build on it. Not a generator,
+ * which costs a k6 script more than the call.
  */
 export const triesOf = (steps: readonly Step[], seed: number, i: number): Tries => {
   let at = 0;

@@ -43,8 +43,8 @@ export const writeAnswer = (response: ServerResponse, status: number, headers: s
 /** `Access-Control-Allow-Origin`: only where the key, once known, lists the origin (items 146, 159; A21). */
 export const allowedOrigin = (call: Call): string | null => {
   if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;
-  if (call.origin === null || call.kind === "server") return null;
-  return originListed(call.lookup.key, call.origin) ? call.origin : null;
+  if (call.caller.origin === null || call.kind === "server") return null;
+  return originListed(call.lookup.key, call.caller.origin) ? call.caller.origin : null;
 };
 
 /** Headers that a browser may read beyond the safelisted ones: without this it could not honour `Retry-After`. */

@@ -1,7 +1,6 @@
 /**
- * One incoming call from its head to its end. The core decides; this asks for what the core wants to know, and carries
- * the decision out. A call ends once: its answer is written, its stream ends, or the client has left. Then its slots
- * are given back, and a charge is undone where no answer could be written.
+ * One incoming call. The core decides; this asks what the core wants to know and carries the decision out. A call ends
+ * once: answered, its stream over, or its client gone. Then slots are given back, and a charge without an answer undone.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { outcomeOf } from "../../contract/refusals.ts";
@@ -267,7 +266,7 @@ export class IncomingCall implements Head {
     const { context, call } = this;
     const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
     const org = known ? call.snapshot.org.id : "-";
-    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call);
+    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call.caller);
   }
 
   /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */

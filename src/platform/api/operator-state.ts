@@ -47,9 +47,8 @@ type Row = Map<string, number>;
 const RUNS_MAX = 1_000;
 
 /**
- * Calls as the platform counts them: outcome -> organization -> calls, by the run in the client's `X-Request-Id`:
- * everything before its last `.`, `:` or `/`. `?run=r1` adds up `r1` and what begins with `r1` and one of the three.
- * Other calls count only in the sum over all runs.
+ * Calls as the platform counts them, by the run in the client's `X-Request-Id`: everything before its last `.`, `:` or
+ * `/`. `?run=r1` adds up `r1` and what begins with `r1` and one of the three. Others count only in the sum of all.
  */
 export class OutcomeCounts {
   readonly #all: Row = new Map();

@@ -1,6 +1,6 @@
 /**
- * Listener and router of the API. Calls are taken over in Fastify's earliest hook: a refused one is never parsed, and
- * no envelope of Fastify's reaches a client. 404, 405 and preflights are answered before the cap (items 18, 160).
+ * Calls are taken over in Fastify's earliest hook: a refused one is never parsed, and no envelope of Fastify's reaches a
+ * client. 404, 405 and preflights are answered before the cap (items 18, 160).
  */
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";

@@ -1,7 +1,6 @@
 /**
- * Charges that must be undone: the limiter's answer was lost, the client left before the head was written, or the work
- * failed. A refund is repeated until the limiter confirms it, also when the charge may never have arrived. When too
- * much is unsettled, metered calls are refused (fail closed).
+ * Charges that must be undone. A refund is repeated until the limiter confirms it, also when the charge may never have
+ * arrived. When too much is unsettled, metered calls are refused (fail closed).
  */
 import type { Limiter, Refund, Take } from "../limiter.ts";
 

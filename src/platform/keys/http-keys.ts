@@ -1,7 +1,4 @@
-/**
- * The key service as the API sees it, and what travels between them. `POST /lookups {lookups}` answers `{answers}`, each
- * with the name of what it was asked for, so that an answer to another question is recognized.
- */
+/** The key service as the API sees it. An answer names what was asked, so that another's is recognized. */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { REFUSALS } from "../../contract/refusals.ts";

@@ -40,12 +40,8 @@ export type KeyStore = {
   close(): void;
 };
 
-export type KeyDecisions = {
-  decideCreation: typeof decideCreation;
-  decideUpdate: typeof decideUpdate;
-  decideRevocation: typeof decideRevocation;
-};
-export const KEY_DECISIONS: KeyDecisions = { decideCreation, decideUpdate, decideRevocation };
+export const KEY_DECISIONS = { decideCreation, decideUpdate, decideRevocation };
+export type KeyDecisions = typeof KEY_DECISIONS;
 
 const VERSION = 1;
 const SCHEMA = `
@@ -106,7 +102,7 @@ const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: 
 
 export const openKeyStore = (
   path: string,
-  { decideCreation, decideUpdate, decideRevocation }: KeyDecisions = KEY_DECISIONS,
+  { decideCreation, decideUpdate, decideRevocation } = KEY_DECISIONS,
 ): KeyStore => {
   const db = openSqlite(path, SCHEMA, VERSION);
   const transaction = inTransaction(db);

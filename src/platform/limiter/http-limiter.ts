@@ -1,7 +1,4 @@
-/**
- * The limiter service as the API sees it, and what travels between them: `POST /takes {takes}` and `POST /refunds
- * {refunds}` answer `{answers}`, each with its charge's id, so that an answer to another item is recognized.
- */
+/** The limiter service as the API sees it. An answer has its charge's id, so that another's is recognized. */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { TakeOutcome } from "../../core/call.ts";

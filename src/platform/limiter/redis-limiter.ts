@@ -1,8 +1,6 @@
 /**
- * The limiter in Redis, for replicas that share their counts: one script call a batch. ioredis's offline queue and
- * resending are off, because a call that waits or counts twice is the fault that is looked for.
- *
- * How durable counts are is up to Redis: `appendonly yes` and `appendfsync always` lose nothing that was answered.
+ * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
+ * `appendonly yes` and `appendfsync always` of Redis lose nothing that was answered.
  */
 
 import { Redis } from "ioredis";

@@ -1,9 +1,6 @@
 /**
- * The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both): a batch is one round trip and
- * one atomic step. Time is Redis's own, so that replicas agree.
- *
- * Keys are named inside the scripts: for a single Redis, not for a cluster. The first write of each script is one that
- * Redis refuses when it is out of memory or read-only, so a script runs whole or leaves nothing behind.
+ * The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
+ * Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.
  */
 import { hash } from "node:crypto";
 
@@ -52,9 +49,8 @@ const script = (body: string): RedisScript => {
 };
 
 /**
- * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter
- * `request_id, org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms
- * or null]`. One text each way costs less than a list of Redis's own; rows, because names would be most of the bytes.
+ * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter `request_id,
+ * org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms or null]`.
  */
 export const TAKE = script(`
 -- Buckets of this batch: a key that has many calls in it is read once and written once.

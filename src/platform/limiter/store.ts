@@ -1,7 +1,6 @@
 /**
- * Takes and refunds over SQLite (requirements.md, B4), a batch as one transaction. Rate, then meter; the first that
- * fails decides and takes nothing. A charge happens once for each `charge_id`; a refund undoes it for good, in the
- * month that it was charged to, also when it comes first. A repeat of a refused take is decided afresh.
+ * Takes and refunds over SQLite (requirements.md, B4), a batch as one transaction. A charge happens once for each id; a
+ * refund undoes it for good, in its month, also when it comes first. A repeat of a refused take is decided afresh.
  */
 
 import type { SQLOutputValue } from "node:sqlite";
@@ -25,16 +24,12 @@ export type LimiterStore = {
   setUsed(org: string, meter: Meter, used: number, at: Instant): void;
   /** Oldest first, read page by page, up to what was there when it was asked. `run` is a prefix of the request id. */
   ledger(run: string): Iterable<LedgerLine>;
-  /**
-   * Forgets what is of months before `window` (`YYYY-MM`). The service keeps the current and the previous month of the
-   * real clock, so that shifting the deployment's clock never loses a ledger.
-   */
+  /** Forgets months before `window` (`YYYY-MM`) of the real clock: shifting the deployment's loses no ledger. */
   dropBefore(window: string): void;
   close(): void;
 };
 
-export type LimiterDecisions = { takeRate: typeof takeRate; fits: typeof fits; windowOf: typeof windowOf };
-export const LIMITER_DECISIONS: LimiterDecisions = { takeRate, fits, windowOf };
+export const LIMITER_DECISIONS = { takeRate, fits, windowOf };
 
 /** Below this many buckets, looking for full ones is not worth it. */
 const SWEEP_FROM = 1024;
@@ -77,38 +72,36 @@ const PAGE_LINES = 500;
 /** `used`: what the meter stood at afterwards, to answer a repeat with. */
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
-export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIMITER_DECISIONS): LimiterStore => {
+export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): LimiterStore => {
   const db = openSqlite(path, SCHEMA, VERSION);
   const transaction = inTransaction(db);
   const getCharge = db.prepare("SELECT org, key, meter, amount, window, used, refunded FROM charges WHERE id = ?");
-  const insertCharge = db.prepare("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  const putCharge = db.prepare(
+    "INSERT INTO charges VALUES (:id, :org, :key, :meter, :amount, :window, :used, :refunded)",
+  );
   const markRefunded = db.prepare("UPDATE charges SET refunded = 1 WHERE id = ?");
   const getUsed = db.prepare("SELECT used FROM meters WHERE window = ? AND org = ? AND meter = ?");
   const putUsed = db.prepare(
     "INSERT INTO meters (window, org, meter, used) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET used = excluded.used",
   );
-  const append = db.prepare("INSERT INTO ledger VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  const append = db.prepare(
+    "INSERT INTO ledger VALUES (NULL, :charge_id, :request_id, :org, :key, :meter, :kind, :amount, :window, :at)",
+  );
   const lastLine = db.prepare("SELECT max(number) AS number FROM ledger");
   const lines = db.prepare("SELECT * FROM ledger WHERE number > ? AND number <= ? ORDER BY number LIMIT ?");
   const drops = ["meters", "charges", "ledger"].map((table) => db.prepare(`DELETE FROM ${table} WHERE window < ?`));
 
-  const chargeOf = (id: string): (Charge & { isRefunded: boolean }) | undefined => {
-    const row = getCharge.get(id);
-    return row === undefined ? undefined : { ...(row as Charge), isRefunded: row.refunded === 1 };
-  };
+  const chargeOf = (id: string): (Charge & { refunded: 0 | 1 }) | undefined =>
+    getCharge.get(id) as (Charge & { refunded: 0 | 1 }) | undefined;
   const usedOf = (org: string, meter: Meter, window: string): number =>
     Number(getUsed.get(window, org, meter)?.used ?? 0);
-  const putCharge = (id: string, charge: Charge, isRefunded: boolean): void => {
-    const { org, key, meter, amount, window, used } = charge;
-    insertCharge.run(id, org, key, meter, amount, window, used, isRefunded ? 1 : 0);
-  };
   const appendLine = (
     kind: LedgerLine["kind"],
     { charge_id, request_id }: Take | Refund,
-    { org, key, meter, amount, window }: Charge,
+    { used: _, ...charge }: Charge,
     at: Instant,
   ): void => {
-    append.run(charge_id, request_id, org, key, meter, kind, amount, window, Math.round(at.nowMs));
+    append.run({ charge_id, request_id, kind, ...charge, at: Math.round(at.nowMs) });
   };
 
   const buckets = rateBuckets();
@@ -119,7 +112,7 @@ export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIM
     const { rate, meter, org, key, charge_id } = take;
     if (meter !== null) {
       const known = chargeOf(charge_id);
-      if (known?.isRefunded === true) return { verdict: "refunded" };
+      if (known?.refunded === 1) return { verdict: "refunded" };
       if (known !== undefined) return { verdict: "taken", used: known.used, window: known.window };
     }
     const rated = rate === null ? null : decisions.takeRate(taken.get(key) ?? buckets.tatMs(key), at.steadyMs, rate);
@@ -132,7 +125,7 @@ export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIM
       used = before + meter.amount;
       const charge = { org, key, meter: meter.name, amount: meter.amount, window, used };
       putUsed.run(window, org, meter.name, used);
-      putCharge(charge_id, charge, false);
+      putCharge.run({ id: charge_id, ...charge, refunded: 0 });
       appendLine("charge", take, charge, at);
     }
     if (rated !== null) taken.set(key, rated.tatMs);
@@ -142,16 +135,18 @@ export const openLimiterStore = (path: string, decisions: LimiterDecisions = LIM
   const refundOne = (refund: Refund, at: Instant): void => {
     const { charge_id, org, key, meter } = refund;
     const known = chargeOf(charge_id);
-    if (known?.isRefunded === true) return;
+    if (known?.refunded === 1) return;
     if (known === undefined) {
-      putCharge(charge_id, { org, key, meter, amount: 0, window: decisions.windowOf(at.nowMs), used: 0 }, true);
+      const none = { amount: 0, window: decisions.windowOf(at.nowMs), used: 0 };
+      putCharge.run({ id: charge_id, org, key, meter, ...none, refunded: 1 });
       return;
     }
     markRefunded.run(charge_id);
     // An operator may have set the meter lower since.
     const left = Math.max(0, usedOf(known.org, known.meter, known.window) - known.amount);
     putUsed.run(known.window, known.org, known.meter, left);
-    appendLine("refund", refund, known, at);
+    const { refunded: _, ...charge } = known;
+    appendLine("refund", refund, charge, at);
   };
 
   return {

@@ -5,9 +5,8 @@ import { CONNECTIONS, type JsonClient } from "./http-client.ts";
 const STALL_MS = 20;
 
 /**
- * Calls `onExpired` after `budgetMs`, unless the returned function is called first. A stall of this process is not held
- * against the dependency: the answer may lie unread in the socket, so it looks again after one turn of the event loop; a
- * timer that fired much too late gives that time back, once.
+ * Calls `onExpired` after `budgetMs`. A stall of this process is not held against the dependency: it looks again after one
+ * turn of the event loop, as an answer may lie unread; a timer that fired much too late gives that time back, once.
  */
 export const startDeadline = (budgetMs: number, onExpired: () => void): (() => void) => {
   const dueMs = performance.now() + budgetMs;

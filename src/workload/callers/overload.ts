@@ -25,11 +25,7 @@ export const streamers = oncePerView(
 /** Streams per second that those who take turns can have admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
 
-/**
- * Organizations needed for an overload of the whole: admitted calls may fill the deployment without any organization holding
- * more than half of its own cap, and without any key being asked more often than two thirds of its rate. `null` when the
- * target file does not state what that takes.
- */
+/** Organizations that overload the whole, each at most at half of its cap and two thirds of its key's rate. */
 const organizationsNeeded = (view: TargetView): number | null => {
   const capacity = capacityPerS(view.limits);
   const { all, org } = inFlightCaps(view);

@@ -37,10 +37,7 @@ export type LimitsInView = {
   readonly burst?: number;
 };
 
-/**
- * A rate that a ramp found: calls per second that the callers of this target had admitted. `by` is the outcome that ended
- * it (`429 rate_limited`, `latency`); `null` where the ramp ended first, and then the rate is only a lower bound.
- */
+/** Calls per second that a ramp had admitted. `by`: the outcome that ended it, `null` if none: a lower bound. */
 export type RateFound = { readonly perS: number; readonly by: string | null };
 
 export type TargetView = {

@@ -23,10 +23,7 @@ export type StatedTarget = {
 
 type StatedRole = { org?: string; tier?: Exclude<Tier, null>; limit?: number; origin?: string };
 
-/**
- * Both routes of scope `maps` are extensions of the reference platform (item 128). A file states where tiles are; who serves
- * them where the reference does has taken over its extensions, and anybody else has no reason to offer its map loads.
- */
+/** Who serves tiles where the reference does has taken over its extensions (item 128), so has its map loads as well. */
 const TILES_OF_THE_REFERENCE = /\/maps\/tiles\/\{z\}\/\{x\}\/\{y\}$/;
 
 /** What was read from the deployment and is in no file: map loads used so far, own in-flight caps. */

@@ -1,14 +1,11 @@
 /**
  * The loads beside a fault, by many organizations in turn; tenants with little left are for the stages about quotas.
  *
- *   broken-dependency  reads and, where they may be spent, metered map loads. Each needs the key service and the limiter, and
- *                      none holds a slot for longer than its decision takes, so answers depend on the dependency alone, and a
- *                      charge for a call without an answer shows in the ledger.
- *   broken-edge        streams, map loads and reads in turn, so that a connection between callers and the API breaks while a
- *                      stream is open, while a charge is under way, and while an answer is written.
- *   last-units         the load of broken-dependency, and every fourth call a mint of an organization with one map load left:
- *                      one after the other, so that at any fault some have had their last unit, some take it, and some have it
- *                      yet to take. Then all of them again, so that a unit that was given back is taken.
+ *   broken-dependency  reads and, where they may be spent, map loads, all without a slot, so that answers depend on key service
+ *                      and limiter alone, and a charge for a call without an answer shows in the ledger.
+ *   broken-edge        streams, map loads and reads in turn, so that a connection breaks in the middle of each.
+ *   last-units         every fourth call a mint of an organization with one map load left, one after the other, so that at any
+ *                      fault some take theirs; then all again, so that a unit that was given back is taken.
  */
 import { type Caller, callAs, callersWith, runtimeCallers } from "../callers/callers.ts";
 import { partOf, readsPerS } from "../callers/rates.ts";

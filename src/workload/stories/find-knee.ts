@@ -1,7 +1,6 @@
 /**
- * Ramps for targets whose capacity nobody states: steps of a growing rate, each half as high again as the one before, up to
- * the highest rate that is permitted. `kneeOfRamp` of capacity/ reads the knee out of their lines; who plays one may end it
- * as soon as the knee is found.
+ * Ramps for targets whose capacity nobody states: each step half as high again as the one before. `kneeOfRamp` of shedding/
+ * reads the knee out of their lines; who plays one may end it as soon as the knee is found.
  */
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs } from "../callers/callers.ts";

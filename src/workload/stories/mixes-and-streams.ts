@@ -171,9 +171,8 @@ export const slowReaders = streamStory("slow-readers", "streams half of which ar
   i % 2 === 0 ? { slowReadMs: 50 } : {},
 );
 /**
- * Three times as many streams as these callers can have admitted. Organizations take turns strictly: with enough of them
- * none comes near its own cap or its key's rate, and every shed is the deployment's (`b2b_overloaded`, item 210). With fewer
- * an organization's or a key's refusal comes first.
+ * Organizations take turns: with enough of them every shed is the deployment's (`b2b_overloaded`, item 210); with fewer an
+ * organization's or a key's refusal comes first.
  */
 export const chatPastCapacity = overloading(
   streamStory(
@@ -202,9 +201,8 @@ const STORM = streamStory(
 );
 
 /**
- * Clients that come back: every second one waits for as long as `Retry-After` says (with jitter, item 217), the others ask
- * again at once. When the top is over, the deployment has to serve as before in spite of the second kind. `ratePerS`: the
- * baseline.
+ * Every second client waits as `Retry-After` says (item 217), the others ask again at once; after the top the deployment
+ * has to serve as before in spite of them. `ratePerS`: the baseline.
  */
 export const retryStorm = overloading(STORM, (view, wish = {}) => {
   const base = STORM.profile(view, wish);

@@ -1,10 +1,7 @@
 /**
  * One organization that makes more calls than its caps admit, beside others that must not be harmed. Its streams come in
- * bursts, because a steady flow would meet the rate of its key first.
- *
- * noisy-neighbour: it opens more streams at once than it may hold and is shed for it (`org_overloaded`, item 211); the others read
- * on as before. chat-beside-noisy, which the gate plays: the others open streams as well, every fifth call of a burst too;
- * with too few organizations for that, all of them take turns.
+ * bursts, because a steady flow would meet its key's rate first, and it is shed for them (`org_overloaded`, item 211). In
+ * noisy-neighbour the others read; in chat-beside-noisy, which the gate plays, they open streams as well.
  */
 import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers } from "../callers/callers.ts";
 import { GLOBAL, KEY, ORGANIZATION, streamers, streamsPerS } from "../callers/overload.ts";

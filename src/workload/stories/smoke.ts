@@ -1,7 +1,6 @@
 /**
- * Every answer that can be had by asking: correct calls of every route, and one wrong call for each static refusal that
- * the target's roles allow (requirements.md, part D). Each round of calls visits all cases once, in an order of its own;
- * what is charged stands in the first round alone, unless the owner permits to burn allowances.
+ * Correct calls of every route, and one wrong call for each static refusal that the target's roles allow (requirements.md,
+ * part D). Each round visits all cases once; charged ones only the first does, unless allowances may be burnt.
  */
 import { routeOf } from "../../contract/routes.ts";
 import { minting, runtimeCallers } from "../callers/callers.ts";

@@ -1,7 +1,6 @@
 /**
- * Many maps opened at once by organizations whose allowance ends in the middle of it: exactly as many mints may pass as
- * the allowance has left, whatever the concurrency (items 79, 185, 204-207). Meanwhile one noisy organization opens its
- * own streams by the dozen and meets its own cap (item 211), while the others mint on.
+ * Many maps opened at once by organizations whose allowance ends meanwhile: exactly as many mints may pass as it has left
+ * (items 79, 185, 204-207), beside a noisy organization that meets its own cap (item 211).
  */
 import { type Caller, callAs, callersWith, roleCaller, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { ORGANIZATION } from "../callers/overload.ts";

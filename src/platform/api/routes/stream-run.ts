@@ -1,6 +1,5 @@
 /**
- * One stream from its head to its end (items 166-180): events are spread over the service time; a slow reader slows it,
- * one that reads nothing for 10 s is cut off, and a comment breaks silence every 15 s. The slot is given back before
+ * One stream (items 166-180), spread over the service time and slowed by a slow reader. The slot is given back before
  * the last byte is written, so that what clients see in flight bounds what is in flight.
  */
 import type { ServerResponse } from "node:http";
