@@ -5,8 +5,7 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { countByVerdict } from "./claim-order.ts";
-import { casesOf } from "./verdict.ts";
+import { casesOf, countByVerdict } from "./verdict.ts";
 
 const STATUS = { pass: "passed", fail: "failed", skipped: "skipped", inconclusive: "other" } as const;
 

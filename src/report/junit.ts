@@ -6,9 +6,8 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { countByVerdict, groupedBy } from "./claim-order.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
-import { casesOf, groupOf } from "./verdict.ts";
+import { casesOf, countByVerdict, groupedBy, groupOf } from "./verdict.ts";
 
 const MESSAGE_MAX = 500;
 

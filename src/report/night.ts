@@ -1,7 +1,7 @@
 /** `night.json`: what is kept of one night so that it can be compared with another. */
 import type { Measurement, RunDocument } from "../history/run-document.ts";
-import { countByVerdict } from "./claim-order.ts";
 import { utf8Bytes } from "./escape.ts";
+import { countByVerdict } from "./verdict.ts";
 
 const BYTES_MOST = 4_096;
 const FAILED_MOST = 12;

@@ -1,7 +1,7 @@
 /** `metrics.prom`: a finished run as OpenMetrics 1.0 text. Stages, outcomes and measurements are labels. */
 import type { Measurement, RunDocument, Verdict } from "../history/run-document.ts";
-import { LEVELS, VERDICTS } from "./claim-order.ts";
 import { escapeLabel } from "./escape.ts";
+import { LEVELS, VERDICTS } from "./verdict.ts";
 
 type Labels = Record<string, string>;
 type Samples = readonly (readonly [labels: Labels, value: number])[];

@@ -2,8 +2,8 @@
 import { countedAs, OUTCOMES } from "../contract/refusals.ts";
 import type { Calibration, RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
-import { bareReason, groupedBy } from "./claim-order.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
+import { bareReason, groupedBy } from "./verdict.ts";
 
 /** Skipped claims by what was missing, the largest group first, and documented outcomes that are in no stage's table. */
 export const notJudged = ({ claims, stages }: RunDocument) => {

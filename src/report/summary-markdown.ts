@@ -1,13 +1,12 @@
 /** `summary.md`: verdict and tables in Markdown, cut to 900 KiB, because CI throws a step summary above 1 MiB away. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
-import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { curveSentences, curveTable, shownCurve } from "./shown-curve.ts";
-import { whyOf } from "./verdict.ts";
+import { claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;
 const CELL_MAX = 400;

@@ -1,10 +1,9 @@
 /** The end of a run for a terminal of 80 columns: verdict, why, counts, where to look. Only paths may be longer. */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
-import { bareReason, claimsInOrder, countByVerdict, groupedBy } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
 import { calibrationText, spendingText } from "./run-facts.ts";
-import { whyOf } from "./verdict.ts";
+import { bareReason, claimsInOrder, countByVerdict, groupedBy, whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 

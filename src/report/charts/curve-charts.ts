@@ -8,11 +8,11 @@ import { figure, milliseconds, perSecond, share } from "../figures.ts";
 import { card, html, type Markup } from "../page/markup.ts";
 import { kneeSentences, objectiveText, shownCurve, timesKnee } from "../shown-curve.ts";
 import { groupOf } from "../verdict.ts";
+import { pathThrough } from "./chart-series.ts";
 import { swatch } from "./fills.ts";
 import { type Chart, chartFigure, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
 import { type Layer, layerKeys, layerShape, layersOf } from "./layers.ts";
 import { linear } from "./over-time.ts";
-import { pathThrough } from "./step-path.ts";
 
 const WAYS: Readonly<Record<Pass, string>> = { up: "up", down: "down", after: "once more, after calm" };
 

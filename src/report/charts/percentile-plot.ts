@@ -13,10 +13,10 @@ import {
 } from "../../history/statistics/log-buckets.ts";
 import { count, milliseconds } from "../figures.ts";
 import { html } from "../page/markup.ts";
+import { pathThrough } from "./chart-series.ts";
 import { type LineShape, swatch } from "./fills.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logarithmic } from "./over-time.ts";
-import { pathThrough } from "./step-path.ts";
 
 const ABOVE_LEAST = 5;
 

@@ -1,6 +1,6 @@
 /** The claims of the page: one table for each verdict, what needs attention first, with all that is needed to look again. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
-import { claimsInOrder, groupedBy } from "../claim-order.ts";
+import { claimsInOrder, groupedBy } from "../verdict.ts";
 import { defined } from "./definitions.ts";
 import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
 

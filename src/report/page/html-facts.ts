@@ -1,8 +1,8 @@
 /** The rest of the page: what is not judged and why, measurements, calibration, and the machine it ran on. */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
-import { groupedBy } from "../claim-order.ts";
 import { count, counted, figure, intervalText, moment, valueText, whyNoInterval, withUnit } from "../figures.ts";
 import { calibrationText, notJudged, spendingText } from "../run-facts.ts";
+import { groupedBy } from "../verdict.ts";
 import { defined, definedMeasurement } from "./definitions.ts";
 import { badge } from "./html-claims.ts";
 import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";

@@ -2,10 +2,10 @@
 import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
 import { fillOf, swatch } from "../charts/fills.ts";
-import { groupedBy } from "../claim-order.ts";
 import { count, counted, duration, share } from "../figures.ts";
 import { driverText, OUTCOME_KINDS, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
 import { statesMet } from "../run-facts.ts";
+import { groupedBy } from "../verdict.ts";
 import { defined } from "./definitions.ts";
 import { card, folded, html, type Markup, table } from "./markup.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { areasTo, type Step, stepsTo } from "./step-path.ts";
+import { areasTo, type Step, stepsTo } from "./chart-series.ts";
 
 /** The level pieces of a path: from where to where, how high. */
 const levels = (d: string): { from: number; to: number; y: number }[] => {
