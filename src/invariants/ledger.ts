@@ -2,9 +2,13 @@
 import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import { add, known } from "../history/statistics/counts.ts";
-import { joinCharges, Sums, signedSize, unsettled } from "./evidence/charges.ts";
+import { joinCharges, Sums, signedSize } from "./evidence/charges.ts";
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
+
+/** For a foreign store that was read before refunds and late entries are certain to be in. */
+const unsettled = ({ first }: Evidence) =>
+  inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
 
 /** What a foreign ledger may lack. */
 const OUR_IDS = "a ledger that names the ids of our calls";

@@ -9,8 +9,6 @@ export class ToolError extends Error {
 /** The tool is not there and cannot be had here, through no mistake of the user's: something may stand in for it. */
 export class ToolMissing extends ToolError {}
 
-export type ToolName = "k6" | "toxiproxy";
-
 /** `path` is absolute, or the name as found on PATH; `version` as the tool says it, without a "v". */
 export interface Tool {
   path: string;
@@ -28,17 +26,6 @@ export interface ToolOptions {
   reminderMs?: number;
 }
 
-/** How a tool is built and known. `recognise` reads what the tool prints about its version. */
-export interface ToolRecipe {
-  name: ToolName;
-  variable: string;
-  expected: string;
-  versionArguments: string[];
-  package: string;
-  linkerFlags: string;
-  recognise: (output: string) => { version: string } | { because: string };
-}
-
 const TOXIPROXY_VERSION = "2.12.0";
 
 const whatItPrinted = (output: string): string => {
@@ -46,7 +33,8 @@ const whatItPrinted = (output: string): string => {
   return line === undefined ? "it printed nothing" : `it printed "${line.trim().slice(0, 80)}"`;
 };
 
-export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
+/** How a tool is built and known. `recognise` reads what the tool prints about its version. */
+export const TOOL_RECIPES = {
   k6: {
     name: "k6",
     variable: "FLOODGATE_K6",
@@ -54,7 +42,7 @@ export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
     versionArguments: ["version"],
     package: "./k6",
     linkerFlags: "-s -w",
-    recognise: (output) => {
+    recognise: (output: string) => {
       // The first word is the file's own name, whatever the user calls it; the extension is what proves that it is our k6.
       const version = /^\S+ v((\d+)\.\S+) \(.*\bgo\d/m.exec(output);
       if (version === null) return { because: `asked for its version, ${whatItPrinted(output)}` };
@@ -71,13 +59,16 @@ export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
     versionArguments: ["-version"],
     package: "github.com/Shopify/toxiproxy/v2/cmd/server",
     linkerFlags: `-s -w -X github.com/Shopify/toxiproxy/v2.Version=${TOXIPROXY_VERSION}`,
-    recognise: (output) => {
+    recognise: (output: string) => {
       const version = /^toxiproxy-server version v?(\S+)/m.exec(output)?.[1];
       if (version === undefined) return { because: `asked for its version, ${whatItPrinted(output)}` };
       return version.startsWith("2.") ? { version } : { because: `it is toxiproxy-server ${version}` };
     },
   },
 };
+
+export type ToolName = keyof typeof TOOL_RECIPES;
+export type ToolRecipe = (typeof TOOL_RECIPES)[ToolName];
 
 /** What a program that ends by itself prints; `error` where it could not be started, failed or took too long. */
 export const askProgram = (path: string, args: readonly string[], how: ExecFileOptions) =>

@@ -6,18 +6,16 @@ import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { add, known } from "../../history/statistics/counts.ts";
-import { type Evidence, type Found, inconclusive } from "../invariant.ts";
 import { isAdmitted, isDefinite, isReference } from "./moments.ts";
 
-type Charged = {
-  /** Charges less refunds. */
-  net: Map<Meter, number>;
-  /** Calls with this id that must be charged; that may be; and that must not be. */
-  owed: Map<Meter, number>;
-  open: number;
-  refused: CallLine | null;
-  seen: number;
-};
+/** `net`: charges less refunds. `owed`, `open`, `refused`: calls with this id that must be charged, may be, must not be. */
+const nothingCharged = () => ({
+  net: new Map<Meter, number>(),
+  owed: new Map<Meter, number>(),
+  open: 0,
+  refused: null as CallLine | null,
+  seen: 0,
+});
 
 /** Sums by two keys. */
 export class Sums {
@@ -51,12 +49,11 @@ type ChargeClass = { owes: Meter | null } | "open" | "refused";
 /** `settled`: refunds had time to arrive. */
 export const joinCharges = (facts: StageFacts, settled: boolean) => {
   const ours = isReference(facts);
-  const byRequest = new Map<string, Charged>();
+  const byRequest = new Map<string, ReturnType<typeof nothingCharged>>();
   const meters = new Set<Meter>();
   for (const entry of facts.ledger ?? []) {
-    const fresh = (): Charged => ({ net: new Map(), owed: new Map(), open: 0, refused: null, seen: 0 });
     meters.add(entry.meter);
-    add(known(byRequest, entry.request_id, fresh).net, entry.meter, signedSize(entry, ours));
+    add(known(byRequest, entry.request_id, nothingCharged).net, entry.meter, signedSize(entry, ours));
   }
   /** By the reference's reading. A balancer's answer hides the platform's. */
   const classOf = (call: CallLine): ChargeClass => {
@@ -87,10 +84,6 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
     knowsOurIds: (): boolean => [...byRequest.values()].some(({ seen }) => seen > 0),
   };
 };
-
-/** For a foreign store that was read before refunds and late entries are certain to be in. */
-export const unsettled = ({ first }: Evidence): Found =>
-  inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
 
 /** The meter of an admitted call by the specification (items 10, 11, 80; A9). `null`: none; `undefined`: unknown. */
 export const meterOf = (call: CallLine): Meter | null | undefined => {
