@@ -9,10 +9,7 @@ import { redactor } from "../supervision/redaction.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { worstExit } from "./exit-codes.ts";
 
-/**
- * Masks and cleans a value, once for every report, `--json` and the terminal: after rendering a secret would look
- * different (`a<b` is `a&lt;b` in a page).
- */
+/** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
@@ -34,64 +31,50 @@ export const verdictOf = (
   };
 };
 
-type RunFacts = {
-  id: string;
-  profile: string;
-  seed: number;
-  commit: string | null;
+export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "commit" | "claims" | "environment"> & {
   started: Date;
   finished: Date;
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
   stages: readonly RecordedStage[];
-  claims: Claim[];
   measurements: readonly Measurement[];
   calibration: readonly Calibration[];
   standIns: readonly StandIn[];
   outcomesSeen: number;
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required: readonly string[];
-  environment: RunDocument["environment"];
   /** What applies besides the claims: a signal, a missing tool, a run that did not come to its end. */
   exitCode: number | null;
 };
 
-const spendingOf = (deployments: RunFacts["deployments"]): Pick<RunDocument, "spent" | "budget"> => {
-  const spent = deployments.reduce((sum, { budget }) => addSpent(sum, budget.spent()), NOTHING_SPENT);
-  const budget = deployments[0]?.target.budget;
-  return {
-    spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
-    ...(deployments.length !== 1 || budget === undefined ? {} : { budget }),
-  };
-};
-
 export const composeDocument = (facts: RunFacts): RunDocument => {
   const { id, profile, seed, commit, started, finished, deployments, stages, claims, environment } = facts;
-  const follows = verdictOf(claims, facts.outcomesSeen, facts.required);
+  const { required, standIns, calibration, measurements, exitCode } = facts;
+  const follows = verdictOf(claims, facts.outcomesSeen, required);
   const [first] = deployments;
+  const budget = deployments.length === 1 ? first?.target.budget : undefined;
+  const spent = deployments.reduce((sum, one) => addSpent(sum, one.budget.spent()), NOTHING_SPENT);
   return shown({
     schema: "floodgate/run@1",
-    id,
-    profile,
-    seed,
-    commit,
+    ...{ id, profile, seed, commit },
     started_at: started.toISOString(),
     finished_at: finished.toISOString(),
     duration_ms: finished.getTime() - started.getTime(),
     ...follows,
-    exit_code: facts.exitCode === null ? follows.exit_code : worstExit(facts.exitCode, follows.exit_code),
-    ...(facts.required.length === 0 ? {} : { required: [...facts.required] }),
+    exit_code: exitCode === null ? follows.exit_code : worstExit(exitCode, follows.exit_code),
+    ...(required.length > 0 && { required: [...required] }),
     target: {
       name: deployments.map(({ target }) => target.name ?? target.base_url).join(" and ") || "embedded",
       base_url: first?.target.base_url ?? "",
       embedded: first?.embedded ?? true,
     },
     environment,
-    ...(facts.standIns.length === 0 ? {} : { stand_ins: [...facts.standIns] }),
-    calibration: [...facts.calibration],
-    ...spendingOf(deployments),
+    ...(standIns.length > 0 && { stand_ins: [...standIns] }),
+    calibration: [...calibration],
+    spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
+    ...(budget && { budget }),
     stages: stages.map(({ summary }) => summary),
     claims,
-    measurements: [...stages.flatMap(({ measurements }) => measurements), ...facts.measurements],
+    measurements: [...stages.flatMap((stage) => stage.measurements), ...measurements],
     faults: stages.flatMap(({ faults }) => faults),
   });
 };

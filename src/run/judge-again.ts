@@ -39,7 +39,7 @@ export class NoRunError extends Error {
   override name = "NoRunError";
 }
 
-const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"] as const;
+const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
 
 type JudgedAgain = {
   document: RunDocument;
@@ -47,15 +47,6 @@ type JudgedAgain = {
   /** Claims whose verdict or wording is not what the run itself wrote. */
   changed: { id: string; was: Claim | null; is: Claim }[];
 };
-
-/** Passes lines on, and notes how late each stage's lines came. */
-function* heardBy(late: ReadonlyMap<string, Lateness>, series: SeriesFold, lines: Iterable<Line>): Generator<Line> {
-  for (const line of lines) {
-    late.get(line.stage)?.see(line);
-    series.see(line);
-    yield line;
-  }
-}
 
 /** Gauges and CPU are in a file of their own, which older runs do not have. */
 const seriesOf = (folder: string, fold: SeriesFold, stages: readonly StageRecord[]): Series => {
@@ -65,25 +56,21 @@ const seriesOf = (folder: string, fold: SeriesFold, stages: readonly StageRecord
   return fold.end();
 };
 
-const chargesOf = (path: string, { facts, hasLedger }: StageRecord): LedgerLine[] | null => {
-  if (!hasLedger) return null;
-  const charges: LedgerLine[] = [];
+const chargesOf = (path: string, { facts, hasLedger }: StageRecord): Pick<StageFacts, "ledger"> => {
+  if (!hasLedger) return {};
+  const ledger: LedgerLine[] = [];
   for (const { stage, ...charge } of jsonLines<LedgerLine & { stage: string }>(path)) {
-    if (stage === facts.stage) charges.push(charge);
+    if (stage === facts.stage) ledger.push(charge);
   }
-  return charges;
+  return { ledger };
 };
 
-const openStage = ({ claims }: RunDocument, { facts: bare }: StageRecord, ledger: LedgerLine[] | null) => {
-  const { stage } = bare;
-  const facts: StageFacts = ledger === null ? bare : { ...bare, ledger };
+const openStage = (claims: readonly Claim[], facts: StageFacts) => {
+  const { stage } = facts;
   const own = claims.filter((claim) => claim.stage === stage);
   const ids = new Set(own.map(({ id }) => id));
-  const judges = openJudges(
-    INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`)),
-    facts,
-  );
-  return { stage, judges, curve: openStageCurve(facts), replay: own[0]?.replay ?? "" };
+  const invariants = INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`));
+  return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay: own[0]?.replay ?? "" };
 };
 
 export const recordedJson = (path: string): unknown => {
@@ -102,21 +89,29 @@ export const judgeAgain = (folder: string): JudgedAgain => {
       `${folder} is not a complete run folder; missing ${missing.join(", ")}. Name one under reports/runs`,
     );
   }
-  const pathOf = (name: (typeof FILES)[number]): string => join(folder, name);
-  const recorded = recordedJson(pathOf("run.json")) as RunDocument;
-  const stages = recordedJson(pathOf("stages.json")) as StageRecord[];
+  const history = join(folder, "history.ndjson");
+  const ledger = join(folder, "ledger.ndjson");
+  const recorded = recordedJson(join(folder, "run.json")) as RunDocument;
+  const stages = recordedJson(join(folder, "stages.json")) as StageRecord[];
   if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
     throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
   }
   const late = new Map(stages.map(({ facts }) => [facts.stage, new Lateness()]));
-  // Read twice: the first reading shows how late lines came.
   const fold = new SeriesFold();
+  // Read twice: the first reading shows how late lines came.
+  const heard = function* (): Generator<Line> {
+    for (const line of historyLines(history)) {
+      late.get(line.stage)?.see(line);
+      fold.see(line);
+      yield line;
+    }
+  };
   const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
   const counted = recorded.stages.filter(({ name }) => totals.has(name));
-  const seen = outcomesSeen(heardBy(late, fold, historyLines(pathOf("history.ndjson"))), counted);
-  const withLines = stages.filter(({ facts }) => !totals.has(facts.stage));
-  const judged = withLines.map((stage) => openStage(recorded, stage, chargesOf(pathOf("ledger.ndjson"), stage)));
-  const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
+  const seen = outcomesSeen(heard(), counted);
+  const judged = stages
+    .filter(({ facts }) => !totals.has(facts.stage))
+    .map((stage) => openStage(recorded.claims, { ...stage.facts, ...chargesOf(ledger, stage) }));
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   const judge = (lines: Iterable<Line>): void => {
     for (const line of lines)
@@ -125,7 +120,8 @@ export const judgeAgain = (folder: string): JudgedAgain => {
         curve?.see(line);
       }
   };
-  for (const line of historyLines(pathOf("history.ndjson"))) judge(orders.get(line.stage)?.push(line) ?? []);
+  const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
+  for (const line of historyLines(history)) judge(orders.get(line.stage)?.push(line) ?? []);
   for (const order of orders.values()) judge(order.rest());
   const again = new Map(
     judged

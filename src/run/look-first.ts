@@ -1,7 +1,4 @@
-/**
- * Checks, before anything is started, that a deployment takes connections by the stated protocol and with a trusted
- * certificate. No request is sent.
- */
+/** Checks that a deployment takes connections by the stated protocol and with a trusted certificate. No request is sent. */
 import { noHandshake, notAnswering, notTrusted } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";

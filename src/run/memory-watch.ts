@@ -1,7 +1,4 @@
-/**
- * Ends a run in order shortly before its heap is full: V8 would end the process without a report and with faults in
- * place.
- */
+/** Ends a run in order shortly before its heap is full, which V8 would do without a report and with faults in place. */
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 
 /** V8 counts the young generation (three half spaces of 32 MiB) to its limit, but dies when the old one is full. */

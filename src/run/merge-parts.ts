@@ -40,25 +40,19 @@ const headOf = (path: string): PrintedPart => {
   );
 };
 
-/** What all parts of one run have in common, as text. */
-const commonOf = ({ story, seed, profile, arrivals, view, target }: PrintedPart): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries({ story, seed, profile, arrivals, view, target }).map(([name, value]) => [
-      name,
-      JSON.stringify(value),
-    ]),
-  );
+const commonOf = ({ story, seed, profile, arrivals, view, target }: PrintedPart): [name: string, value: string][] =>
+  Object.entries({ story, seed, profile, arrivals, view, target }).map(([name, one]) => [name, JSON.stringify(one)]);
 
 type Parts = { paths: readonly string[]; heads: readonly PrintedPart[]; seed: number };
 
 /** Throws `UsageError` where a file is no part, or files are parts of different runs. */
 export const readParts = (paths: readonly string[]): Parts => {
   const heads = paths.map(headOf);
-  const common = commonOf(heads[0] as PrintedPart);
+  const common = new Map(commonOf(heads[0] as PrintedPart));
   for (const [at, head] of heads.entries()) {
-    const other = Object.entries(commonOf(head)).find(([name, value]) => common[name] !== value);
+    const [other] = commonOf(head).find(([name, value]) => common.get(name) !== value) ?? [];
     if (other === undefined) continue;
-    throw new UsageError(`${paths[at]} and ${paths[0]} are parts of different runs: their ${other[0]} differs`);
+    throw new UsageError(`${paths[at]} and ${paths[0]} are parts of different runs: their ${other} differs`);
   }
   return { paths, heads, seed: (heads[0] as PrintedPart).seed };
 };
@@ -66,19 +60,6 @@ export const readParts = (paths: readonly string[]): Parts => {
 /** Parts whose schedules began further apart than this blur every level of the load. */
 const APART_MOST_US = 1_000_000;
 const NOT_CALIBRATED = "the parts were played on machines that nobody calibrated";
-
-const unplayed = (calls: ReadonlyMap<number, number>, scheduled: number, parts: number): string[] => {
-  const twice = [...calls.values()].filter((times) => times > 1).length;
-  const missing = scheduled - calls.size;
-  return [
-    ...(missing > 0
-      ? [
-          `${missing} of the ${scheduled} calls of the schedule are in none of the ${parts} parts: one is missing, or ended early`,
-        ]
-      : []),
-    ...(twice > 0 ? [`${twice} calls are in two parts: is one file given twice?`] : []),
-  ];
-};
 
 /** When the schedule of a part began, microseconds since 1970, by the first of its calls; `null` where it has none. */
 const beginOf = (path: string, momentsUs: readonly number[]): number | null => {
@@ -97,38 +78,35 @@ const driveParts =
     const calls = new Map<number, number>();
     const momentsUs = arrivalTimesUs(job.profile, job.arrivals, job.seed);
     const starts: number[] = [];
-    const problems: Problem[] = [{ verdict: "inconclusive", reason: NOT_CALIBRATED, about: "time" }];
-    const say = (reasons: readonly string[]): void => {
-      problems.push(...reasons.map((reason): Problem => ({ verdict: "inconclusive", reason })));
-    };
+    const reasons: (string | false)[] = [];
     for (const [at, path] of paths.entries()) {
       const { idPrefix } = heads[at] as PrintedPart;
       const { seen, take } = createReader({ ...job, story, idPrefix }, onLine);
-      let isHead = true;
-      for (const line of printedLines(path)) {
-        if (!isHead) take(line);
-        isHead = false;
-      }
+      const lines = printedLines(path);
+      lines.next();
+      for (const line of lines) take(line);
       const startUs = beginOf(path, momentsUs);
       if (startUs !== null) starts.push(startUs);
       for (const i of seen.calls) calls.set(i, (calls.get(i) ?? 0) + 1);
       const { faults, strangers, end } = seen;
-      say([
-        ...(end === null ? [`${path} breaks off: its k6 did not come to its end`] : []),
-        ...(end?.stopped ? [`${path} was stopped early: ${end.stopped.reason}`] : []),
-        ...(faults.length > 0
-          ? [`${path}: the scenario threw in ${faults.length} iterations: ${faults[0]?.message}`]
-          : []),
-        ...(strangers > 0 ? [`${path}: ${strangers} lines could not be read`] : []),
-      ]);
+      reasons.push(
+        end === null && `${path} breaks off: its k6 did not come to its end`,
+        end?.stopped != null && `${path} was stopped early: ${end.stopped.reason}`,
+        faults.length > 0 && `${path}: the scenario threw in ${faults.length} iterations: ${faults[0]?.message}`,
+        strangers > 0 && `${path}: ${strangers} lines could not be read`,
+      );
     }
     const apartUs = Math.max(...starts) - Math.min(...starts);
-    say([
-      ...unplayed(calls, momentsUs.length, paths.length),
-      ...(apartUs > APART_MOST_US
-        ? [`the parts began ${(apartUs / 1e6).toFixed(1)} s apart, so levels of the load overlap`]
-        : []),
-    ]);
+    const twice = [...calls.values()].filter((times) => times > 1).length;
+    const [scheduled, missing] = [momentsUs.length, momentsUs.length - calls.size];
+    reasons.push(
+      missing > 0 &&
+        `${missing} of the ${scheduled} calls of the schedule are in none of the ${paths.length} parts: one is missing, or ended early`,
+      twice > 0 && `${twice} calls are in two parts: is one file given twice?`,
+      apartUs > APART_MOST_US && `the parts began ${(apartUs / 1e6).toFixed(1)} s apart, so levels of the load overlap`,
+    );
+    const problems: Problem[] = [{ verdict: "inconclusive", reason: NOT_CALIBRATED, about: "time" }];
+    for (const reason of reasons) if (reason !== false) problems.push({ verdict: "inconclusive", reason });
     return {
       problems,
       notes: [],
@@ -138,7 +116,6 @@ const driveParts =
     };
   };
 
-/** Of the target only what its parts say. */
 const deploymentOf = (target: Target): Deployment => ({
   target,
   secrets: createSecrets("."),

@@ -1,7 +1,4 @@
-/**
- * Sends the metrics of a run to the OpenTelemetry collector that the environment names (`OTEL_EXPORTER_OTLP_ENDPOINT`).
- * Whatever goes wrong is a warning and nothing more.
- */
+/** Sends a run's metrics to the OpenTelemetry collector that the environment names; what goes wrong is a warning alone. */
 import { callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
@@ -11,8 +8,7 @@ import { OtlpMetrics } from "../report/otlp-metrics.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-type OtlpSettings = { endpoint: string; headers: Record<string, string>; deadlineMs: number };
+type Warn = (text: string) => void;
 
 const DEADLINE_MS = 3_000;
 /** A higher timeout would let an observer delay the end of the run. */
@@ -22,18 +18,18 @@ const DEADLINE_MS_MAX = 10_000;
 const settingOf = (env: Environment, name: string): { variable: string; value: string } | null => {
   for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
     const value = env[variable]?.trim();
-    if (value !== undefined && value !== "") return { variable, value };
+    if (value) return { variable, value };
   }
   return null;
 };
 
-const endpointOf = (env: Environment, warn: (text: string) => void): string | null => {
+const endpointOf = (env: Environment, warn: Warn): string | null => {
   const found = settingOf(env, "ENDPOINT");
   if (found === null) return null;
   const { variable, value } = found;
   redactor.registerUrl(value, variable);
   const url = URL.parse(value);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+  if (url === null || !/^https?:$/.test(url.protocol)) {
     warn(`${variable} is no address that begins with http:// or https://; no metrics are sent`);
     return null;
   }
@@ -42,8 +38,7 @@ const endpointOf = (env: Environment, warn: (text: string) => void): string | nu
     url.username = "";
     url.password = "";
   }
-  if (variable === "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") return url.href;
-  url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
+  if (!variable.includes("_METRICS_")) url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
   return url.href;
 };
 
@@ -60,7 +55,7 @@ const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** `name=value,name=value`, each percent-encoded. */
-const headersOf = (env: Environment, warn: (text: string) => void): Record<string, string> => {
+const headersOf = (env: Environment, warn: Warn): Record<string, string> => {
   const found = settingOf(env, "HEADERS");
   const headers: Record<string, string> = {};
   if (found === null) return headers;
@@ -84,7 +79,7 @@ const headersOf = (env: Environment, warn: (text: string) => void): Record<strin
   return headers;
 };
 
-const deadlineOf = (env: Environment, warn: (text: string) => void): number => {
+const deadlineOf = (env: Environment, warn: Warn): number => {
   const found = settingOf(env, "TIMEOUT");
   if (found === null) return DEADLINE_MS;
   const ms = Number(found.value);
@@ -93,18 +88,15 @@ const deadlineOf = (env: Environment, warn: (text: string) => void): number => {
   return DEADLINE_MS;
 };
 
-/** Most exporters default to http/protobuf; a collector takes both at the same address. */
-const PROTOCOLS = new Set(["http/json", "http/protobuf"]);
-
-/** `null` where the environment names no collector, or none that can be used. */
-const otlpSettings = (env: Environment, warn: (text: string) => void): OtlpSettings | null => {
+const otlpSettings = (env: Environment, warn: Warn) => {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_METRICS_EXPORTER === "none") return null;
   const endpoint = endpointOf(env, warn);
   if (endpoint === null) return null;
-  const protocol = settingOf(env, "PROTOCOL");
-  if (protocol !== null && !PROTOCOLS.has(protocol.value)) {
-    const is = protocol.value === "grpc" ? "grpc" : "none that is known";
-    warn(`${protocol.variable} is ${is}; Floodgate sends http/json, which a collector takes on port 4318`);
+  const { variable, value } = settingOf(env, "PROTOCOL") ?? {};
+  // Most exporters default to http/protobuf; a collector takes both at the same address.
+  if (value !== undefined && !/^http\/(?:json|protobuf)$/.test(value)) {
+    const is = value === "grpc" ? "grpc" : "none that is known";
+    warn(`${variable} is ${is}; Floodgate sends http/json, which a collector takes on port 4318`);
   }
   return { endpoint, headers: headersOf(env, warn), deadlineMs: deadlineOf(env, warn) };
 };
@@ -119,7 +111,7 @@ export type OtlpExport = {
 };
 
 type OtlpAbout = {
-  env: Readonly<Record<string, string | undefined>>;
+  env: Environment;
   resource: Record<string, string>;
   startMs: number;
   onWarning(text: string): void;

@@ -1,7 +1,4 @@
-/**
- * The body of `load --script`: plays a user's own k6 script. There are no history lines; k6's counts are reported, and
- * crossed thresholds fail the run.
- */
+/** The body of `load --script`: a user's own k6 script, without history lines; k6's counts are reported and its thresholds judged. */
 
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -23,43 +20,22 @@ import {
   type ScriptAccount,
 } from "../drivers/k6/user-script.ts";
 import { claimOf } from "../history/claim.ts";
-import type { Claim, StageSummary } from "../history/run-document.ts";
+import type { StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import type { StageOutcome } from "../history/stage-outcome.ts";
-import { stageOutcome } from "../history/stage-outcome.ts";
-import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
+import { prepareTarget } from "../stages/prepare-target.ts";
 import type { DeploymentWish } from "../stages/stages-for.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
-type ScriptRun = Omit<RunRequest, "targets"> &
-  DeploymentWish & {
-    script: string;
-    args: readonly string[];
-  };
+type ScriptRun = Omit<RunRequest, "targets"> & DeploymentWish & { script: string; args: readonly string[] };
 
 const STAGE = "script";
 
-/** Budgets that cannot be enforced inside a foreign script are named. */
 const notEnforced = ({ target }: Deployment): string[] => {
   const stated = Object.keys(target.budget ?? {}).map((unit) => `budget.${unit}`);
   if (target.stop_when?.error_rate !== undefined) stated.push("stop_when.error_rate");
   return stated.length === 0 ? [] : [`inside a script of your own these are not enforced: ${stated.join(", ")}`];
-};
-
-/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
-const thresholdsClaim = (problems: readonly Problem[], account: ScriptAccount | null, replay: string): Claim => {
-  const isFailed = problems.some(({ verdict }) => verdict === "fail");
-  const reasons = problems.map(({ reason }) => reason);
-  return claimOf({
-    id: `thresholds/${STAGE}`,
-    stage: STAGE,
-    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
-    reason: reasons.join("; ") || inWords(account as ScriptAccount),
-    expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
-    got: reasons[0] ?? "as expected",
-    replay,
-  });
 };
 
 const problemsOf = (exit: readonly Problem[], account: ScriptAccount | null, { target }: Deployment): Problem[] => {
@@ -75,36 +51,46 @@ const problemsOf = (exit: readonly Problem[], account: ScriptAccount | null, { t
 
 const outcomesOf = (account: ScriptAccount | null): Pick<StageSummary, "calls" | "by_outcome"> => {
   const byStatus = Object.entries(account?.calls.by_status ?? {});
-  const count = (belongs: (status: string) => boolean): number =>
-    byStatus.reduce((total, [status, n]) => total + (belongs(status) ? n : 0), 0);
-  return {
-    calls: {
-      sent: count(() => true),
-      answered: count((status) => !/^[045]/.test(status)),
-      refused: count((status) => /^[45]/.test(status)),
-      indeterminate: count((status) => status === "0"),
-    },
-    by_outcome: Object.fromEntries(byStatus.map(([status, n]) => [status === "0" ? "indeterminate" : status, n])),
-  };
+  const count = (belongs: RegExp): number =>
+    byStatus.reduce((total, [status, n]) => total + (belongs.test(status) ? n : 0), 0);
+  const calls = { sent: count(/^/), answered: count(/^[^045]/), refused: count(/^[45]/), indeterminate: count(/^0$/) };
+  const names = byStatus.map(([status, n]) => [status === "0" ? "indeterminate" : status, n]);
+  return { calls, by_outcome: Object.fromEntries(names) };
 };
 
+/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
 const outcomeOf = (
   summary: K6Summary | null,
   account: ScriptAccount | null,
   problems: readonly Problem[],
   durationMs: number,
   replay: string,
-): StageOutcome =>
-  stageOutcome({
+): StageOutcome => {
+  const isFailed = problems.some(({ verdict }) => verdict === "fail");
+  const reasons = problems.map(({ reason }) => reason);
+  const thresholds = claimOf({
+    ...{ id: `thresholds/${STAGE}`, stage: STAGE, replay },
+    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
+    reason: reasons.join("; ") || inWords(account as ScriptAccount),
+    expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
+    got: reasons[0] ?? "as expected",
+  });
+  return stageOutcome({
     summary: { name: STAGE, driver: "k6 (own script)", duration_ms: Math.round(durationMs), ...outcomesOf(account) },
     facts: bareFacts(STAGE),
-    claims: [thresholdsClaim(problems, account, replay)],
+    claims: [thresholds],
     measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
   });
+};
+
+const parsed = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
+  const text = await readFile(path, "utf8").catch(() => null);
+  return text === null ? null : parse(text);
+};
 
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
   const { target, budget } = deployment;
-  const k6 = await context.tool("k6");
+  const binary = await context.tool("k6");
   const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
   const forget = context.supervisor.ownFolder("the script's summary", folder);
   const file = join(folder, "summary.json");
@@ -116,12 +102,9 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   let forgetChild: (() => void) | undefined;
   try {
     const exit = await runK6Script({
-      binary: k6,
-      script: resolve(request.script),
-      account,
+      ...{ binary, script: resolve(request.script), account, onSaid: context.events.result },
       args: [
-        "--new-machine-readable-summary",
-        `--summary-export=${file}`,
+        ...["--new-machine-readable-summary", `--summary-export=${file}`],
         ...(most === undefined ? [] : ["--rps", `${Math.floor(most)}`]),
         ...request.args,
       ],
@@ -129,19 +112,14 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
         FLOODGATE_BASE_URL: target.base_url,
         // Go's names: the script may not use our extension, which has its own.
         ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
-        ...(request.targetFile === undefined ? {} : { FLOODGATE_TARGET: resolve(request.targetFile) }),
+        ...(request.targetFile && { FLOODGATE_TARGET: resolve(request.targetFile) }),
       },
-      onSaid: context.events.result,
       onSpawn: ({ pid }) => {
         if (pid !== undefined) forgetChild = context.supervisor.adopt("k6", pid);
       },
     });
-    const read = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
-      const text = await readFile(path, "utf8").catch(() => null);
-      return text === null ? null : parse(text);
-    };
-    const summary = await read(file, readSummary);
-    const seen = await read(account, readAccount);
+    const summary = await parsed(file, readSummary);
+    const seen = await parsed(account, readAccount);
     if (summary !== null) await context.folder.writeJson("k6/script.json", summary.kept);
     if (seen !== null) budget.absorb({ ...NOTHING_SPENT, requests: callsOf(seen).made }, null);
     const problems = problemsOf(exit, seen, deployment);
@@ -155,12 +133,9 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
 
 export const runScript = async (request: ScriptRun): Promise<RunResult> => {
   const { targetFile, owned } = request;
-  const targets: PreparedTarget[] = [];
-  if (targetFile !== undefined) {
-    targets.push(await prepareTarget(targetFile, owned, { load: true, faults: false, requests: 0 }));
-  }
-  return recordRun({ ...request, targets, canJudge: () => false }, async (context) => {
-    const deployment = await openDeployment(context);
-    await playScript(context, deployment, request);
-  });
+  const intent = { load: true, faults: false, requests: 0 };
+  const targets = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, intent)];
+  return recordRun({ ...request, targets, canJudge: () => false }, async (context) =>
+    playScript(context, await openDeployment(context), request),
+  );
 };

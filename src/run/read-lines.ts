@@ -1,7 +1,4 @@
-/**
- * Reads recorded lines block by block, since the history of a soak is longer than a string may be; lines of older runs
- * are read as they are written now.
- */
+/** Reads recorded lines block by block (a soak's history is longer than a string may be), older ones as they are written now. */
 import { closeSync, readSync } from "node:fs";
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import { transportCode } from "../contract/transport-codes.ts";

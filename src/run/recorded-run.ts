@@ -20,15 +20,13 @@ import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
-import { fileProblem } from "../supervision/user-file.ts";
-import { type Lock, lockTarget } from "../target/lock.ts";
+import { lockTarget } from "../target/lock.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
-import { composeDocument } from "./compose-document.ts";
+import { composeDocument, type RunFacts } from "./compose-document.ts";
 import { commitOf, describeEnvironment } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
-import { healBeforehand } from "./experiments/heal-left-open.ts";
-import { requireNothingLeft } from "./experiments/left-open.ts";
+import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { prepareFixtures } from "./fixtures.ts";
 import { judgeSecrets } from "./judge-again.ts";
 import { lookFirst } from "./look-first.ts";
@@ -36,7 +34,7 @@ import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
 import { makeRunFolder } from "./run-folder.ts";
-import { writeReports, writeWhatCanBe } from "./write-reports.ts";
+import { wordsOf, writeReports, writeWhatCanBe } from "./write-reports.ts";
 
 export type RunRequest = {
   /** The word in the folder's name and in `run.json`: a suite or a command. */
@@ -60,25 +58,23 @@ export type RunRequest = {
 
 export type RunResult = { document: RunDocument; folder: RunFolder };
 
-/** What the report says, whatever ends the run. */
-type Progress = {
-  doubts: Claim[];
-  claims: Claim[];
-  measurements: Measurement[];
-  calibration: Calibration[];
-  deployments: Deployment[];
-  tools: { k6: string | null; toxiproxy: string | null };
-  standIns: StandIn[];
-  exitCode: number | null;
+const noProgress = () => ({
+  doubts: [] as Claim[],
+  claims: [] as Claim[],
+  measurements: [] as Measurement[],
+  calibration: [] as Calibration[],
+  deployments: [] as Deployment[],
+  tools: { k6: null, toxiproxy: null } as Record<"k6" | "toxiproxy", string | null>,
+  standIns: [] as StandIn[],
+  exitCode: null as number | null,
   /** Why not everything stands in the run folder, as clauses. */
-  unwritten: string[];
-};
+  unwritten: [] as string[],
+});
+
+type Progress = ReturnType<typeof noProgress>;
 
 const WHOLE = "the run comes to its end";
 const WRITTEN = "every line and every report stands in the run folder";
-
-const wordsOf = (error: unknown): string =>
-  fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
 const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] =>
   reasons.length === 0
@@ -114,12 +110,11 @@ const listenForUncaught = (): { thrown: Promise<never>; release: () => void } =>
 };
 
 const makeContext = (
-  request: RunRequest,
-  parts: { folder: RunFolder; supervisor: Supervisor; journal: Journal; recorder: Recorder; signal: AbortSignal },
-  progress: Progress,
+  { seed, replay, events }: RunRequest,
+  { folder, recorder, progress }: Recorded,
+  parts: Pick<RunContext, "supervisor" | "journal" | "signal">,
 ): RunContext => {
-  const { seed, replay, events } = request;
-  const { supervisor, signal, recorder } = parts;
+  const { supervisor, signal } = parts;
   const epochUs = wallUs();
   const found = new Map<ToolName, Promise<string>>();
   const find = async (name: ToolName): Promise<string> => {
@@ -129,14 +124,7 @@ const makeContext = (
     return path;
   };
   const context: RunContext = {
-    seed,
-    replay,
-    events,
-    epochUs,
-    signal,
-    supervisor,
-    folder: parts.folder,
-    journal: parts.journal,
+    ...{ seed, replay, events, epochUs, folder, ...parts },
     run: randomBytes(3).toString("hex"),
     nowUs: () => wallUs() - epochUs,
     deployments: progress.deployments,
@@ -176,26 +164,40 @@ const makeContext = (
   return context;
 };
 
-const namedIn = ({ targets }: RunRequest) => targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
+type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: Progress };
 
-type Recorded = { folder: RunFolder; recorder: Recorder; started: Date };
-
-const factsSoFar = ({ profile, seed }: RunRequest, { folder, recorder, started }: Recorded, progress: Progress) => {
-  const { measurements, calibration, standIns } = progress;
-  return {
-    ...{ id: folder.id, profile, seed, started, finished: new Date(), measurements, calibration, standIns },
-    stages: recorder.stages,
-    outcomesSeen: recorder.outcomesSeen(),
-  };
+/** The document as it is now, with what is known at the end alone in `end`. */
+const documentOf = (
+  { profile, seed, targets }: RunRequest,
+  { folder, recorder, started, progress }: Recorded,
+  claims: Claim[],
+  end: Partial<RunFacts>,
+): RunDocument => {
+  const { deployments, measurements, calibration, standIns, tools } = progress;
+  const { stages } = recorder;
+  const named = targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
+  return composeDocument({
+    ...{ id: folder.id, profile, seed, commit: null, started, finished: new Date(), required: [], exitCode: null },
+    ...{ claims, stages, outcomesSeen: recorder.outcomesSeen(), measurements, calibration, standIns },
+    deployments: deployments.length > 0 ? deployments : named,
+    environment: describeEnvironment(
+      tools,
+      stages.flatMap(({ notes }) => notes),
+    ),
+    ...end,
+  });
 };
 
-const finish = async (
-  request: RunRequest,
-  parts: Recorded & { stop: StopSignals },
-  progress: Progress,
-): Promise<RunDocument> => {
-  const { folder, recorder, stop } = parts;
-  const { replay } = request;
+const draftOf = (request: RunRequest, recorded: Recorded): RunDocument => {
+  const { recorder, progress } = recorded;
+  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
+  const claims = [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...progress.claims];
+  return documentOf(request, recorded, claims, {});
+};
+
+const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<RunDocument> => {
+  const { folder, recorder, progress } = recorded;
+  const { replay, canJudge = () => true } = request;
   const by = stop.stoppedBy();
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
@@ -206,24 +208,13 @@ const finish = async (
     ...progress.claims,
     ...secretsJudged(folder.path, replay),
   ]);
-  const targets = progress.deployments.map(({ target }) => target);
-  const facts = {
-    ...factsSoFar(request, parts, progress),
+  const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
+  const end = {
     commit: await commitOf(REPOSITORY),
-    deployments: progress.deployments.length > 0 ? progress.deployments : namedIn(request),
-    required: [
-      ...new Set([
-        ...targets.flatMap(({ required = [] }) => required.filter(request.canJudge ?? (() => true))),
-        ...(request.required?.() ?? []),
-      ]),
-    ],
-    environment: describeEnvironment(
-      progress.tools,
-      recorder.stages.flatMap(({ notes }) => notes),
-    ),
-    exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM ?? null),
+    required: [...new Set([...ofTargets, ...(request.required?.() ?? [])])],
+    exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM),
   };
-  const document = composeDocument({ ...facts, claims });
+  const document = documentOf(request, recorded, claims, end);
   const series = recorder.series();
   try {
     await writeReports(folder, document, series);
@@ -231,8 +222,8 @@ const finish = async (
   } catch (error) {
     const unwritten = unwrittenDoubt([...progress.unwritten, wordsOf(error)], replay);
     const others = claims.filter(({ id }) => id !== "run/reported");
-    const exitCode = by === null ? worstExit(facts.exitCode ?? EXIT.pass, EXIT.inconclusive) : facts.exitCode;
-    const open = composeDocument({ ...facts, exitCode, claims: [...unwritten, ...others] });
+    const exitCode = by === null ? worstExit(end.exitCode ?? EXIT.pass, EXIT.inconclusive) : end.exitCode;
+    const open = documentOf(request, recorded, [...unwritten, ...others], { ...end, exitCode });
     await writeWhatCanBe(folder, open, series);
     return open;
   }
@@ -243,94 +234,68 @@ export const recordRun = async (
   request: RunRequest,
   body: (context: RunContext) => Promise<void>,
 ): Promise<RunResult> => {
-  const { profile, events, replay, targets } = request;
+  const { profile, events, replay, targets, reports, out } = request;
   const started = new Date();
   let supervisor: Supervisor | null = null;
+  using atEnd = new DisposableStack();
   // Before the folder's path is printed: its reader may press Ctrl-C at once.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
+  atEnd.defer(stop.release);
   const uncaught = listenForUncaught();
+  atEnd.defer(uncaught.release);
   const memory = watchMemory();
-  const locks: Lock[] = [];
-  try {
-    for (const { target } of targets) locks.push(lockTarget(target.base_url));
-    const { reports, out } = request;
-    if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
-    await requireNothingLeft(targets, reports);
-    const folder = makeRunFolder({ profile, now: started, reports, out });
-    events.folder(folder.path);
-    keepRoom(folder);
-    for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
-    const progress: Progress = {
-      doubts: [],
-      claims: [],
-      measurements: [],
-      calibration: [],
-      deployments: [],
-      exitCode: null,
-      unwritten: [],
-      tools: { k6: null, toxiproxy: null },
-      standIns: [],
-    };
-    const note = (id: string, reason: string): void => {
-      progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
-    };
-    const journal = new Journal(folder.pathOf("journal.ndjson"));
-    const watcher = startOtlpExport({
-      env: process.env,
-      resource: { "floodgate.run": folder.id, "floodgate.profile": profile, "floodgate.seed": `${request.seed}` },
-      startMs: started.getTime(),
-      onWarning: events.warning,
-    });
-    // For the watchdog: a killed run leaves no lock behind.
-    const locked = locks.map(({ path }) =>
-      journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-lock", path } }),
-    );
-    const recorder = createRecorder(folder, watcher);
-    await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
-    try {
-      const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
-      supervisor = open;
-      if (!stop.signal.aborted) {
-        await open.within(async (signal) => {
-          const context = makeContext(request, { folder, supervisor: open, journal, recorder, signal }, progress);
-          for (const target of targets) {
-            await prepareFixtures(context, target);
-            // After the fixtures, which may start the deployment.
-            await lookFirst(target);
-            context.opened(await fromTarget(context, target));
-          }
-          await Promise.race([body(context), uncaught.thrown, memory.exhausted]);
-        }, stop.signal);
-      }
-    } catch (error) {
-      progress.exitCode = exitCodeOf(error);
-      if (stop.stoppedBy() === null) note("run/completed", wordsOf(error));
-    }
-    for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
-    // From here on the run touches no target.
-    for (const lock of locks) lock.release();
-    for (const id of locked) journal.undone(id, "released");
-    journal.close();
-    progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
-    progress.doubts.push(...unwrittenDoubt(progress.unwritten, replay));
-    rmSync(folder.pathOf(ROOM), { force: true });
-    const document = await finish(request, { folder, recorder, started, stop }, progress);
-    return { document, folder };
-  } finally {
-    stop.release();
-    uncaught.release();
-    memory.release();
-    for (const lock of locks) lock.release();
-  }
-};
-
-/** `run.json` of a run that has not ended: what a killed run leaves. */
-const draftOf = (request: RunRequest, recorded: Recorded, progress: Progress): RunDocument => {
-  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
-  const claims = [...recorded.recorder.stages.flatMap((stage) => stage.claims), ...progress.claims];
-  return composeDocument({
-    ...factsSoFar(request, recorded, progress),
-    ...{ commit: null, deployments: namedIn(request), claims: [unfinished, ...claims], required: [], exitCode: null },
-    environment: describeEnvironment(progress.tools, []),
+  atEnd.defer(memory.release);
+  const locks = targets.map(({ target }) => atEnd.adopt(lockTarget(target.base_url), (lock) => lock.release()));
+  if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
+  await requireNothingLeft(targets, reports);
+  const folder = makeRunFolder({ profile, now: started, reports, out });
+  events.folder(folder.path);
+  keepRoom(folder);
+  for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
+  const progress = noProgress();
+  const note = (id: string, reason: string): void => {
+    progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
+  };
+  const journal = new Journal(folder.pathOf("journal.ndjson"));
+  const watcher = startOtlpExport({
+    env: process.env,
+    resource: { "floodgate.run": folder.id, "floodgate.profile": profile, "floodgate.seed": `${request.seed}` },
+    startMs: started.getTime(),
+    onWarning: events.warning,
   });
+  // For the watchdog: a killed run leaves no lock behind.
+  const locked = locks.map(({ path }) =>
+    journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-lock", path } }),
+  );
+  const recorder = createRecorder(folder, watcher);
+  const recorded: Recorded = { folder, recorder, started, progress };
+  await recorder.begin(() => draftOf(request, recorded));
+  try {
+    const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
+    supervisor = open;
+    if (!stop.signal.aborted) {
+      await open.within(async (signal) => {
+        const context = makeContext(request, recorded, { supervisor: open, journal, signal });
+        for (const target of targets) {
+          await prepareFixtures(context, target);
+          // After the fixtures, which may start the deployment.
+          await lookFirst(target);
+          context.opened(await fromTarget(context, target));
+        }
+        await Promise.race([body(context), uncaught.thrown, memory.exhausted]);
+      });
+    }
+  } catch (error) {
+    progress.exitCode = exitCodeOf(error);
+    if (stop.stoppedBy() === null) note("run/completed", wordsOf(error));
+  }
+  for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
+  // From here on the run touches no target.
+  for (const lock of locks) lock.release();
+  for (const id of locked) journal.undone(id, "released");
+  journal.close();
+  progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
+  progress.doubts.push(...unwrittenDoubt(progress.unwritten, replay));
+  rmSync(folder.pathOf(ROOM), { force: true });
+  return { document: await finish(request, recorded, stop), folder };
 };

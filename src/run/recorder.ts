@@ -8,44 +8,28 @@ import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
-import type { Series } from "../history/series.ts";
 import type { RecordedStage, StageOutcome } from "../history/stage-outcome.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
-import { fileProblem } from "../supervision/user-file.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { jsonLines, outcomeName } from "./read-lines.ts";
-import type { StageRecord } from "./write-reports.ts";
-
-export type Recorder = {
-  /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */
-  begin(draft: () => RunDocument): Promise<void>;
-  line(line: Line): void;
-  sample(sample: Sample): void;
-  /** Begins a stage whose lines are to be read back when it is over. */
-  record(stage: string, how?: RecordingOptions): Promise<Recording>;
-  addStage(outcome: StageOutcome): Promise<void>;
-  readonly stages: readonly RecordedStage[];
-  outcomesSeen(): number;
-  series(): Series;
-  /** Never rejects; returns why not every line stands in its file, as clauses. */
-  close(): Promise<string[]>;
-};
+import { type StageRecord, wordsOf } from "./write-reports.ts";
 
 const HISTORY = "history.ndjson";
-/** From this size on, in bytes, admitted calls are folded. */
 const FOLDS_FROM_BYTES = 500_000_000;
 
 function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
   for (const line of lines) if (line.stage === stage) yield line;
 }
 
+export type Recorder = ReturnType<typeof createRecorder>;
+
 /** `watcher`: is shown every line and sample as well, and closed at the end. */
 export const createRecorder = (
   folder: RunFolder,
   watcher: OtlpExport | null = null,
   foldsFromBytes = FOLDS_FROM_BYTES,
-): Recorder => {
+) => {
   const history = folder.openLines(HISTORY);
   const ledger = folder.openLines("ledger.ndjson");
   const samples = folder.openLines("samples.ndjson");
@@ -84,21 +68,17 @@ export const createRecorder = (
     if (historyChars >= foldsFromBytes) grownIn ??= stage;
     return grownIn !== null || wishes.get(stage)?.fold === true;
   };
-  const notesOf = ({ summary, notes }: RecordedStage): string[] =>
-    summary.name === grownIn
-      ? [
-          ...notes,
-          `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`,
-        ]
-      : notes;
+  const grown = (): string =>
+    `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`;
   return {
-    stages,
-    begin: async (makeDraft) => {
+    stages: stages as readonly RecordedStage[],
+    /** Makes every file of the run. `makeDraft`: the document of a run that is killed now, written again after each stage. */
+    begin: async (makeDraft: () => RunDocument): Promise<void> => {
       draft = makeDraft;
       await folder.writeJson("stages.json", records);
       await folder.writeJson("run.json", draft());
     },
-    line: (line) => {
+    line: (line: Line): void => {
       if (isClosed) return;
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
@@ -106,13 +86,13 @@ export const createRecorder = (
       if (line.type === "call" && isFolded(line)) fold.see(line);
       else keep(line);
     },
-    sample: (sample) => {
+    sample: (sample: Sample): void => {
       if (isClosed) return;
       series.see(sample);
       watcher?.see(sample);
       void write(() => samples.write(JSON.stringify(sample)));
     },
-    record: async (stage, how) => {
+    record: async (stage: string, how?: RecordingOptions): Promise<Recording> => {
       if (how !== undefined) wishes.set(stage, how);
       const lateness = new Lateness();
       late.add(lateness);
@@ -128,10 +108,11 @@ export const createRecorder = (
         },
       };
     },
-    addStage: ({ facts, ...stage }) => {
+    addStage: ({ facts, ...stage }: StageOutcome): Promise<void> => {
       fold.end();
       // Counts even where the disk is full.
-      if (!isClosed) stages.push({ ...stage, notes: notesOf(stage) });
+      const notes = stage.summary.name === grownIn ? [...stage.notes, grown()] : stage.notes;
+      if (!isClosed) stages.push({ ...stage, notes });
       return write(async () => {
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
@@ -146,12 +127,12 @@ export const createRecorder = (
       fold.end();
       return series.end();
     },
-    close: async () => {
+    /** Never rejects; returns why not every line stands in its file, as clauses. */
+    close: async (): Promise<string[]> => {
       fold.end();
       isClosed = true;
       const troubles = new Set<string>();
-      const trouble = (error: unknown): void =>
-        void troubles.add(fileProblem(error)?.sentence ?? (error as Error).message);
+      const trouble = (error: unknown): void => void troubles.add(wordsOf(error));
       await writing.catch(trouble);
       for (const file of [history, ledger, samples]) await file.close().catch(trouble);
       await watcher?.close();

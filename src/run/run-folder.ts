@@ -1,7 +1,4 @@
-/**
- * The folder of a run, made before anything else is started. Every text is masked, and every file is written whole or not
- * at all.
- */
+/** The folder of a run, made before anything else is started. Every text is masked; every file is written whole or not at all. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -25,21 +22,11 @@ import { redactor as ofThisProcess, type Redactor } from "../supervision/redacti
 import { makeFolders } from "../supervision/user-file.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
 
-type RunFolderOptions = {
-  profile: string;
-  now: Date;
-  reports: string;
-  /** `--out DIR`: the run folder itself, which must be new or empty. */
-  out?: string;
-  redactor?: Redactor;
-};
-
-/** `20261121T083800Z`: sorts by time and is legal in a file name everywhere. */
-const stampOf = (now: Date): string => `${now.toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;
-
+/** `20261121T083800Z-…`: sorts by time and is legal in a file name everywhere. */
 const newId = (profile: string, now: Date): string => {
+  const stamp = now.toISOString().slice(0, 19).replace(/[-:]/g, "");
   const plain = profile.replace(/[^A-Za-z0-9_-]+/g, "-").slice(0, 60);
-  return `${stampOf(now)}-${plain}-${randomBytes(2).toString("hex")}`;
+  return `${stamp}Z-${plain}-${randomBytes(2).toString("hex")}`;
 };
 
 const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
@@ -56,36 +43,31 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
   }
 };
 
-/** Healing trusts no journal that others could have written. */
-const onlyOursToWrite = (path: string): void => {
-  try {
-    chmodSync(path, lstatSync(path).mode & 0o7755);
-  } catch {}
-};
+const statOf = (path: string) => lstatSync(path, { throwIfNoEntry: false });
 
 const makeAt = (out: string): string => {
   const path = resolve(out);
-  const found = lstatSync(path, { throwIfNoEntry: false });
+  const found = statOf(path);
   if (found !== undefined && (!found.isDirectory() || readdirSync(path).length > 0))
     throw new UsageError(
       `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
     );
   makeFolders(path, 0o700);
-  onlyOursToWrite(path);
+  // Healing trusts no journal that others could have written.
+  try {
+    chmodSync(path, lstatSync(path).mode & 0o7755);
+  } catch {}
   // Checked now, not when the first file is written.
   accessSync(path, constants.W_OK | constants.X_OK);
   return path;
 };
-
-const isThere = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /** `reports/latest` as a link, or where links cannot be made as a file that names the folder. Never replaces a folder. */
 const pointLatestAt = (reports: string, path: string): void => {
   const latest = join(reports, "latest");
   const target = relative(reports, path);
   const draft = `${latest}.${randomBytes(4).toString("hex")}`;
-  const isFolder = lstatSync(latest, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (isFolder) return;
+  if (statOf(latest)?.isDirectory() === true) return;
   try {
     symlinkSync(target, draft);
     renameSync(draft, latest);
@@ -98,30 +80,31 @@ const pointLatestAt = (reports: string, path: string): void => {
   }
 };
 
+type RunFolderOptions = {
+  profile: string;
+  now: Date;
+  reports: string;
+  /** `--out DIR`: the run folder itself, which must be new or empty. */
+  out?: string;
+  redactor?: Redactor;
+};
+
 /** Throws a sentence when the folder cannot be made: `UsageError` where another place would do. */
-export const makeRunFolder = ({
-  profile,
-  now,
-  reports,
-  out,
-  redactor = ofThisProcess,
-}: RunFolderOptions): RunFolder => {
+export const makeRunFolder = ({ profile, now, reports, out, redactor }: RunFolderOptions): RunFolder => {
   const runs = join(resolve(reports), "runs");
   const made =
     out === undefined
       ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
       : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
   // An existing link is moved as well, so that it never names an earlier run.
-  if (out === undefined || isThere(join(reports, "latest"))) pointLatestAt(resolve(reports), made.path);
-
+  if (out === undefined || statOf(join(reports, "latest"))) pointLatestAt(resolve(reports), made.path);
   return writersIn(made, redactor);
 };
 
-/** An existing run folder, to write its reports again. */
-export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess): RunFolder =>
+export const openRunFolder = (path: string, redactor?: Redactor): RunFolder =>
   writersIn({ id: basename(path), path }, redactor);
 
-const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunFolder => {
+const writersIn = (made: { id: string; path: string }, redactor: Redactor = ofThisProcess): RunFolder => {
   const pathOf = (name: string): string => {
     if (isAbsolute(name) || normalize(name).startsWith(".."))
       throw new Error(`a file of the run folder is named inside it, not "${name}"`);

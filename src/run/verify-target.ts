@@ -1,5 +1,6 @@
 /** The body of `verify`: the rules alone, on the deployment of a target file. */
 
+import { openDeployment } from "../deployments/embedded.ts";
 import { prepareTarget, readTarget } from "../stages/prepare-target.ts";
 import { playRules } from "../stages/verify-stage.ts";
 import { chosenRules } from "../verify/catalogue.ts";
@@ -8,7 +9,7 @@ import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
-/** Calls that a whole pass makes at the most; the budget of the target file bounds it further. */
+/** Of a whole pass; the budget of the target file bounds it further. */
 const CALLS_AT_MOST = 1_200;
 /** After a stop, created objects are removed at the permitted pace. */
 const STOP_MS = 60_000;
@@ -45,34 +46,19 @@ export const planOfTarget = async (
 
 /** Throws what a user has to mend before anything is sent: target file, guard, lock, a rule that is not known. */
 export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
-  const { targetFile, owned, only, skip, ratePerS, requireAll, onProgress } = request;
-  const { allowWrites, allowQuotaBurn, allowLoad } = request;
+  const { targetFile, owned, only, skip, requireAll, allowLoad } = request;
   chosenRules(only, skip);
-  const prepared = await prepareTarget(targetFile, owned, intent(allowLoad));
+  const targets = [await prepareTarget(targetFile, owned, intent(allowLoad))];
   let result: VerifyResult | null = null;
   const required = (): string[] => {
     // Rules about what no client can bring about (an error event, a lost key service) are not required.
     const idle = new Set(result?.idle);
     return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
   };
-  return recordRun(
-    {
-      ...request,
-      profile: "verify",
-      targets: [prepared],
-      stopMs: STOP_MS,
-      required,
-      canJudge: (name) => name.split("/")[0] === "verify",
-    },
-    async (context) => {
-      const [deployment] = context.deployments;
-      if (deployment === undefined) throw new Error("no deployment was opened");
-      const played = await playRules(context, deployment, {
-        ...{ allowWrites, allowQuotaBurn, allowLoad, only, skip, ratePerS, onProgress },
-        keepsAnswers: request.keepsAnswers,
-      });
-      result = played.result;
-      await context.addStage(played.outcome);
-    },
-  );
+  const about = { profile: "verify", stopMs: STOP_MS, canJudge: (name: string) => name.split("/")[0] === "verify" };
+  return recordRun({ ...request, ...about, targets, required }, async (context) => {
+    const played = await playRules(context, await openDeployment(context), request);
+    result = played.result;
+    await context.addStage(played.outcome);
+  });
 };

@@ -74,7 +74,8 @@ const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] 
 type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
 type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 
-const reasonOf = (error: unknown): string =>
+/** What an error says, as a clause. */
+export const wordsOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
 /** Writes each report, whatever becomes of the others; returns the reasons, each with the reports that failed for it. */
@@ -87,24 +88,20 @@ const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): 
     try {
       await folder.writeText(name, render({ document, series, folder }));
     } catch (error) {
-      const reason = reasonOf(error);
+      const reason = wordsOf(error);
       failed.set(reason, [...(failed.get(reason) ?? []), name]);
     }
   }
   return [...failed].map(([reason, names]) => `${reason}: ${names.join(", ")}`);
 };
 
-/**
- * `run.json` comes last: until then it is the draft of an unfinished run. Throws the reasons after everything that can be
- * written was.
- */
+/** `run.json` comes last: until then it is an unfinished run's draft. Throws the reasons once all that can be is written. */
 export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
   const failed = await writeEach(folder, document, series);
   if (failed.length > 0) throw new Error(failed.join("; "));
   await folder.writeJson("run.json", folder.masked(document));
 };
 
-/** For a document that says that not everything could be written. */
 export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
   // They contradict the document and take its room.
   for (const { name } of REPORTS) rmSync(join(folder.path, name), { recursive: true, force: true });

@@ -113,10 +113,3 @@ export const shortened = (plan: StagePlan): StagePlan => {
   const share = plan.curve === true ? SHORT_CURVE_SHARE : SHORT_SHARE;
   return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * share)) };
 };
-
-export const loadStage = (parts: Pick<LoadStage, "name" | "judges"> & Partial<LoadStage>): LoadStage => ({
-  kind: "load",
-  driver: "open-loop",
-  story: parts.name,
-  ...parts,
-});

@@ -17,7 +17,8 @@ export const cutLines = (
   let held = "";
   let isTooLong = false;
   const take = (text: string): void => {
-    const parts = (held + text).split("\n");
+    const parts = text.split("\n");
+    parts[0] = held + (parts[0] as string);
     held = parts.pop() as string;
     for (const part of parts) {
       if (!isTooLong) onLine(part);

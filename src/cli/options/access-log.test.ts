@@ -65,7 +65,7 @@ describe("a log file is read", () => {
 describe("a log file is refused in a sentence", () => {
   const cut = gzipSync(LINES.repeat(1000));
   test.each<[string, string | Buffer, RegExp]>([
-    ["an empty one", "", /the file is empty/],
+    ["an empty one", "", /: it is empty/],
     ["one without a line", "\n\n", /there is no line in it/],
     ["one without a line in gzip", gzipSync(""), /there is no line in it/],
     ["one call", line(0), /it has 1 call; expected two or more/],
@@ -104,8 +104,10 @@ describe("a log file is refused in a sentence", () => {
     expect(await refusal({ profile: folder })).toMatch(/is a folder, not a file/);
     const pipe = join(folder, "pipe");
     execFileSync("mkfifo", [pipe]);
-    expect(await refusal({ profile: pipe })).toMatch(/is a pipe, not a file/);
-    expect(await refusal({ profile: join(folder, "nowhere") })).toMatch(/does not exist\. Expected one of constant/);
+    expect(await refusal({ profile: pipe })).toMatch(/is a named pipe, not a file/);
+    expect(await refusal({ profile: join(folder, "nowhere") })).toMatch(
+      /there is no such file\. Expected one of constant/,
+    );
   });
 
   test("when more than one line in a hundred cannot be read, unless they are to be left out", async () => {

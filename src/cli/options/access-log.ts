@@ -1,18 +1,18 @@
 /** `load --profile`: the rate of a load over time, from a named profile or an access log. */
 import { clip, oneLine } from "../../report/escape.ts";
 import { count, counted, duration, share } from "../../report/figures.ts";
-import { LogFileError, lineText, readLogLines } from "../../run/access-log/log-file.ts";
 import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../../run/access-log/log-formats.ts";
 import {
   type LogOptions,
-  LogReader,
   type LogRefusal,
   type ReadLog,
+  readAccessLog,
   UNREADABLE_SHARE_MAX,
 } from "../../run/access-log/read-log.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import type { ScenarioWish } from "../../run/suites/load-stages.ts";
 import { redact } from "../../supervision/redaction.ts";
+import { UserFileError } from "../../supervision/user-file.ts";
 import { PROFILES } from "../../workload/load-profiles.ts";
 
 export const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
@@ -26,7 +26,7 @@ const SHOWN_CHARS = 160;
 
 /** A line of a log for the terminal: cut, and without addresses, queries and long tokens, which may be secret or personal. */
 const shown = (line: string): string => {
-  const text = redact(lineText(line.slice(0, 20 * SHOWN_CHARS)))
+  const text = redact(line.slice(0, 20 * SHOWN_CHARS))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
     .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
     .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "[address]")
@@ -97,17 +97,10 @@ const lengthText = ({ atMs, facts, outermost }: ReadLog, { rate, duration: durat
 const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
   const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
   const wanted: LogOptions = { ...options, format: options.logFormat };
-  const reader = new LogReader(wanted);
-  try {
-    await readLogLines(path, (line) => {
-      reader.see(line);
-      return reader.refusal === null;
-    });
-  } catch (error) {
-    if (!(error instanceof LogFileError)) throw error;
-    throw refused(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
-  }
-  const log = reader.end();
+  const log = await readAccessLog(path, wanted).catch((error: Error) => {
+    if (!(error instanceof UserFileError)) throw error;
+    throw refused(`${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
+  });
   const why = "code" in log ? refusalText(log, wanted) : lengthText(log, options);
   if (why !== null) throw refused(why);
   const { atMs, facts } = log as ReadLog;

@@ -3,103 +3,89 @@
  * call took where that is known. A server that writes a line when a call ends writes that moment; the start is so much
  * earlier as the call took. What no row reads is not guessed.
  */
-import type { LogLine } from "./log-line.ts";
 import {
   CLF,
   CLF_WITHOUT_ZONE,
-  clfMoment,
-  type EpochUnit,
+  dateMoment,
   epochMoment,
   ISO,
-  isoMoment,
+  type LogLine,
   type Moment,
   momentAtStart,
   momentOf,
-} from "./log-times.ts";
+  UNIT_MS,
+  type Unit,
+} from "./log-line.ts";
 
 /** Of what the moment in the line is. `logged`: the format leaves it open, so it is taken as the start. */
-export type MomentOf = "start" | "end" | "logged";
+type MomentOf = "start" | "end" | "logged";
 
-export type LineTime = { readonly at: Moment; readonly of: MomentOf /** How long the call took. */; tookMs?: number };
+type LineTime = { readonly at: Moment; readonly of: MomentOf; readonly tookMs?: number };
 
 export type LogFormat = {
   /** As in `--log-format`. */
   readonly name: string;
-  /** Whose log it is, and how its lines are recognised. */
-  readonly of: string;
   /** The field that is read, as the format calls it. */
   readonly field: string;
+  /** Whose log it is, and how its lines are recognised. */
+  readonly of: string;
   read(line: LogLine): LineTime | null;
   /** Whether the line belongs to such a log and tells of no call. */
   isNoCall?(line: LogLine): boolean;
   /** Only read when it is named: its lines have nothing that marks them. */
   readonly byNameOnly?: true;
-  /** A format of many programs: looked at once none of the others fits. */
-  readonly general?: true;
+  /** A format of many programs, by JSON members or by the beginning of a line: looked at once none of the others fits. */
+  readonly general?: "json" | "line";
 };
 
-const DURATION_MS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 } as const;
-type DurationUnit = keyof typeof DURATION_MS;
-/** A duration that is longer is none. */
 const TOOK_MAX_MS = 7 * 86_400_000;
-/** A number, and its unit where it has one; that of microseconds may be a Greek letter, of which the bytes are here. */
+/** A number, and its unit where it has one; that of microseconds may be a Greek letter. */
 const DURATION = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s|[^ -~]+s)?$/;
 
-const tookMs = (value: unknown, unit: DurationUnit): number | undefined => {
-  const found = DURATION.exec(typeof value === "number" ? `${value}` : typeof value === "string" ? value : "");
-  if (found === null) return undefined;
-  const own = found[2] === undefined ? unit : Object.hasOwn(DURATION_MS, found[2]) ? (found[2] as DurationUnit) : "us";
-  const ms = Number(found[1]) * DURATION_MS[own];
+const tookMs = (value: unknown, unit: Unit): number | undefined => {
+  const [, count, own = unit] = DURATION.exec(/^(?:number|string)$/.test(typeof value) ? `${value}` : "") ?? [];
+  const ms = Number(count) * (UNIT_MS[own as Unit] ?? UNIT_MS.us);
   return ms <= TOOK_MAX_MS ? ms : undefined;
 };
 
-const timed = (at: Moment | null, of: MomentOf, took?: number): LineTime | null => {
-  if (at === null) return null;
-  return took === undefined ? { at, of } : { at, of, tookMs: took };
-};
+const timed = (at: Moment | null, of: MomentOf, took?: number): LineTime | null =>
+  at && { at, of, ...(took !== undefined && { tookMs: took }) };
 
+type Named = readonly [name: string, field: string, of: string];
 type How = Partial<Pick<LogFormat, "isNoCall" | "byNameOnly" | "general">>;
 
+const row = ([name, field, of]: Named, read: LogFormat["read"], how: How = {}): LogFormat => {
+  return { name, field, of, read, ...how };
+};
+
 /** A text whose line has the group `at`, and `took` where the format writes a duration. */
-const text = (
-  [name, field, of]: readonly [name: string, field: string, of: string],
-  momentIs: MomentOf,
-  line: RegExp,
-  unit: DurationUnit = "s",
-  how: How = {},
-): LogFormat => ({
-  ...{ name, field, of },
-  read: (one) => {
-    const found = line.exec(one.text)?.groups;
-    if (found === undefined) return null;
-    const at = found.at as string;
-    return timed(isoMoment(at) ?? clfMoment(at) ?? momentOf(at), momentIs, tookMs(found.took, unit));
-  },
-  ...how,
-});
+const text = (named: Named, of: MomentOf, line: RegExp, unit: Unit = "s", how: How = {}): LogFormat =>
+  row(
+    named,
+    (one) => {
+      const found = line.exec(one.text)?.groups;
+      return found === undefined ? null : timed(momentOf(found.at), of, tookMs(found.took, unit));
+    },
+    how,
+  );
 
 type JsonRow = {
   at(line: LogLine): Moment | null;
   of: MomentOf;
-  took?: readonly [member: string, unit: DurationUnit];
-  /** Members that the line has as well. */
+  took?: readonly [member: string, unit: Unit];
   beside?: readonly string[];
 };
 
-const json = (
-  [name, field, of]: readonly [name: string, field: string, of: string],
-  { at, of: momentIs, took, beside = [] }: JsonRow,
-  how: How = {},
-): LogFormat => ({
-  ...{ name, field, of },
-  read: (line) => {
-    if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
-    return timed(at(line), momentIs, took === undefined ? undefined : tookMs(line.field(took[0]), took[1]));
-  },
-  ...how,
-});
+const json = (named: Named, { at, of, took, beside = [] }: JsonRow, how: How = {}): LogFormat =>
+  row(
+    named,
+    (line) => {
+      if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
+      return timed(at(line), of, took && tookMs(line.field(took[0]), took[1]));
+    },
+    how,
+  );
 
-/** The first of these members that holds a moment. */
 const member =
   (...names: readonly string[]) =>
   (line: LogLine): Moment | null => {
@@ -112,7 +98,7 @@ const member =
 
 /** A member that holds a number of this unit, which may stand in quotes. */
 const epoch =
-  (name: string, unit: EpochUnit) =>
+  (name: string, unit: Unit) =>
   (line: LogLine): Moment | null => {
     const value = line.field(name);
     return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
@@ -120,7 +106,6 @@ const epoch =
 
 /** Members that hold the moment in logs of one's own, in the order in which they are looked for. */
 const GENERAL_MEMBERS = ["@timestamp", "timestamp", "time", "ts", "datetime", "date", "asctime"];
-/** nginx's own names of it first. */
 const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_MEMBERS, "created_at", "time_msec");
 
 const isNginx = (line: LogLine): boolean =>
@@ -128,13 +113,11 @@ const isNginx = (line: LogLine): boolean =>
     (name) => line.field(name) !== undefined,
   );
 
-/** A member of any name whose whole value is a date of the Common Log Format. */
-const clfInAnyMember = (line: LogLine): Moment | null => {
-  for (const value of Object.values(line.fields ?? {})) {
-    const moment = typeof value === "string" ? clfMoment(value.replace(/^\[|\]$/g, "")) : null;
-    if (moment?.zoned === true) return moment;
-  }
-  return null;
+const CLF_ALONE = new RegExp(String.raw`^\[?${CLF}\]?$`);
+
+const clfInAnyMember = ({ fields }: LogLine): Moment | null => {
+  const dates = Object.values(fields ?? {}).filter((value) => typeof value === "string" && CLF_ALONE.test(value));
+  return dates.map(momentOf).find((moment) => moment !== null) ?? null;
 };
 
 const QUOTED = `"[^"]*"`;
@@ -147,40 +130,40 @@ const ALB_CREATED = new RegExp(
   String.raw`^\S+ \S+ \S+ \S+ \S+ (?:\S+ ){7}${QUOTED} ${QUOTED} \S+ \S+ \S+ ${QUOTED} ${QUOTED} ${QUOTED} \S+ (?<at>${ISO})(?: |$)`,
 );
 
-/** Logs of before the field `request_creation_time` have the end alone, and the three times that lead to it. */
+/** Logs without a moment of creation have the end alone, and how long it took up to that. */
+const createdOrEnded = (created: string | undefined, end: string | undefined, took?: number): LineTime | null =>
+  created === undefined ? timed(momentOf(end), "end", took) : timed(momentOf(created), "start", took);
+
+/** Logs of before the field `request_creation_time` have three times that lead to the end. */
 const albTime = ({ text: line }: LogLine): LineTime | null => {
   const head = ALB_HEAD.exec(line);
   if (head === null) return null;
   const took = [head[2], head[3], head[4]].reduce((sum, part) => sum + Math.max(0, Number(part)), 0) * 1000;
-  const created = ALB_CREATED.exec(line)?.groups?.at;
-  if (created !== undefined) return timed(isoMoment(created), "start", took);
-  return timed(isoMoment(head.groups?.end as string), "end", took);
+  return createdOrEnded(ALB_CREATED.exec(line)?.groups?.at, head.groups?.end, took);
 };
 
 const NLB = new RegExp(
   String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
 );
 
-/** Of older logs the end of the connection alone, and its length in milliseconds. */
+/** Older logs have the end of the connection and its length in milliseconds. */
 const nlbTime = ({ text: line }: LogLine): LineTime | null => {
   const found = NLB.exec(line)?.groups;
-  if (found === undefined) return null;
-  const took = tookMs(found.took, "ms");
-  if (found.at !== undefined) return timed(isoMoment(found.at), "start", took);
-  return timed(isoMoment(found.end as string), "end", took);
+  return found === undefined ? null : createdOrEnded(found.at, found.end, tookMs(found.took, "ms"));
 };
 
 /** W3C: the moment at which a transaction was completed, in UTC; IIS writes what it took in milliseconds, others in seconds. */
-const w3cTime = (line: LogLine, unit: DurationUnit): LineTime | null => {
-  const time = line.column("time");
-  const date = line.column("date") ?? line.directives?.date;
-  if (time === undefined || date === undefined || date === null) return null;
-  const at = isoMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
-  return timed(at, "end", tookMs(line.column("time-taken"), unit));
-};
+const w3c = (named: Named, writer: NonNullable<LogLine["directives"]>["writer"], unit: Unit = "s"): LogFormat =>
+  row(named, (line) => {
+    const time = line.directives?.writer === writer ? line.column("time") : undefined;
+    if (time === undefined) return null;
+    const date = line.column("date") ?? line.directives?.date;
+    const at = dateMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
+    return timed(at, "end", tookMs(line.column("time-taken"), unit));
+  });
 
 /** Azure's first Application Gateways write milliseconds, all others seconds. */
-const azureUnit = (line: LogLine): DurationUnit =>
+const azureUnit = (line: LogLine): Unit =>
   `${line.field("properties.instanceId")}`.startsWith("ApplicationGatewayRole") ? "ms" : "s";
 
 const azureTime = (line: LogLine): LineTime | null => {
@@ -196,18 +179,15 @@ const NGINX_TIMED = new RegExp(
 
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
-  { name: "alb", field: "request_creation_time", of: "AWS Application Load Balancer: type, time, app/name/id", read: albTime },
-  { name: "nlb-tls", field: "tls_connection_creation_time", of: "AWS Network Load Balancer, TLS: tls, version, time, net/name/id", read: nlbTime },
+  row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], albTime),
+  row(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], nlbTime),
   text(["elb", "timestamp", "AWS Classic Load Balancer: time, name, client, backend, three times"], "start",
     new RegExp(String.raw`^(?<at>${ISO}) \S+ \S+:\d+ (?:\S+:\d+|-) ${THREE_TIMES} (?:\d{3}|-) (?:\d{3}|-) \d+ \d+ "`)),
   text(["s3", "time", "AWS S3: owner, bucket, [date], address, requester, id, REST.GET.OBJECT"], "start",
     new RegExp(String.raw`^\S+ \S+ \[(?<at>${CLF})\] \S+ \S+ \S+ [A-Z][A-Z0-9]*\.[A-Z]+[A-Z_.]* `)),
-  { name: "cloudfront", field: "date and time", of: "AWS CloudFront: W3C with #Fields of x-edge-…",
-    read: (line) => (line.directives?.writer === "cloudfront" ? w3cTime(line, "s") : null) },
-  { name: "iis", field: "date and time", of: "IIS: W3C with #Software: Microsoft… or its columns in #Fields",
-    read: (line) => (line.directives?.writer === "iis" ? w3cTime(line, "ms") : null) },
-  { name: "w3c", field: "date and time", of: "W3C extended log: date and time named in #Fields",
-    read: (line) => (line.directives?.writer === "other" ? w3cTime(line, "s") : null) },
+  w3c(["cloudfront", "date and time", "AWS CloudFront: W3C with #Fields of x-edge-…"], "cloudfront"),
+  w3c(["iis", "date and time", "IIS: W3C with #Software: Microsoft… or its columns in #Fields"], "iis", "ms"),
+  w3c(["w3c", "date and time", "W3C extended log: date and time named in #Fields"], "other"),
   text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
     new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
     { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) /.test(line.text) }),
@@ -232,7 +212,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
   json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
-  { name: "azure", field: "time", of: "Azure Application Gateway or Front Door, JSON: category …AccessLog", read: azureTime },
+  row(["azure", "time", "Azure Application Gateway or Front Door, JSON: category …AccessLog"], azureTime),
   json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
   json(["akamai", "reqTimeSec", "Akamai DataStream, JSON: reqTimeSec"], { at: epoch("reqTimeSec", "s"), of: "start" }),
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
@@ -243,16 +223,15 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
     { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),
   ...GENERAL_MEMBERS.map((name) =>
-    json(["json", name, `JSON with one of ${GENERAL_MEMBERS.join(", ")}: pino, bunyan, Logstash, zap`], { at: member(name), of: "logged" }, { general: true })),
+    json(["json", name, `JSON with one of ${GENERAL_MEMBERS.join(", ")}: pino, bunyan, Logstash, zap`], { at: member(name), of: "logged" }, { general: "json" })),
   json(["json", "a member with a date", "JSON with a date such as 10/Oct/2000:13:55:36 -0700 in a member"],
-    { at: clfInAnyMember, of: "logged" }, { general: true }),
+    { at: clfInAnyMember, of: "logged" }, { general: "json" }),
   text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z"], "logged",
-    new RegExp(String.raw`^\[?(?<at>${ISO})(?=$|[\s\]|,;])`), "s", { general: true }),
-  { name: "epoch", field: "the beginning of the line", of: "lines that begin with seconds or milliseconds since 1970",
-    read: ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged"), byNameOnly: true },
+    new RegExp(String.raw`^\[?(?<at>${ISO})(?=$|[\s\]|,;])`), "s", { general: "line" }),
+  row(["epoch", "the beginning of the line", "lines that begin with seconds or milliseconds since 1970"],
+    ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged"), { byNameOnly: true }),
 ];
 
-/** The names of `--log-format`, each once. */
 export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
 
 /**
@@ -270,13 +249,8 @@ export const namedField = (field: string): LogFormat => {
     const found = key.exec(line);
     return found === null ? "" : line.slice(found.index + found[0].length);
   };
-  return {
-    name: "named-field",
-    of: `lines with the field ${field}`,
-    field,
-    read: (line) => {
-      const value = line.column(field) ?? line.field(field);
-      return timed(value !== undefined ? momentOf(value) : momentAtStart(rest(line.text)), "logged");
-    },
-  };
+  return row(["named-field", field, `lines with the field ${field}`], (line) => {
+    const value = line.column(field) ?? line.field(field);
+    return timed(value !== undefined ? momentOf(value) : momentAtStart(rest(line.text)), "logged");
+  });
 };

@@ -1,8 +1,7 @@
-/** One line of a log, taken apart as far as a format asks for it, and at most once. */
+/** One line of an access log: its members or columns, and the ways in which a moment is written. Nothing is guessed. */
 
 /** What the directives of a W3C log above a line say of it. */
-export type Directives = {
-  /** Names of the columns (`#Fields`). */
+type Directives = {
   readonly columns: readonly string[];
   readonly software: string;
   /** Who wrote them, by their columns: what they call the same is not the same. */
@@ -11,28 +10,22 @@ export type Directives = {
   readonly date: string | null;
 };
 
-export const NO_DIRECTIVES: Directives = { columns: [], software: "", writer: "other", date: null };
-
 const writerOf = (columns: readonly string[], software: string): Directives["writer"] => {
   if (columns.some((name) => name.startsWith("x-edge-"))) return "cloudfront";
-  const isIis =
-    /Microsoft/i.test(software) ||
-    columns.some((name) => /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name));
-  return isIis ? "iis" : "other";
+  const isOfIis = (name: string): boolean =>
+    /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name);
+  return /Microsoft/i.test(software) || columns.some(isOfIis) ? "iis" : "other";
 };
 
-/** What is known after this line, which begins with `#`. Everything but these directives is a comment. */
+/** What is known after a line that begins with `#`; all but these directives are comments. */
 export const directed = (known: Directives | null, line: string): Directives | null => {
-  const found = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(line);
-  if (found === null) return known;
-  const { columns, software, date } = known ?? NO_DIRECTIVES;
-  const [, name, value] = found as unknown as [string, string, string];
-  const changed = {
-    columns: /^f/i.test(name) ? value.trim().split(/\s+/) : columns,
-    software: /^s/i.test(name) ? value : software,
-    date: /^d/i.test(name) ? (/^\d{4}-\d\d-\d\d/.exec(value)?.[0] ?? null) : date,
-  };
-  return { ...changed, writer: writerOf(changed.columns, changed.software) };
+  const [, name, value = ""] = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(line) ?? [];
+  if (name === undefined) return known;
+  let { columns = [], software = "", date = null } = known ?? {};
+  if (/^f/i.test(name)) columns = value.trim().split(/\s+/);
+  else if (/^s/i.test(name)) software = value;
+  else date = /^\d{4}-\d\d-\d\d/.exec(value)?.[0] ?? null;
+  return { columns, software, date, writer: writerOf(columns, software) };
 };
 
 /** A value of nginx that is no JSON: nothing or a dash for a number that is not known, several of as many servers. Bounded, so that it is linear. */
@@ -44,9 +37,11 @@ const repaired = (text: string): string =>
     .replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1")
     .replace(NO_NUMBER, (value) => (/^:\s*[\d.]+\s*$/.test(value) ? value : ":null"));
 
-const parsed = (text: string): unknown => {
+type Fields = Readonly<Record<string, unknown>>;
+
+const parsed = (text: string): Fields | null => {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text) as Fields;
   } catch {
     return null;
   }
@@ -63,60 +58,98 @@ const PREFIXES: readonly RegExp[] = [
   /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)\s+(?=\S)/,
 ];
 
-/** The line without what a container or syslog put in front of it; `null` where nothing stands in front. */
-const unwrapped = (text: string): string | null => {
-  let rest = text;
-  for (const prefix of PREFIXES) rest = rest.replace(prefix, "");
-  return rest === text ? null : rest;
-};
-
 export class LogLine {
   readonly text: string;
   readonly directives: Directives | null;
-  #fields: Record<string, unknown> | null | undefined;
+  readonly fields: Fields | null;
   #inner: LogLine | null | undefined;
-  #cells: readonly string[] | undefined;
 
   constructor(text: string, directives: Directives | null) {
     this.text = text;
     this.directives = directives;
+    this.fields = text.startsWith("{") ? (parsed(text) ?? parsed(repaired(text))) : null;
   }
 
-  /** The members of a JSON line. */
-  get fields(): Record<string, unknown> | null {
-    if (this.#fields !== undefined) return this.#fields;
-    const value = this.text.startsWith("{") ? (parsed(this.text) ?? parsed(repaired(this.text))) : null;
-    this.#fields = typeof value === "object" ? (value as Record<string, unknown> | null) : null;
-    return this.#fields;
-  }
-
-  /** The line inside of what a container or syslog wrote around it. */
+  /** The line inside of what a container or syslog wrote around it; `null` where nothing stands around it. */
   get inner(): LogLine | null {
     if (this.#inner !== undefined) return this.#inner;
     const { log, stream } = this.text.startsWith('{"log":') ? (this.fields ?? {}) : {};
-    const text = typeof log === "string" && typeof stream === "string" ? log.trimEnd() : unwrapped(this.text);
-    this.#inner = text === null ? null : new LogLine(text, this.directives);
+    const isWrapped = typeof log === "string" && typeof stream === "string";
+    const text = isWrapped ? log.trimEnd() : PREFIXES.reduce((rest, prefix) => rest.replace(prefix, ""), this.text);
+    this.#inner = text === this.text ? null : new LogLine(text, this.directives);
     return this.#inner;
   }
 
   /** A member by its name, or by its path such as `request.started_at`. */
   field(name: string): unknown {
     const { fields } = this;
-    if (fields === null) return undefined;
-    if (Object.hasOwn(fields, name)) return fields[name];
+    if (fields === null || Object.hasOwn(fields, name)) return fields?.[name];
     let value: unknown = fields;
     for (const part of name.split(".")) {
       if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
-      value = (value as Record<string, unknown>)[part];
+      value = (value as Fields)[part];
     }
     return value;
   }
 
-  /** A column of a W3C log. */
   column(name: string): string | undefined {
     const at = this.directives?.columns.indexOf(name) ?? -1;
-    if (at < 0) return undefined;
-    this.#cells ??= this.text.split(this.text.includes("\t") ? "\t" : / +/);
-    return this.#cells[at];
+    return at < 0 ? undefined : this.text.split(this.text.includes("\t") ? "\t" : / +/)[at];
   }
 }
+
+/** `zoned`: the text states its zone; without one it is taken as UTC. */
+export type Moment = { readonly ms: number; readonly zoned: boolean };
+
+/** The date of the Common Log Format, that of HAProxy, that of ISO 8601 and RFC 3339. */
+export const CLF_WITHOUT_ZONE = String.raw`\d{2}\/[A-Za-z]{3}\/\d{4}:\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
+export const CLF = String.raw`${CLF_WITHOUT_ZONE} [+-]\d{4}`;
+export const ISO = String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?`;
+
+const ISO_PARTS = /^(\d{4})-(\d\d)-(\d\d)[T \t](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?$/;
+const CLF_PARTS = /^(\d\d)\/([A-Za-z]{3})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-]\d{4}))?$/;
+const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/** `null` where the calendar or the clock has no such moment; `Date.UTC` would carry it over. 60 is a leap second. */
+export const dateMoment = (text: string): Moment | null => {
+  const iso = ISO_PARTS.exec(text);
+  const found = iso ?? CLF_PARTS.exec(text);
+  if (found === null) return null;
+  const [, first, month = "", third, hour, minute, second, fraction = "0", zone] = found;
+  const [year, day] = iso === null ? [third, first] : [first, third];
+  const at = /^\d/.test(month) ? Number(month) - 1 : MONTHS.indexOf(month.toLowerCase());
+  const dayMs = Date.UTC(Number(year), at, Number(day));
+  const date = new Date(dayMs);
+  if (date.getUTCMonth() !== at || date.getUTCDate() !== Number(day)) return null;
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
+  const [, sign, hours = 0, minutes = 0] = /^([+-])(\d\d):?(\d\d)$/.exec(zone ?? "") ?? [];
+  const east = (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
+  const s = (Number(hour) * 60 + Number(minute) - east) * 60 + Number(second);
+  return { ms: dayMs + s * 1000 + Number(`0.${fraction}`) * 1000, zoned: zone !== undefined };
+};
+
+export const UNIT_MS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 } as const;
+export type Unit = keyof typeof UNIT_MS;
+
+/** An epoch outside of these years is an id or a counter; in them only one unit fits. */
+const EPOCH_FROM_MS = Date.UTC(2000, 0);
+const EPOCH_TO_MS = Date.UTC(2100, 0);
+
+/** A number of `unit`s since 1970, or of the unit that fits. */
+export const epochMoment = (value: number, unit?: Unit): Moment | null => {
+  const units = unit === undefined ? Object.values(UNIT_MS) : [UNIT_MS[unit]];
+  const ms = units.map((unitMs) => value * unitMs).find((one) => one >= EPOCH_FROM_MS && one < EPOCH_TO_MS);
+  return ms === undefined ? null : { ms, zoned: true };
+};
+
+/** The moment of a field that is known to hold one, in whichever way it is written. */
+export const momentOf = (value: unknown): Moment | null => {
+  if (typeof value === "number") return epochMoment(value);
+  if (typeof value !== "string" || value.length > 64) return null;
+  const text = value.replace(/^\[|\]$/g, "");
+  return dateMoment(text) ?? (/^\d{9,19}(?:\.\d+)?$/.test(text) ? epochMoment(Number(text)) : null);
+};
+
+/** The moment at the beginning of a text, in brackets or quotes too; what follows it is another field. */
+const AT_START = new RegExp(`^[["']?(${ISO}|${CLF}|${CLF_WITHOUT_ZONE}|\\d{9,19}(?:\\.\\d+)?)(?=$|[\\s\\]"',;|])`);
+export const momentAtStart = (text: string): Moment | null => momentOf(AT_START.exec(text)?.[1]);

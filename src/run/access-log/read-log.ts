@@ -1,16 +1,17 @@
-/**
- * An access log, line by line, as the moments at which its calls came. Of a line nothing is kept but its moment: addresses,
- * users, paths and queries go nowhere, so that a log may be replayed that must not be shown.
- */
+/** An access log as the moments at which its calls came. Nothing else of a line is kept: a log that is secret may be replayed. */
+import { createReadStream, readSync } from "node:fs";
+import { pipeline } from "node:stream";
+import { createGunzip } from "node:zlib";
 import type { ReplayedLog } from "../../history/run-document.ts";
+import { cutLines } from "../../supervision/lines.ts";
+import { openUserFile, UserFileError } from "../../supervision/user-file.ts";
 import { LOG_FORMATS, type LogFormat, namedField } from "./log-formats.ts";
-import { type Directives, directed, LogLine } from "./log-line.ts";
+import { directed, LogLine } from "./log-line.ts";
 
 export type LogOptions = {
   /** A name of `LOG_FORMAT_NAMES`; found out where absent. */
   format?: string;
   timeField?: string;
-  /** Lines that cannot be read are left out, however many there are. */
   skipUnreadable?: boolean;
 };
 
@@ -27,10 +28,8 @@ export type ReadLog = {
   readonly atMs: readonly number[];
   readonly facts: ReplayedLog;
   /** The first or the last call: the one on that side of the longest silence on which there are fewer. */
-  readonly outermost: OutermostLine;
+  readonly outermost: { readonly line: number; readonly atMs: number };
 };
-
-type OutermostLine = { readonly line: number; readonly atMs: number };
 
 /** By so many lines a format is recognised; each has to be read by it in at least half of them. */
 const SAMPLE_LINES = 1000;
@@ -54,42 +53,17 @@ const lineOf = (line: LogLine, { isInner }: Candidate): LogLine | null => (isInn
 
 /** Formats of one program before those of many, a line as it is before what stands inside of it. */
 const candidatesOf = ({ format, timeField }: LogOptions): Candidate[] => {
-  if (timeField !== undefined) return [false, true].map((isInner) => ({ format: namedField(timeField), isInner }));
-  const formats = LOG_FORMATS.filter(({ name, byNameOnly }) =>
-    format === undefined ? byNameOnly !== true : name === format,
-  );
-  const isJson = ({ name }: LogFormat): boolean => name === "json";
-  const groups = [
-    formats.filter(({ general }) => general !== true),
-    formats.filter((one) => one.general === true && isJson(one)),
-    formats.filter((one) => one.general === true && !isJson(one)),
-  ];
-  return groups.flatMap((group) =>
-    [false, true].flatMap((isInner) => group.map((one): Candidate => ({ format: one, isInner }))),
+  const isWanted = ({ name, byNameOnly }: LogFormat) => (format === undefined ? byNameOnly !== true : name === format);
+  const formats = timeField === undefined ? LOG_FORMATS.filter(isWanted) : [namedField(timeField)];
+  return [undefined, "json", "line"].flatMap((kind) =>
+    [false, true].flatMap((isInner) =>
+      formats.filter(({ general }) => general === kind).map((one): Candidate => ({ format: one, isInner })),
+    ),
   );
 };
 
-/** A list of numbers of which each takes eight bytes. */
-class Numbers {
-  #values = new Float64Array(1024);
-  length = 0;
-
-  push(value: number): void {
-    if (this.length === this.#values.length) {
-      const larger = new Float64Array(2 * this.length);
-      larger.set(this.#values);
-      this.#values = larger;
-    }
-    this.#values[this.length++] = value;
-  }
-
-  values(): Float64Array {
-    return this.#values.subarray(0, this.length);
-  }
-}
-
 /** A log of whole seconds: the calls of each are spread evenly over it, or all would come at once. Equal values stand together. */
-const spreadOverSeconds = (atMs: Float64Array): void => {
+const spreadOverSeconds = (atMs: number[]): void => {
   for (let from = 0; from < atMs.length; ) {
     let to = from + 1;
     while (to < atMs.length && atMs[to] === atMs[from]) to += 1;
@@ -99,7 +73,6 @@ const spreadOverSeconds = (atMs: Float64Array): void => {
   }
 };
 
-/** Lines in a row that are earlier than one above them. */
 type StepBack = { line: number; byMs: number; lines: number; overlapMs: number };
 
 /** Watches the clock of the log in the order of its lines. */
@@ -117,30 +90,24 @@ class ClockWatch {
       this.#run.toMs = Math.max(this.#run.toMs, ms);
       return;
     }
-    this.#endRun(false);
+    this.endRun(false);
     this.#fromMs = Math.min(this.#fromMs, ms);
     this.#toMs = Math.max(this.#toMs, ms);
   }
 
-  end(): void {
-    this.#endRun(true);
-  }
-
-  #endRun(isLast: boolean): void {
-    const run = this.#run;
-    if (run === null) return;
+  endRun(isLast: boolean): void {
+    if (this.#run === null) return;
+    const { line, byMs, lines, fromMs, toMs } = this.#run;
     this.#run = null;
-    const inARow = run.lines >= IN_A_ROW || (isLast && run.lines > 1);
-    const isSaid = run.byMs > STEP_BACK_MS || (inARow && run.byMs > STEP_BACK_IN_A_ROW_MS);
-    const overlapMs = Math.max(0, Math.min(this.#toMs, run.toMs) - Math.max(this.#fromMs, run.fromMs));
-    this.#fromMs = Math.min(this.#fromMs, run.fromMs);
-    if (isSaid && run.byMs > (this.largest?.byMs ?? 0)) {
-      this.largest = { line: run.line, byMs: run.byMs, lines: run.lines, overlapMs };
-    }
+    const inARow = lines >= IN_A_ROW || (isLast && lines > 1);
+    const isSaid = byMs > STEP_BACK_MS || (inARow && byMs > STEP_BACK_IN_A_ROW_MS);
+    const overlapMs = Math.max(0, Math.min(this.#toMs, toMs) - Math.max(this.#fromMs, fromMs));
+    this.#fromMs = Math.min(this.#fromMs, fromMs);
+    if (isSaid && byMs > (this.largest?.byMs ?? 0)) this.largest = { line, byMs, lines, overlapMs };
   }
 }
 
-const longestSilence = (atMs: Float64Array): { ms: number; at: number } => {
+const longestSilence = (atMs: readonly number[]): { ms: number; at: number } => {
   let longest = { ms: 0, at: 0 };
   for (let k = 1; k < atMs.length; k++) {
     const ms = (atMs[k] as number) - (atMs[k - 1] as number);
@@ -153,40 +120,34 @@ const seconds = (ms: number): number => Math.round(ms) / 1000;
 
 export class LogReader {
   readonly #options: LogOptions;
-  /** Lines that wait until the format is known. */
   #sample: { line: LogLine; number: number }[] | null = [];
   #sampleChars = 0;
   #chosen: Candidate | null = null;
-  #directives: Directives | null = null;
+  #directives: LogLine["directives"] = null;
   #number = 0;
-  readonly #atMs = new Numbers();
+  readonly #atMs: number[] = [];
   /** What each call took, where the line has its end and what it took. */
-  #tookMs: Numbers | null = null;
+  #tookMs: number[] | null = null;
   #isWhole = true;
   #isZoned = true;
   readonly #of = { start: 0, end: 0, logged: 0 };
   #unreadable = 0;
   #noCalls = 0;
   #firstUnreadable: { line: number; text: string } | null = null;
-  #earliest: OutermostLine = { atMs: Number.POSITIVE_INFINITY, line: 0 };
-  #latest: OutermostLine = { atMs: Number.NEGATIVE_INFINITY, line: 0 };
+  #earliest = { atMs: Number.POSITIVE_INFINITY, line: 0 };
+  #latest = { atMs: Number.NEGATIVE_INFINITY, line: 0 };
   readonly #clock = new ClockWatch();
-  /** Why the rest of the log need not be read. */
   refusal: LogRefusal | null = null;
 
   constructor(options: LogOptions = {}) {
     this.#options = options;
   }
 
-  /** Takes one line, without its end. */
   see(text: string): void {
     this.#number += 1;
     const trimmed = text.trim();
-    if (trimmed === "") return;
-    if (trimmed.startsWith("#")) {
-      this.#directives = directed(this.#directives, trimmed);
-      return;
-    }
+    if (trimmed.startsWith("#")) this.#directives = directed(this.#directives, trimmed);
+    if (trimmed === "" || trimmed.startsWith("#")) return;
     const line = new LogLine(trimmed, this.#directives);
     if (this.#sample === null) {
       this.#take(line, this.#number);
@@ -200,14 +161,12 @@ export class LogReader {
   end(): ReadLog | LogRefusal {
     if (this.#sample !== null) this.#recognise();
     if (this.refusal !== null) return this.refusal;
-    this.#clock.end();
+    this.#clock.endRun(true);
     const { format } = this.#chosen as Candidate;
-    const calls = this.#atMs.length;
-    const lines = calls + this.#unreadable;
-    const first = this.#firstUnreadable;
-    const isMuch = this.#unreadable > UNREADABLE_SHARE_MAX * lines;
-    if (first !== null && isMuch && this.#options.skipUnreadable !== true) {
-      return { code: "unreadable", format, ...first, lines, unreadable: this.#unreadable };
+    const [calls, unreadable, first] = [this.#atMs.length, this.#unreadable, this.#firstUnreadable];
+    const lines = calls + unreadable;
+    if (first !== null && unreadable > UNREADABLE_SHARE_MAX * lines && this.#options.skipUnreadable !== true) {
+      return { code: "unreadable", format, ...first, lines, unreadable };
     }
     if (calls < 2) return { code: "too-few-calls", calls, lines };
     const atMs = this.#starts();
@@ -217,29 +176,25 @@ export class LogReader {
     if (spanMs > SPAN_MAX_MS) {
       return { code: "span-too-long", ...outermost, silenceMs: silence.ms, spanMs, mostMs: SPAN_MAX_MS };
     }
-    const back = this.#clock.largest;
+    const { largest: back } = this.#clock;
     const facts: ReplayedLog = {
       format: format.name,
       field: format.field,
       moment: this.#momentOf(),
       zone: this.#isZoned ? "stated" : "assumed UTC",
-      calls,
-      unreadable: this.#unreadable,
-      no_calls: this.#noCalls,
+      ...{ calls, unreadable, no_calls: this.#noCalls },
       span_s: seconds(spanMs),
       longest_silence_s: seconds(silence.ms),
-      ...(back === null
-        ? {}
-        : {
-            clock_back: {
-              line: back.line,
-              by_s: seconds(back.byMs),
-              lines: back.lines,
-              overlap_s: seconds(back.overlapMs),
-            },
-          }),
+      ...(back && {
+        clock_back: {
+          line: back.line,
+          by_s: seconds(back.byMs),
+          lines: back.lines,
+          overlap_s: seconds(back.overlapMs),
+        },
+      }),
     };
-    return { atMs: Array.from(atMs), facts, outermost };
+    return { atMs, facts, outermost };
   }
 
   #momentOf(): ReplayedLog["moment"] {
@@ -248,41 +203,26 @@ export class LogReader {
     return start >= logged ? "start" : "as logged";
   }
 
-  /** The starts of all calls, ascending. */
-  #starts(): Float64Array {
-    const atMs = this.#atMs.values();
-    const took = this.#tookMs?.values();
-    if (took === undefined) {
-      atMs.sort();
-      if (this.#isWhole) spreadOverSeconds(atMs);
-      return atMs;
-    }
-    // In the order of the lines, because each moment belongs to what its call took.
+  /** The starts of all calls, ascending. What each took belongs to its moment in the order of the lines. */
+  #starts(): number[] {
+    const [atMs, took] = [this.#atMs, this.#tookMs];
+    if (took === null) atMs.sort((a, b) => a - b);
     if (this.#isWhole) spreadOverSeconds(atMs);
-    for (let k = 0; k < atMs.length; k++) atMs[k] = (atMs[k] as number) - (took[k] as number);
-    return atMs.sort();
+    return took === null ? atMs : atMs.map((ms, k) => ms - (took[k] as number)).sort((a, b) => a - b);
   }
 
   /** Chooses the first format that reads at least half of the lines in the sample, and reads them by it. */
   #recognise(): void {
     const sample = this.#sample ?? [];
     this.#sample = null;
-    const first = sample[0];
-    if (first === undefined) {
-      this.refusal = { code: "too-few-calls", calls: 0, lines: 0 };
-      return;
-    }
     const isNamed = this.#options.format !== undefined || this.#options.timeField !== undefined;
     let most = 0;
     for (const candidate of candidatesOf(this.#options)) {
-      let reads = 0;
-      let others = 0;
-      for (const { line } of sample) {
-        const own = lineOf(line, candidate);
-        if (own === null) continue;
-        if (candidate.format.read(own) !== null) reads += 1;
-        else if (candidate.format.isNoCall?.(own) === true) others += 1;
-      }
+      const { format } = candidate;
+      const own = sample.flatMap(({ line }) => lineOf(line, candidate) ?? []);
+      const unread = own.filter((line) => format.read(line) === null);
+      const reads = own.length - unread.length;
+      const others = unread.filter((line) => format.isNoCall?.(line)).length;
       // A format that the user names is the one that reads most, be it a few lines.
       const fits = isNamed ? reads > most : reads > 0 && 2 * reads >= sample.length - others;
       if (!fits) continue;
@@ -290,24 +230,22 @@ export class LogReader {
       most = reads;
       if (!isNamed) break;
     }
-    if (this.#chosen === null) {
-      this.refusal = { code: "format-unknown", line: first.number, text: first.line.text, lines: sample.length };
-      return;
-    }
-    for (const { line, number } of sample) this.#take(line, number);
+    const [first] = sample;
+    if (first === undefined) this.refusal = { code: "too-few-calls", calls: 0, lines: 0 };
+    else if (this.#chosen !== null) for (const { line, number } of sample) this.#take(line, number);
+    else this.refusal = { code: "format-unknown", line: first.number, text: first.line.text, lines: sample.length };
   }
 
   #take(line: LogLine, number: number): void {
     const chosen = this.#chosen as Candidate;
     const own = lineOf(line, chosen);
-    const time = own === null ? null : chosen.format.read(own);
+    const time = own && chosen.format.read(own);
     if (time === null) {
-      if (own !== null && chosen.format.isNoCall?.(own) === true) {
-        this.#noCalls += 1;
-        return;
+      if (own !== null && chosen.format.isNoCall?.(own)) this.#noCalls += 1;
+      else {
+        this.#unreadable += 1;
+        this.#firstUnreadable ??= { line: number, text: line.text };
       }
-      this.#unreadable += 1;
-      this.#firstUnreadable ??= { line: number, text: line.text };
       return;
     }
     if (this.#atMs.length >= CALLS_MAX) {
@@ -315,10 +253,7 @@ export class LogReader {
       return;
     }
     const { at, of, tookMs = 0 } = time;
-    if (of === "end" && time.tookMs !== undefined && this.#tookMs === null) {
-      this.#tookMs = new Numbers();
-      for (let k = 0; k < this.#atMs.length; k++) this.#tookMs.push(0);
-    }
+    if (of === "end" && time.tookMs !== undefined) this.#tookMs ??= this.#atMs.map(() => 0);
     this.#atMs.push(at.ms);
     this.#tookMs?.push(of === "end" ? tookMs : 0);
     this.#of[of] += 1;
@@ -330,3 +265,56 @@ export class LogReader {
     this.#clock.see(of === "start" ? at.ms + tookMs : at.ms, number);
   }
 }
+
+const PIECE_BYTES = 256 * 1024;
+/** What is longer is cut: a time stands at the beginning of a line, and a JSON line of that length is none of a call. */
+const LINE_MAX_CHARS = 1024 * 1024;
+const HEAD_BYTES = 4096;
+const PACKED = { "\x28\xb5\x2f\xfd": "zstd", BZh: "bzip2", "\xfd7zXZ": "xz", "PK\x03\x04": "zip" };
+
+/** What keeps the beginning of a file from being text; `null` where nothing does. */
+const noText = (head: string): string | null => {
+  if (head.startsWith("\xff\xfe") || head.startsWith("\xfe\xff")) {
+    return "is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8";
+  }
+  const packed = Object.entries(PACKED).find(([magic]) => head.startsWith(magic));
+  if (packed !== undefined) return `is compressed by ${packed[1]}; expected text or gzip. Unpack it first`;
+  return head.includes("\0") ? "is no text: there is a zero byte near its beginning" : null;
+};
+
+const failed = (error: NodeJS.ErrnoException): UserFileError => {
+  if (error instanceof UserFileError) return error;
+  const { code = error.message } = error;
+  if (code === "Z_BUF_ERROR") return new UserFileError("it is cut short: its gzip data end before their end");
+  return new UserFileError(
+    code.startsWith("Z_") ? `it has gzip data that are damaged (${code})` : `it cannot be read (${code})`,
+  );
+};
+
+/** Reads a log, plain or compressed by gzip, and keeps of it no more than its moments. Throws `UserFileError`. */
+export const readAccessLog = async (path: string, options: LogOptions): Promise<ReadLog | LogRefusal> => {
+  const reader = new LogReader(options);
+  const cutter = cutLines((line) => reader.refusal === null && reader.see(line), LINE_MAX_CHARS);
+  const { descriptor: fd } = openUserFile(path);
+  const magic = Buffer.alloc(2);
+  readSync(fd, magic, 0, 2, 0);
+  const isGzip = magic.toString("hex") === "1f8b";
+  const source = createReadStream(path, { fd, start: 0, highWaterMark: PIECE_BYTES });
+  const text = isGzip ? pipeline(source, createGunzip({ chunkSize: PIECE_BYTES }), () => undefined) : source;
+  let isFirst = true;
+  try {
+    for await (const piece of text as AsyncIterable<Buffer>) {
+      const trouble = isFirst ? noText(piece.toString("latin1", 0, HEAD_BYTES)) : null;
+      if (trouble !== null)
+        throw new UserFileError(isGzip ? `it holds, unpacked, no log: it ${trouble}` : `it ${trouble}`);
+      isFirst = false;
+      cutter.push(piece);
+      if (reader.refusal !== null) break;
+    }
+  } catch (error) {
+    throw failed(error as NodeJS.ErrnoException);
+  }
+  if (isFirst && !isGzip) throw new UserFileError("it is empty");
+  cutter.end();
+  return reader.end();
+};

@@ -5,8 +5,7 @@ import type { Driver } from "../../drivers/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
-import { calibrate } from "./calibrate.ts";
-import { calibrateDriver, heldRate } from "./calibrate-driver.ts";
+import { calibrate, calibrateDriver, heldRate } from "./calibrate.ts";
 import { ratesOf } from "./calibration-plan.ts";
 import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
 

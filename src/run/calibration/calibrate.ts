@@ -1,18 +1,151 @@
-/** Calibrates each driver before a run says anything about time with it. */
+/**
+ * Calibrates each driver before a run says anything about time with it: it plays one schedule against a stub in three phases,
+ * and its lines are compared with the stub's stamps (history/calibration-checks.ts). Steady: known delays and events.
+ * Stalled: the stub stands still once. Null: it answers at once, at three times the run's rate.
+ */
 import { join } from "node:path";
+import { wallUs } from "../../client/clock.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
-import type { Driver } from "../../drivers/driver.ts";
+import type { Drive, DriveJob, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
-import { failedChecks } from "../../history/calibration-checks.ts";
+import { CEILING_SHARE, calibrationChecks, failedChecks } from "../../history/calibration-checks.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import { type Hands, inHand, NO_HANDS } from "../../stages/play.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
 import { seeTool } from "../../tools/find-tool.ts";
-import { calibrateDriver, calibrationVus, heldRate, STORY } from "./calibrate-driver.ts";
-import type { CalibrationPlan, Ceiling, DriverName } from "./calibration-plan.ts";
-import { startCalibrationStub } from "./stub.ts";
+import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { guardBudget } from "../../workload/budget.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { constant, type Profile } from "../../workload/load-profiles.ts";
+import { type CalibrationPlan, type Ceiling, type DriverName, ratesOf } from "./calibration-plan.ts";
+import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
+
+/** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
+const STORY = "steady-mix";
+/** First calls open connections and run cold; they do not count. */
+const WARM_UP_S = 1;
+const STEADY_S = 2.2;
+/** From the beginning of the stall until its effects are over. */
+const STALLED_S = 1;
+const STALL_S = 0.2;
+const STALL_AFTER_S = 0.2;
+const NULL_S = 0.5;
+const TENANTS = 12;
+const DRAIN_MS = 2_000;
+
+/** A stall holds every call that comes meanwhile; k6 needs a VU for each of them. */
+const calibrationVus = (peakPerS: number): number => {
+  const { ratePerS, ceilingPerS } = ratesOf(peakPerS);
+  return Math.ceil(1.5 * (ratePerS * (STALL_S + 0.1) + ceilingPerS * 0.03)) + 20;
+};
+
+type CalibratedDriver = {
+  name: DriverName;
+  driver: Driver;
+  seed: number;
+  precise?: boolean;
+  signal: AbortSignal;
+};
+
+const playOn = async (
+  url: string,
+  { driver, seed, precise, signal }: CalibratedDriver,
+  { stage, story, profile, ...hear }: Pick<DriveJob, "stage" | "story" | "profile"> & Pick<Drive, "onLine" | "onFold">,
+) => {
+  const target: Target = {
+    schema: "floodgate/target@1",
+    name: "calibration",
+    base_url: url,
+    tenants: Array.from({ length: TENANTS }, (_, k) => ({
+      org: `org_calibration_${k}`,
+      server: { key: `svc_sk_live_calibration${k}` },
+    })) as NonNullable<Target["tenants"]>,
+  };
+  const epochUs = wallUs();
+  const job: DriveJob = {
+    ...{ stage, story, profile, epochUs, seed, target, view: viewOf(target), idPrefix: `${stage}.c` },
+    ...{ arrivals: "poisson", drainMs: DRAIN_MS, precise: precise === true ? true : undefined },
+  };
+  const schedule = arrivalTimesUs(profile, job.arrivals, seed);
+  const driven = await driver({ job, secrets: createSecrets("."), budget: guardBudget({}), ...hear, signal });
+  return { schedule, epochUs, ...driven };
+};
+
+type DriverCalibration = CalibratedDriver & {
+  /** The highest rate that the run plays with it, calls per second. */
+  peakPerS: number;
+  /** It folds admitted calls, so the ceiling is tried with folds alone. */
+  foldsAll?: boolean;
+};
+
+export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibration): Promise<Calibration[]> => {
+  const { ratePerS, ceilingPerS: triplePerS } = ratesOf(of.peakPerS);
+  const ceilingPerS = of.foldsAll === true ? ratePerS : triplePerS;
+  const profile: Profile = {
+    name: "calibration",
+    pieces: [
+      { from: ratePerS, to: ratePerS, durationS: STEADY_S + STALLED_S },
+      { from: ceilingPerS, to: ceilingPerS, durationS: NULL_S },
+    ],
+  };
+  await stub.begin({
+    firstUs: arrivalTimesUs(profile, "poisson", of.seed)[0] ?? 0,
+    stallFromUs: (STEADY_S + STALL_AFTER_S) * 1e6,
+    stallUs: STALL_S * 1e6,
+    nullFromUs: (STEADY_S + STALLED_S) * 1e6,
+  });
+  const lines: CallLine[] = [];
+  const onLine = (line: CallLine): void => void lines.push(line);
+  const played = await playOn(stub.url, of, { stage: "calibration", story: STORY, profile, onLine });
+  const { schedule, epochUs, problems } = played;
+  const { stamps, stoodStillUs } = await stub.report();
+  const failed = problems.find(({ verdict }) => verdict === "fail");
+  if (lines.length === 0) throw new Error((failed ?? problems[0])?.reason ?? "the driver made no calls");
+  return calibrationChecks({
+    ...{ driver: of.name, schedule, arrivals: "poisson", ratePerS, ceilingPerS, lines, stoodStillUs },
+    warmUs: WARM_UP_S * 1e6,
+    steadyUs: STEADY_S * 1e6,
+    stalledUs: (STEADY_S + STALLED_S) * 1e6,
+    stamps: stamps.map((stamp) => ({
+      ...stamp,
+      received_us: stamp.received_us - epochUs,
+      answered_us: stamp.answered_us - epochUs,
+      last_us: stamp.last_us - epochUs,
+    })),
+  });
+};
+
+/** The rate that a driver holds in one mode at a server that answers at once and counts; late and missing calls lower it. */
+export const heldRate = async (
+  { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,
+  { mode, perS, forS, ...of }: CalibratedDriver & Ceiling,
+): Promise<Calibration> => {
+  let written = 0;
+  const count = ({ offered }: { offered: number }): void => {
+    written += offered;
+  };
+  await look();
+  const { schedule, epochUs, startUs } = await playOn(nullUrl, of, {
+    ...{ stage: "ceiling", story: "catalog-reads", profile: constant(perS, forS) },
+    onLine: () => count({ offered: 1 }),
+    onFold: mode === "folded" ? count : undefined,
+  });
+  const { calls, lastUs } = await look();
+  const lastDueUs = schedule.at(-1) ?? 0;
+  const tookUs = Math.max(lastDueUs, lastUs - epochUs - (startUs ?? 0));
+  // What came and was not written down was not held either.
+  const share = schedule.length === 0 ? 0 : Math.min(calls, written) / schedule.length;
+  const measured = (perS * share * lastDueUs) / Math.max(1, tookUs);
+  return {
+    ...{ name: `${of.name}: null server, ${mode}, rate held`, driver: of.name, about: "ceiling", unit: "1/s" },
+    ...{ truth: perS, measured, verdict: measured >= CEILING_SHARE * perS ? "pass" : "fail" },
+  };
+};
 
 type CalibrateOptions = {
   plan: CalibrationPlan;
@@ -28,45 +161,34 @@ type CalibrateOptions = {
   signal: AbortSignal;
 };
 
-/** A calibration that could not be made counts as one that failed. */
-const notMade = (driver: DriverName, reason: string): Calibration => ({
-  name: `${driver}: could be calibrated (${reason})`,
-  driver,
-  truth: 1,
-  measured: 0,
-  unit: "1",
-  verdict: "inconclusive",
-});
-
 const driverOf = async (name: DriverName, peakPerS: number, k6Path: () => Promise<string>): Promise<Driver> => {
   if (name === "open-loop") return driveOpenLoop;
   const scenario = join(REPOSITORY, "scenarios", `${STORY}.ts`);
   return driveK6({ k6Path: await k6Path(), scenario, vus: calibrationVus(peakPerS) });
 };
 
+/** A calibration that could not be made counts as one that failed. */
 export const calibrate = async (options: CalibrateOptions): Promise<Calibration[]> => {
   const { plan, seed, signal, ceilings = [], foldsAll, precise, k6Path, hands = NO_HANDS } = options;
   if (plan.size === 0) return [];
   const found: Calibration[] = [];
   const stub = await startCalibrationStub(hands).catch((error: Error) => error);
-  if (stub instanceof Error) return [...plan.keys()].map((name) => notMade(name, stub.message));
-  try {
-    for (const [name, peakPerS] of plan) {
-      if (signal.aborted) break;
-      const isOpenLoop = name === "open-loop";
-      try {
-        const driver = inHand(hands, `the ${name} driver of the calibration`, await driverOf(name, peakPerS, k6Path));
-        const of = { name, driver, seed, signal, precise: isOpenLoop && precise };
-        const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll: isOpenLoop && foldsAll });
-        for (const ceiling of isOpenLoop ? ceilings : []) checks.push(await heldRate(stub, { ...of, ...ceiling }));
-        if (!signal.aborted) found.push(...checks);
-      } catch (error) {
-        found.push(notMade(name, (error as Error).message));
-      }
+  for (const [name, peakPerS] of plan) {
+    if (signal.aborted) break;
+    const isOpenLoop = name === "open-loop";
+    try {
+      if (stub instanceof Error) throw stub;
+      const driver = inHand(hands, `the ${name} driver of the calibration`, await driverOf(name, peakPerS, k6Path));
+      const of = { name, driver, seed, signal, precise: isOpenLoop && precise };
+      const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll: isOpenLoop && foldsAll });
+      for (const ceiling of isOpenLoop ? ceilings : []) checks.push(await heldRate(stub, { ...of, ...ceiling }));
+      if (!signal.aborted) found.push(...checks);
+    } catch (error) {
+      const what = `${name}: could be calibrated (${(error as Error).message})`;
+      found.push({ name: what, driver: name, truth: 1, measured: 0, unit: "1", verdict: "inconclusive" });
     }
-  } finally {
-    await stub.end();
   }
+  if (!(stub instanceof Error)) await stub.end();
   return found;
 };
 
@@ -87,7 +209,6 @@ export const calibrateRun = async (
     for (const doubt of calibrationDoubts(failedChecks(checks, driver), 0)) events.result(`  ${doubt}`);
 };
 
-/** The rate at which tools are commonly compared. */
 const RATE_PER_S = 500;
 /** What the open-loop driver is built to hold from one process: with a line for each call, and with folded ones. */
 const CEILINGS: readonly Ceiling[] = [
@@ -95,19 +216,10 @@ const CEILINGS: readonly Ceiling[] = [
   { mode: "folded", perS: 14_000, forS: 3 },
 ];
 
-type MachineCalibration = {
-  checks: Calibration[];
-  /** What the open-loop driver holds: a machine with less can still measure what it holds. */
-  ceilings: Calibration[];
-  lacking: string[];
-};
-
 const isCeiling = ({ about }: Calibration): boolean => about === "ceiling";
 
-/** Without a run, for `doctor --calibrate`. Builds nothing: without k6 it is left out and said so. */
-export const calibrateMachine = async (
-  how: Pick<CalibrateOptions, "seed" | "precise" | "signal">,
-): Promise<MachineCalibration> => {
+/** Without a run, for `doctor --calibrate`; builds nothing. With lower `ceilings` a machine can still measure what it holds. */
+export const calibrateMachine = async (how: Pick<CalibrateOptions, "seed" | "precise" | "signal">) => {
   const { tool, problem } = await seeTool("k6", {});
   const plan: CalibrationPlan = new Map([
     ["open-loop", RATE_PER_S],

@@ -28,7 +28,6 @@ export type Ceiling = {
   forS: number;
 };
 
-/** Calls per second in the first two phases. */
 const STEADY_PER_S = { least: 200, most: 500 } as const;
 
 export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {

@@ -10,17 +10,13 @@ import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
-import type { FromStub, StubPhases, ToStub } from "./stub.ts";
+import type { StubPhases, ToStub } from "./stub.ts";
 
 const DELAY_MS = 20;
 const EVENTS = 4;
 const EVENT_EVERY_MS = 15;
 /** One in three of the plain routes is delayed. */
 const DELAYED = new Set<RouteName>(["poi.enrich", "design.themes"]);
-
-const routeByPath = new Map(ROUTE_NAMES.map((name) => [routeOf(name).path, name]));
-
-const say = (message: FromStub): void => void process.stdout.write(`${JSON.stringify(message)}\n`);
 
 let phases: StubPhases | null = null;
 /** When the schedule began, by the first call that came. */
@@ -42,14 +38,7 @@ const begin = (receivedUs: number): void => {
 
 const isOver = (nowUs: number): boolean => phases !== null && startUs !== null && nowUs >= startUs + phases.nullFromUs;
 
-const PLAIN = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}');
-
-const plain = (socket: Socket, stamp: Stamp): void => {
-  stamp.answered_us = wallUs();
-  stamp.last_us = stamp.answered_us;
-  socket.write(PLAIN);
-};
-
+const PLAIN = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}';
 const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const LAST_CHUNK = "0\r\n\r\n";
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
@@ -64,26 +53,24 @@ const streamOf = (kind: Stream, events: number): string[] => {
   });
 };
 
-const stream = (parts: readonly string[], socket: Socket, stamp: Stamp): void => {
-  let written = 0;
-  const next = (): void => {
-    stamp.last_us = wallUs();
-    if (written === 0) stamp.answered_us = stamp.last_us;
-    socket.write(parts[written] as string);
-    written += 1;
-    if (written < parts.length) setTimeout(next, EVENT_EVERY_MS);
-  };
-  next();
+/** What is written one after the other; `atOnce`: in place of that in the last phase. */
+type Answer = { kind: StampKind; parts: readonly string[]; atOnce: readonly string[] };
+
+const answerOf = (name: RouteName): Answer => {
+  const { stream } = routeOf(name);
+  if (stream !== undefined) return { kind: "stream", parts: streamOf(stream, EVENTS), atOnce: streamOf(stream, 1) };
+  return { kind: DELAYED.has(name) ? "delayed" : "at once", parts: [PLAIN], atOnce: [PLAIN] };
 };
 
-const kindOf = (route: RouteName | undefined): StampKind =>
-  route === undefined
-    ? "at once"
-    : routeOf(route).stream !== undefined
-      ? "stream"
-      : DELAYED.has(route)
-        ? "delayed"
-        : "at once";
+const ELSEWHERE: Answer = { kind: "at once", parts: [PLAIN], atOnce: [PLAIN] };
+const answers = new Map(ROUTE_NAMES.map((name) => [routeOf(name).path, answerOf(name)]));
+
+const write = (parts: readonly string[], socket: Socket, stamp: Stamp, at = 0): void => {
+  stamp.last_us = wallUs();
+  if (at === 0) stamp.answered_us = stamp.last_us;
+  socket.write(parts[at] as string);
+  if (at + 1 < parts.length) setTimeout(write, EVENT_EVERY_MS, parts, socket, stamp, at + 1);
+};
 
 const pathOf = (request: string): string => {
   const target = request.slice(request.indexOf(" ") + 1, request.indexOf(" HTTP/"));
@@ -93,21 +80,16 @@ const pathOf = (request: string): string => {
 const answer = (request: string, socket: Socket): void => {
   const receivedUs = wallUs();
   begin(receivedUs);
-  const route = routeByPath.get(pathOf(request));
+  const { kind, parts, atOnce } = answers.get(pathOf(request)) ?? ELSEWHERE;
   const isNull = isOver(receivedUs);
-  const kind = kindOf(route);
   const stamp: Stamp = {
     id: /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "",
     kind: isNull ? "at once" : kind,
-    received_us: receivedUs,
-    answered_us: receivedUs,
-    last_us: receivedUs,
+    ...{ received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs },
   };
   stamps.push(stamp);
-  const events = route === undefined ? undefined : routeOf(route).stream;
-  if (events !== undefined) stream(streamOf(events, isNull ? 1 : EVENTS), socket, stamp);
-  else if (kind === "delayed" && !isNull) setTimeout(() => plain(socket, stamp), DELAY_MS);
-  else plain(socket, stamp);
+  if (stamp.kind === "delayed") setTimeout(write, DELAY_MS, parts, socket, stamp);
+  else write(isNull ? atOnce : parts, socket, stamp);
 };
 
 const WARM_CALLS = 2_000;
@@ -115,36 +97,35 @@ const WARM_CALLS = 2_000;
 /** Freshly loaded code is slow, which would count as the driver's error. */
 const warmUp = async (at: number): Promise<void> => {
   const socket = connect(at, "127.0.0.1").resume();
-  const request = (n: number): string => {
-    const path = routeOf(ROUTE_NAMES[n % ROUTE_NAMES.length] as RouteName).path;
-    return `GET /v1${path} HTTP/1.1\r\nx-request-id: warm-up-${n}\r\n\r\n`;
-  };
   socket.on("error", () => undefined);
   for (let n = 0; n < WARM_CALLS; n++) {
-    socket.write(request(n));
+    const { path } = routeOf(ROUTE_NAMES[n % ROUTE_NAMES.length] as RouteName);
+    socket.write(`GET /v1${path} HTTP/1.1\r\nx-request-id: warm-up-${n}\r\n\r\n`);
     if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   }
   await new Promise((resolve) => setTimeout(resolve, DELAY_MS + EVENTS * EVENT_EVERY_MS));
   socket.destroy();
 };
 
+const say = (type: "listening" | ToStub["type"], message: object = {}): void =>
+  void process.stdout.write(`${JSON.stringify({ type, ...message })}\n`);
+
 const { port } = await startBareServer(answer);
 const nullServer = await startNullServer(wallUs);
 await warmUp(port);
 await warmUp(nullServer.port);
 nullServer.look();
-say({ type: "listening", port, nullPort: nullServer.port });
+say("listening", { port, nullPort: nullServer.port });
 
 const hear = (line: string): void => {
   const message = messageIn(line) as ToStub | null;
-  if (message === null) return;
-  if (message.type === "phases") {
-    ({ phases } = message);
+  if (message?.type === "phases") {
+    phases = message;
     startUs = null;
     stamps = [];
     stoodStillUs = 0;
-    say({ type: "ready" });
-  } else if (message.type === "look") say({ type: "seen", ...nullServer.look() });
-  else say({ type: "report", stamps, stoodStillUs });
+    say("phases");
+  } else if (message !== null)
+    say(message.type, message.type === "look" ? nullServer.look() : { stamps, stoodStillUs });
 };
 readLines(process.stdin, hear, () => process.exit(0));

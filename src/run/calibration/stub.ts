@@ -1,9 +1,9 @@
-/** Starts the stub of a calibration and talks to it, one JSON value a line. */
+/** Starts the stub of a calibration and talks to it, one JSON value a line: each question has one answer, of the same `type`. */
 import { spawn } from "node:child_process";
+import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Stamp } from "../../history/calibration-checks.ts";
-import type { Hands } from "../../stages/play.ts";
-import { NO_HANDS } from "../../stages/play.ts";
+import { type Hands, NO_HANDS } from "../../stages/play.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 
@@ -16,34 +16,24 @@ export type StubPhases = {
   nullFromUs: number;
 };
 
-export type ToStub = { type: "phases"; phases: StubPhases } | { type: "report" } | { type: "look" };
+type StubAnswers = {
+  /** Said unasked, once both servers are warm. */
+  listening: { port: number; nullPort: number };
+  /** It has forgotten what it saw, and waits for the first call of the next schedule. */
+  phases: object;
+  report: { stamps: Stamp[]; stoodStillUs: number };
+  /** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
+  look: { calls: number; lastUs: number };
+};
 
-type StubReport = { stamps: Stamp[]; stoodStillUs: number };
-
-/** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
-type NullReport = { calls: number; lastUs: number };
-
-export type FromStub =
-  | { type: "listening"; port: number; nullPort: number }
-  | { type: "ready" }
-  | ({ type: "report" } & StubReport)
-  | ({ type: "seen" } & NullReport);
+export type ToStub = ({ type: "phases" } & StubPhases) | { type: "report" | "look" };
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
 const ANSWER_MS = 10_000;
 
-export type CalibrationStub = {
-  url: string;
-  /** Forgets what it saw and waits for the first call of the next schedule. */
-  begin(phases: StubPhases): Promise<void>;
-  report(): Promise<StubReport>;
-  /** The address of the null server beside it, and what came to that since the last look. */
-  nullUrl: string;
-  look(): Promise<NullReport>;
-  end(): Promise<void>;
-};
+export type CalibrationStub = Awaited<ReturnType<typeof startCalibrationStub>>;
 
-export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<CalibrationStub> => {
+export const startCalibrationStub = async (hands: Hands = NO_HANDS) => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
     env: runMark(),
     stdio: ["pipe", "pipe", "ignore"],
@@ -55,36 +45,20 @@ export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<Cal
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (code, signal) => resolve(`it ended (${signal ?? code})`));
   });
-  const heard: FromStub[] = [];
-  let wake: () => void = () => undefined;
+  let hear: (message: object) => void = () => undefined;
   readLines(child.stdout, (line) => {
-    const message = messageIn(line) as FromStub | null;
-    if (message === null) return;
-    heard.push(message);
-    wake();
+    const message = messageIn(line);
+    if (message !== null) hear(message);
   });
-  const next = async <T extends FromStub["type"]>(type: T): Promise<Extract<FromStub, { type: T }>> => {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<string>((resolve) => {
-      timer = setTimeout(() => resolve(`it said nothing for ${ANSWER_MS / 1000} s`), ANSWER_MS);
+  const answerTo = async <T extends keyof StubAnswers>(_type: T, question: ToStub | null): Promise<StubAnswers[T]> => {
+    const came = new Promise<object>((resolve) => {
+      hear = resolve;
     });
-    try {
-      for (;;) {
-        const found = heard.findIndex((message) => message.type === type);
-        if (found >= 0) return heard.splice(found, 1)[0] as Extract<FromStub, { type: T }>;
-        const came = new Promise<null>((resolve) => {
-          wake = () => resolve(null);
-        });
-        const trouble = await Promise.race([came, gone, late]);
-        if (trouble !== null) throw new Error(`the stub of the calibration: ${trouble}`);
-      }
-    } finally {
-      clearTimeout(timer);
-    }
-  };
-  const ask = <T extends FromStub["type"]>(message: ToStub, type: T): Promise<Extract<FromStub, { type: T }>> => {
-    child.stdin.write(`${JSON.stringify(message)}\n`);
-    return next(type);
+    if (question !== null) child.stdin.write(`${JSON.stringify(question)}\n`);
+    const late = after(ANSWER_MS, `it said nothing for ${ANSWER_MS / 1000} s`, { ref: false });
+    const found = await Promise.race([came, gone, late]);
+    if (typeof found === "string") throw new Error(`the stub of the calibration: ${found}`);
+    return found as StubAnswers[T];
   };
   const end = async (): Promise<void> => {
     child.stdin.end();
@@ -94,13 +68,13 @@ export const startCalibrationStub = async (hands: Hands = NO_HANDS): Promise<Cal
     forget?.();
   };
   try {
-    const { port, nullPort } = await next("listening");
+    const { port, nullPort } = await answerTo("listening", null);
     return {
       url: `http://127.0.0.1:${port}/v1`,
       nullUrl: `http://127.0.0.1:${nullPort}/v1`,
-      begin: async (phases) => void (await ask({ type: "phases", phases }, "ready")),
-      look: () => ask({ type: "look" }, "seen"),
-      report: () => ask({ type: "report" }, "report"),
+      begin: (phases: StubPhases) => answerTo("phases", { type: "phases", ...phases }),
+      look: () => answerTo("look", { type: "look" }),
+      report: () => answerTo("report", { type: "report" }),
       end,
     };
   } catch (error) {

@@ -10,8 +10,7 @@ import { describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { UsageError } from "../exit-codes.ts";
 import { QUIET } from "../play-quietly.fixture.ts";
-import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity } from "./capacity.ts";
-import type { PlayedProbe } from "./capacity-search.ts";
+import { type CapacityRun, type CapacityWishes, findCapacity, type PlayedProbe, planCapacity } from "./capacity.ts";
 
 const SLOTS = 4;
 const SERVICE_MS = 50;

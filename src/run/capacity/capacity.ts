@@ -1,22 +1,36 @@
 /** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
 
-import type { Found } from "../../capacity/capacity-claims.ts";
-import { type Demand, demandOf } from "../../capacity/demand.ts";
-import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
-import { type ShareObjective, shareObjective } from "../../capacity/tally-calls.ts";
+import { firstLimit } from "../../capacity/answer.ts";
+import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
+import { advise, demandOf } from "../../capacity/demand.ts";
+import { generatorDoubt } from "../../capacity/generator-limit.ts";
+import { judgeTallies, type ProbePlan } from "../../capacity/probe.ts";
+import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
+import { type ShareObjective, shareObjective, tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
+import type { Deployment } from "../../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
+import { hostDoubts } from "../../drivers/host-notes.ts";
+import type { CallLine, Line } from "../../history/line.ts";
+import { StageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
+import type { Calibration, Claim } from "../../history/run-document.ts";
+import { stageOutcome } from "../../history/stage-outcome.ts";
+import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
+import { ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { playLevel } from "../../stages/play.ts";
 import { prepareTarget, readTarget } from "../../stages/prepare-target.ts";
-import { type PlannedTarget, plannedTarget } from "../../stages/stages-for.ts";
+import { plannedTarget } from "../../stages/stages-for.ts";
+import { readWitnesses, statedFacts } from "../../stages/witnesses.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
+import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import type { PlayedProbe } from "./capacity-search.ts";
-import { playCapacity } from "./capacity-search.ts";
 
 export type CapacityWishes = {
   targetFile: string;
@@ -40,118 +54,243 @@ export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
 /** The capacity is not known yet, so a common rate is calibrated; the search tries its generator at twice the answer. */
 const RATE_CALIBRATED_PER_S = 200;
-const NO_ERRORS = "errors<=1%";
-
 /** A deployment that answers 503 refuses nothing and is fast, so errors are bounded even where nobody states a bound. */
-const objectivesOf = (wishes: CapacityWishes, target: Target): ShareObjective[] => {
-  const family = wishes.story.split("-")[0] as string;
-  const stated = wishes.slo ?? target.slo?.[wishes.story] ?? target.slo?.[family];
+const NO_ERRORS = "errors<=1%";
+const INTENT = { load: true, faults: false, requests: 1 };
+
+const orUsageError = <T>(about: string, read: () => T): T => {
+  try {
+    return read();
+  } catch (error) {
+    throw new UsageError(`${about}${error instanceof Error ? error.message : String(error)}`);
+  }
+};
+
+const objectivesOf = (story: string, slo: string | undefined, target: Target): ShareObjective[] => {
+  const family = story.split("-")[0] as string;
+  const stated = slo ?? target.slo?.[story] ?? target.slo?.[family];
   if (stated === undefined) {
     throw new UsageError(
       `capacity needs objectives: --slo 'refusals<=1%,p99<=300ms', or slo.${family} in the target file`,
     );
   }
-  try {
+  return orUsageError("", () => {
     const objectives = parseObjectives(stated);
     const hasErrors = objectives.some(({ metric }) => metric === "errors");
     return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective);
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+  });
+};
+
+/** What is asked of a target, by the wishes and its file; throws `UsageError` for what a user has to mend. */
+const askedOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
+  const objectives = objectivesOf(story, slo, target);
+  const demand =
+    demandFile === undefined
+      ? null
+      : orUsageError(`--demand ${demandFile}: `, () => demandOf(readUserJson(demandFile)));
+  const played = STORIES.get(story);
+  if (played === undefined) {
+    throw new UsageError(`there is no scenario "${story}"; expected one of ${[...STORIES.keys()].join(", ")}`);
   }
+  const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
+  return {
+    ...{ story, arrivals, objectives, demand },
+    policy: { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy },
+    lacks: played.missing(viewOf(target)),
+  };
 };
 
-const demandOfFile = (path: string | undefined): Demand | null => {
-  if (path === undefined) return null;
-  try {
-    return demandOf(readUserJson(path));
-  } catch (error) {
-    throw new UsageError(`--demand ${path}: ${error instanceof Error ? error.message : String(error)}`);
-  }
-};
-
-const policyOf = ({ short, arrivals, policy }: CapacityWishes, target: Target): SearchPolicy => {
-  const permitted = target.permits?.load_max_rps;
-  const maxPerS = permitted === undefined ? Number.POSITIVE_INFINITY : permitted * SHARE_OF_PERMIT[arrivals];
-  return { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy };
-};
-
-const missingOf = ({ story: name }: CapacityWishes, target: Target): string[] => {
-  const story = STORIES.get(name);
-  if (story === undefined) {
-    throw new UsageError(`there is no scenario "${name}"; expected one of ${[...STORIES.keys()].join(", ")}`);
-  }
-  return story.missing(viewOf(target));
-};
-
-const INTENT = { load: true, faults: false, requests: 1 };
-
-export type CapacityPlan = {
-  schema: "floodgate/plan@1";
-  target: PlannedTarget;
-  story: string;
-  arrivals: Arrivals;
-  objectives: string[];
-  /** Calls per second; null where the target file does not bound it. */
-  max_per_s: number | null;
-  /** The rates that are played until an objective is broken, as far as they are permitted. */
-  rates: number[];
-  seconds_at_most: number;
-  lacks: string[];
-  refused_by_guard: readonly string[];
-};
+type Asked = ReturnType<typeof askedOf>;
 
 const BRACKETS_SHOWN = 8;
 
-/** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
-export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan> => {
+/** Reads the target file and nothing else: no secret, no lock, no folder, no call. Rates are calls per second. */
+export const planCapacity = async (wishes: CapacityWishes) => {
   const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
-  const objectives = objectivesOf(wishes, target);
-  demandOfFile(wishes.demandFile);
-  const { maxPerS, startPerS, playS, confirmS, warmUpS } = policyOf(wishes, target);
+  const { story, arrivals, objectives, policy, lacks } = askedOf(wishes, target);
+  const { maxPerS, startPerS, playS, confirmS, warmUpS } = policy;
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
     schema: "floodgate/plan@1",
     target: plannedTarget(target),
-    story: wishes.story,
-    arrivals: wishes.arrivals,
+    story,
+    arrivals,
     objectives: objectives.map(({ text }) => text),
+    /** `null` where the target file does not bound it. */
     max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,
+    /** Those that are played until an objective is broken, as far as they are permitted. */
     rates: [
       ...doubled.filter((rate) => rate < maxPerS),
       ...(maxPerS < startPerS * 2 ** BRACKETS_SHOWN ? [maxPerS] : []),
     ],
     // A confirmation that fails prolongs the search by half, twice at the most.
     seconds_at_most: Math.ceil(2 * playS + 4 * (confirmS + warmUpS)),
-    lacks: missingOf(wishes, target),
+    lacks,
     refused_by_guard: refusals,
   };
 };
 
-type CapacityResult = RunResult & { found: Found | null };
+const STAGE = "capacity";
+/** A look leaves out recent calls: refusals end sooner than answers and would be overcounted. */
+const HOLD_LEAST_US = 100_000;
+const HOLD_MOST_US = 5_000_000;
+const SEED_STEP = 7919;
 
-/** Throws what a user has to mend before anything is sent. */
-export const findCapacity = async (request: CapacityRun): Promise<CapacityResult> => {
-  const { targetFile, owned, story, arrivals, onProbe } = request;
-  const prepared = await prepareTarget(targetFile, owned, INTENT);
-  const { target } = prepared;
-  const objectives = objectivesOf(request, target);
-  const demand = demandOfFile(request.demandFile);
-  const lacks = missingOf(request, target);
+/** `failure`: why the driver could not play it at all; `null` when it did. */
+const playProbe = async (
+  context: RunContext,
+  deployment: Deployment,
+  { story, arrivals, objectives }: Asked,
+  plan: ProbePlan,
+  number: number,
+) => {
+  const limits = objectives.map(({ limit }) => limit);
+  const fromUsOf = (startUs: number): number => startUs + plan.warmUpS * 1e6;
+  const isClear = (lines: readonly CallLine[], startUs: number, nowUs: number): boolean => {
+    let holdUs = HOLD_LEAST_US;
+    for (const line of lines) holdUs = Math.max(holdUs, line.done_us - line.intended_us);
+    const [fromUs, toUs] = [fromUsOf(startUs), nowUs - Math.min(HOLD_MOST_US, 1.2 * holdUs)];
+    if (toUs <= fromUs) return false;
+    return judgeTallies(tallyPlainly(lines, objectives, { fromUs, toUs }), limits, plan.dispersions) !== "open";
+  };
+  const job = {
+    ...{ stage: STAGE, story, arrivals, view: viewOf(deployment.target) },
+    seed: (context.seed + number * SEED_STEP) % 2 ** 31,
+    idPrefix: `${context.run}.${STAGE}.p${number}.c`,
+    profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
+  };
+  const played = await playLevel(context, deployment, job, plan.mayStopEarly ? isClear : undefined);
+  const { lines, startUs = 0, cutOffUs, counts, host, problems, protocols } = played;
+  const fromUs = fromUsOf(startUs);
+  const wholeUs = fromUs + plan.playS * 1e6;
+  const toUs = Math.min(wholeUs, cutOffUs ?? wholeUs);
+  return {
+    ...tallyCalls(lines, objectives, { fromUs, toUs }),
+    plan,
+    playedS: Math.max(0, (toUs - fromUs) / 1e6),
+    protocols,
+    generator: {
+      ...(counts ?? { lagMsP99: 0, dropped: 0, queued: 0, unmade: 0 }),
+      cpuShare: host?.cpu_share ?? null,
+      stealShare: host?.steal_share ?? null,
+      notes: hostDoubts(STAGE, host),
+    },
+    failure: counts === undefined ? (problems[0]?.reason ?? "the driver did not end its schedule") : null,
+  };
+};
+
+export type PlayedProbe = Awaited<ReturnType<typeof playProbe>>;
+
+const AFTER_DOUBT_MS = 1_000;
+const DOUBT_MOST_MS = 15_000;
+
+const search = async (
+  context: RunContext,
+  deployment: Deployment,
+  asked: Asked,
+  onProbe: (probe: PlayedProbe) => void,
+) => {
+  const { objectives, policy } = asked;
+  const limits = objectives.map(({ limit }) => limit);
+  const probes: PlayedProbe[] = [];
+  let doubts = 0;
+  for (;;) {
+    const step = nextStep(probes, limits, policy);
+    if ("answer" in step) return { answer: step.answer, probes, cutOff: null };
+    const { probe } = step;
+    const rate = probe.ratePerS.toFixed(1);
+    context.events.progress(`capacity: probe ${probes.length + 1}, ${probe.purpose}, ${rate} calls/s`);
+    const played = await playProbe(context, deployment, asked, probe, probes.length);
+    const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
+    if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
+    probes.push(played);
+    onProbe(played);
+    doubts = generatorDoubt(played) === null ? 0 : doubts + 1;
+    if (doubts > 0) await pause(Math.min(DOUBT_MOST_MS, AFTER_DOUBT_MS * 2 ** (doubts - 1)), context.signal);
+  }
+};
+
+/** A rate that hangs on a time is as uncertain as the generator's times are; one that hangs on refusals is not. */
+const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], failed: readonly Calibration[]): Claim => {
+  const isOfAll = claim.id === "capacity/demand";
+  const limitsMs = objectives.flatMap(({ text, limitMs }) =>
+    limitMs !== undefined && (isOfAll || claim.id === `capacity/${text}`) ? [limitMs] : [],
+  );
+  const doubts = limitsMs.length === 0 ? [] : calibrationDoubts(failed, Math.min(...limitsMs));
+  const isDecided = claim.verdict === "pass" || claim.verdict === "fail";
+  if (doubts.length === 0 || !isDecided) return claim;
+  return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
+};
+
+const playCapacity = async (
+  context: RunContext,
+  deployment: Deployment,
+  asked: Asked,
+  onProbe: (probe: PlayedProbe) => void,
+): Promise<Found> => {
+  const { objectives, demand } = asked;
+  const { target, exclusive } = deployment;
+  const began = performance.now();
+  const measure = new StageMeasure(STAGE);
+  // Measured as they come: of a probe only its figures are kept.
+  const line = (one: Line): void => {
+    measure.see(one);
+    context.line(one);
+  };
+  const { answer, probes, cutOff } = await search({ ...context, line }, deployment, asked, onProbe);
+  const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
+  const limit = firstLimit(probes, answer.ratePerS, isOfTime);
+  const setting = {
+    replicas: target.limits?.replicas ?? null,
+    organizations: Math.max(1, ...probes.map(({ organizations }) => organizations)),
+  };
+  const found: Found = {
+    ...{ answer, limit, demand, advice: advise(answer, limit, setting, demand) },
+    objectives: objectives.map(({ text }) => text),
+    calls: probes.reduce((sum, { calls }) => sum + calls, 0),
+  };
+  const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
+  const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
+  const failed = context.failedChecks("open-loop");
+  const cut = (claim: Claim): Claim =>
+    cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
+  await context.folder.writeJson("capacity.json", { ...found, probes });
+  await context.addStage(
+    stageOutcome({
+      summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
+      facts: {
+        ...statedFacts(STAGE, { target, exclusive }),
+        started_at_ms: context.epochUs / 1000,
+        ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
+      },
+      claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
+      // Of probes at many rates together, times and rates mean nothing.
+      measurements: [
+        ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
+        ...capacityMeasurement(found, STAGE),
+      ],
+      notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
+    }),
+  );
+  return found;
+};
+
+/** Throws what a user has to mend before anything is sent. `found` is `null` where nothing could be played. */
+export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: Found | null }> => {
+  const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
+  const asked = askedOf(request, prepared.target);
+  const { story, objectives, policy, lacks } = asked;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   request.onObjectives(objectives);
-  const policy = policyOf(request, target);
   let found: Found | null = null;
-  const result = await recordRun(
-    { ...request, profile: "capacity", targets: [prepared], canJudge: (name) => name.split("/")[0] === "capacity" },
-    async (context) => {
-      const [deployment] = context.deployments;
-      if (deployment === undefined) throw new Error("no deployment was opened");
-      if (objectives.some(({ isTime }) => isTime)) {
-        await calibrateRun(context, new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)]]));
-      }
-      const wish = { story, arrivals, objectives, policy, demand, onProbe };
-      found = (await playCapacity(context, deployment, wish)).found;
-    },
-  );
+  const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
+  const result = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
+    const [deployment] = context.deployments;
+    if (deployment === undefined) throw new Error("no deployment was opened");
+    if (objectives.some(({ isTime }) => isTime)) {
+      await calibrateRun(context, new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)]]));
+    }
+    found = await playCapacity(context, deployment, asked, request.onProbe);
+  });
   return { ...result, found };
 };

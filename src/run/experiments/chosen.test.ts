@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { EXPERIMENTS } from "../../faults/experiments.ts";
 import type { Target } from "../../target/target.ts";
-import { chosenExperiments } from "./chosen.ts";
+import { chosenExperiments } from "./run-chaos.ts";
 
 const target = (more: Partial<Target>): Target => ({
   schema: "floodgate/target@1",

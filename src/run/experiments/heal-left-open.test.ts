@@ -17,7 +17,7 @@ import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
-import { healLeftOpen } from "./heal-left-open.ts";
+import { healLeftOpen } from "./left-open.ts";
 
 const MARK = "0123456789abcdef";
 const target = (more: Partial<Target> = {}): Target => ({

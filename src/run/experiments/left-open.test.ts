@@ -11,8 +11,7 @@ import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-urls.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
-import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";
-import { leftBrokenIn } from "./left-open.ts";
+import { healBeforehand, healLeftOpen, leftBrokenIn } from "./left-open.ts";
 
 /** A run that was killed with a fault open. */
 const killedRun = (reports: string, name: string, undo: Undo): void => {

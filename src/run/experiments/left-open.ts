@@ -1,57 +1,45 @@
 /**
  * What of ours is still in a deployment, and whose is it? The journals of runs say what was left; a proxy that can be asked has the
  * last word, and shows by the names of its toxics what no journal knows of. A fault by commands counts as left until it is healed.
+ * `chaos --heal` takes it back: what is ours on this machine needs nothing more; what is on somebody's deployment needs its target
+ * file, where commands and addresses stand.
  */
-import { lstatSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { hasOurToxics } from "../../faults/healing.ts";
+import { hasOurToxics, heal, isDisabledByUs, UNDO_PORTS } from "../../faults/healing.ts";
 import { isOurToxic } from "../../faults/link-faults.ts";
+import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
-import { type OpenEffect, openEffects, type RunItself, readJournal, runOf } from "../../supervision/journal.ts";
-import { isAlive } from "../../supervision/processes.ts";
-import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
+import { notesIn, openEffects, readJournal, runOf } from "../../supervision/journal.ts";
+import { isAlive, killMarked } from "../../supervision/processes.ts";
+import { type Effect, type NamedUndo, type TargetName, type UndoResult, undoAll } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-urls.ts";
+import { isServing } from "../../tools/link-probe.ts";
 import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "../../tools/toxiproxy.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
 
-const JOURNAL = "journal.ndjson";
-const CALL_MS = 3_000;
+/** Each journal's whole rescue, each proxy's, and each control call to toxiproxy. */
+const JOURNAL_MS = 60_000;
+const PROXY_MS = 60_000;
+const CALL_MS = 5_000;
+const GRACE_MS = 2_000;
 
-const isThere = (path: string): boolean => {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    return false;
-  }
-};
-
-/** The journals of all runs under `reports/runs`, or of one run folder. */
-export const journalsIn = (reports: string, out?: string): string[] => {
+const journalsIn = (reports: string, out?: string): string[] => {
   const runs = join(resolve(reports), "runs");
-  const folders = out === undefined ? (isThere(runs) ? readdirSync(runs).sort() : []) : [resolve(out)];
-  return folders.map((folder) => resolve(runs, folder, JOURNAL)).filter(isThere);
+  const folders = out === undefined ? (existsSync(runs) ? readdirSync(runs).sort() : []) : [resolve(out)];
+  return folders.map((folder) => resolve(runs, folder, "journal.ndjson")).filter((path) => existsSync(path));
 };
 
-type LeftOpen = {
-  journal: string;
-  run: RunItself | null;
-  isRunning: boolean;
-  /** All that is open and may be taken back. */
-  effects: OpenEffect[];
-  /** Those of them that are broken on purpose. */
-  faults: OpenEffect[];
-};
-
-/** Throws a sentence where the journal cannot be read, or could be somebody else's. */
-export const readLeftOpen = (journal: string): LeftOpen => {
+/** What is open and may be taken back. Throws a sentence where the journal cannot be read, or could be somebody else's. */
+const readLeftOpen = (journal: string) => {
   const { entries } = readJournal(journal);
   const run = runOf(entries);
   // What nobody can take back (a session, a key) stays open, for people to see.
   const effects = openEffects(entries).filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
   const faults = effects.filter(({ kind }) => kind === "fault");
-  return { journal, run, isRunning: run !== null && isAlive(run), effects, faults };
+  return { run, isRunning: run !== null && isAlive(run), effects, faults };
 };
 
 type OnTarget = Extract<NamedUndo, { target: TargetName }>;
@@ -62,43 +50,29 @@ const partsOn = (target: Target, undo: NamedUndo): OnTarget[] => {
 };
 
 /** The faults on a deployment that journals leave open; a journal that cannot be read is for `chaos --heal` to report. */
-export const faultsLeftOn = (target: Target, reports: string) =>
+const faultsLeftOn = (target: Target, reports: string) =>
   journalsIn(reports).flatMap((journal) => {
     try {
       const { isRunning, faults } = readLeftOpen(journal);
-      return faults.flatMap(({ name, undo }) => {
-        const parts = partsOn(target, undo);
-        return parts.length === 0 ? [] : [{ run: dirname(journal), isRunning, name, parts }];
-      });
+      return faults
+        .map(({ name, undo }) => ({ run: dirname(journal), isRunning, name, parts: partsOn(target, undo) }))
+        .filter(({ parts }) => parts.length > 0);
     } catch {
       return [];
     }
   });
 
 /** Looks at each proxy that the target file names, once, with the links that it stands on. */
-export const eachProxy = async <T>(
+const eachProxy = async <T>(
   { toxiproxy: stated }: Target,
-  callMs: number,
   look: (toxiproxy: Toxiproxy, name: string, links: readonly string[]) => Promise<T>,
 ): Promise<T[]> => {
   if (stated === undefined) return [];
-  const named = Map.groupBy(Object.entries(stated.proxies ?? {}), ([, name]) => name);
-  const toxiproxy = openToxiproxy(stated.api_url, { callMs });
-  try {
-    return await Promise.all(
-      [...named].flatMap(([name, links]) =>
-        name
-          ? look(
-              toxiproxy,
-              name,
-              links.map(([link]) => link),
-            )
-          : [],
-      ),
-    );
-  } finally {
-    await toxiproxy.close();
-  }
+  const links = Object.entries(stated.proxies ?? {});
+  const names = [...new Set(links.flatMap(([, name]) => name || []))];
+  const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
+  const on = (proxy: string): string[] => links.flatMap(([link, name]) => (name === proxy ? [link] : []));
+  return Promise.all(names.map((name) => look(toxiproxy, name, on(name)))).finally(() => toxiproxy.close());
 };
 
 type Suspect = Pick<PreparedTarget, "file" | "target">;
@@ -114,16 +88,14 @@ const isStillIn = (part: OnTarget, states: readonly ProxyState[]): boolean => {
   return state !== undefined && (hasOurToxics(state) || (!state.enabled && part.disables));
 };
 
-/** Every fault of ours that is still in the deployment, in sentences. */
 export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<string[]> => {
   // Where toxiproxy is gone, every fault in it is gone as well.
-  const read = await eachProxy(suspect.target, CALL_MS, (toxiproxy, name) =>
+  const stateOf = async (toxiproxy: Toxiproxy, name: string) =>
     toxiproxy
       .proxy(name)
       .read()
-      .catch(() => null),
-  );
-  const states = read.filter((state) => state !== null);
+      .catch(() => null);
+  const states = (await eachProxy(suspect.target, stateOf)).filter((state) => state !== null);
   const left = faultsLeftOn(suspect.target, reports)
     .filter(({ parts }) => parts.some((part) => isStillIn(part, states)))
     .map(({ name, run, isRunning }) =>
@@ -156,16 +128,13 @@ const adviceFor = (state: ProxyState, suspect: Suspect, reports: string): string
     : "somebody else did that, so it is not touched: mend it, or name another proxy";
 };
 
-/**
- * Before anything is broken on somebody's toxiproxy: a fault on top of another one would be judged for both. Throws `GuardError`
- * where a proxy is not whole, `UsageError` where it is not there, `TargetUnreachableError` where toxiproxy is not.
- */
+/** Before anything is broken: a fault on top of another one would be judged for both. Throws `GuardError` where a proxy is not whole. */
 export const requireWholeProxies = async (
   suspect: Suspect,
   broken: ReadonlySet<string>,
   reports: string,
 ): Promise<void> => {
-  const reasons = await eachProxy(suspect.target, CALL_MS, async (toxiproxy, name, links) => {
+  const reasons = await eachProxy(suspect.target, async (toxiproxy, name, links) => {
     const link = links.find((one) => broken.has(one));
     if (link === undefined) return [];
     const state = await toxiproxy.proxy(name).read();
@@ -181,4 +150,118 @@ export const requireWholeProxies = async (
     throw new TargetUnreachableError(`the toxiproxy of the target file cannot be used: ${error.message}`);
   });
   if (reasons.flat().length > 0) throw new GuardError(reasons.flat());
+};
+
+/** `needs`: the deployment whose target file has to be given for it. */
+export type Healed = UndoResult & { needs?: TargetName };
+
+export type HealedRun = {
+  journal: string;
+  /** The run that wrote it is still going and was left alone, with what it has broken now. */
+  running: readonly string[] | null;
+  taken: readonly Healed[];
+};
+
+/** `null`: nothing was left open. */
+const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<HealedRun | null> => {
+  const { run, effects, faults, isRunning } = readLeftOpen(journal);
+  if (effects.length === 0) return null;
+  if (isRunning) return { journal, running: faults.map(({ name }) => name), taken: [] };
+  const resolved: Effect[] = [];
+  const open: Healed[] = [];
+  for (const { id, kind, name, undo } of effects) {
+    const found = undoByName(undo, { run, folder: dirname(journal), given });
+    if ("undo" in found) resolved.push({ id, kind, name, undo: found.undo });
+    else open.push({ kind, name, did: null, trouble: found.trouble, ...(found.needs && { needs: found.needs }) });
+  }
+  const notes = notesIn(journal, "heal");
+  try {
+    const signal = AbortSignal.timeout(JOURNAL_MS);
+    const limits = { ports: UNDO_PORTS, signal, callMs: CALL_MS, graceMs: GRACE_MS };
+    const taken: Healed[] = await undoAll(resolved, notes, limits);
+    const strays = run === null ? [] : await killMarked(run.mark);
+    for (const { pid } of strays) taken.push({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null });
+    return { journal, running: null, taken: [...taken, ...open] };
+  } finally {
+    notes.close();
+  }
+};
+
+/** Why it does not serve, in words that follow its name; `null` where it does, as far as can be seen from here. */
+const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string | null> => {
+  if (!state.enabled)
+    return "is disabled, and nothing on it shows that a floodgate did that: enable it, if nobody wants it so";
+  const serving = await isServing(state, apiUrl);
+  if (serving === "refuses") return `is enabled, but nobody listens at ${state.listen}`;
+  if (serving === "closes") return `hangs up at once: nobody answers at its upstream ${state.upstream}`;
+  return null;
+};
+
+const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> => {
+  let did = "";
+  let trouble: string | null;
+  try {
+    const proxy = toxiproxy.proxy(name);
+    const before = await proxy.read();
+    if (hasOurToxics(before) || isDisabledByUs(before)) {
+      const how = { signal: AbortSignal.timeout(PROXY_MS), callMs: CALL_MS, mayReset: false, mayEnable: false };
+      const healing = await heal(toxiproxy, name, how);
+      if (!healing.healed && !healing.disabledByOthers) throw new Error(`is not whole: ${healing.trouble.join("; ")}`);
+      did = healing.did.join(", ");
+    }
+    trouble = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
+  } catch (error) {
+    trouble = (error as Error).message;
+  }
+  return { kind: "proxy", name, did: trouble === null ? did : null, trouble };
+};
+
+/**
+ * `out`: one run folder, in place of all under `reports/runs` or beside them. `given`: target files, whose commands and proxies may be
+ * used; their `proxies` are those as they are in the end, where an empty `did` says that nothing was to be done.
+ */
+export const healLeftOpen = async (
+  reports: string,
+  { out, onlyOut = true, given = [] }: { out?: string; onlyOut?: boolean; given?: readonly GivenTarget[] } = {},
+) => {
+  const beside = out === undefined || onlyOut ? [] : journalsIn(reports);
+  const journals = [...beside, ...journalsIn(reports, out)];
+  const runs: HealedRun[] = [];
+  for (const journal of journals) {
+    const healed = await healRun(journal, given).catch((error: Error): HealedRun => {
+      const trouble = `what was left open is not known: ${error.message}`;
+      return { journal, running: null, taken: [{ kind: "journal", name: journal, did: null, trouble }] };
+    });
+    if (healed !== null) runs.push(healed);
+  }
+  const proxies: Healed[] = [];
+  for (const { target } of given) {
+    // A run that is still going heals what it has broken itself.
+    if (faultsLeftOn(target, reports).some(({ isRunning }) => isRunning)) continue;
+    proxies.push(...(await eachProxy(target, healProxy)));
+  }
+  // With a target file it is about that deployment; what others need is named all the same.
+  const isMended = ({ trouble, needs }: Healed): boolean =>
+    trouble === null || (needs !== undefined && given.length > 0);
+  const isWhole =
+    runs.every(({ running, taken }) => (running ?? []).length === 0 && taken.every(isMended)) &&
+    proxies.every(({ trouble }) => trouble === null);
+  return { looked: journals.length, runs, proxies, isWhole };
+};
+
+/** For a run that is to heal first: reports each fault that was taken back, or could not be. */
+export const healBeforehand = async (
+  reports: string,
+  given: readonly GivenTarget[],
+  say: (text: string) => void,
+): Promise<void> => {
+  const { runs, proxies } = await healLeftOpen(reports, { given });
+  for (const { kind, name, did, trouble } of runs.flatMap(({ taken }) => taken)) {
+    if (kind === "fault") say(`${name} of an earlier run: ${did ?? `still broken: ${trouble}`}`);
+    else if (trouble !== null) say(`${name} of an earlier run: ${trouble}`);
+  }
+  for (const { name, did, trouble } of proxies) {
+    if (trouble !== null) say(`the proxy "${name}" ${trouble}`);
+    else if (did !== "") say(`the proxy "${name}" had a fault of an earlier run: ${did}`);
+  }
 };

@@ -1,9 +1,11 @@
-/** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
+/** The body of `chaos`: experiments that are named, or all that the deployment can have, one after the other. */
 
-import type { EmbeddedOptions } from "../../deployments/embedded.ts";
-import { openDeployment } from "../../deployments/embedded.ts";
+import { noSuch } from "../../contract/nearest.ts";
+import { type EmbeddedOptions, openDeployment } from "../../deployments/embedded.ts";
 import { remoteProxy } from "../../deployments/from-target.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
+import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import { doubt } from "../../history/claim.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
 import { playStages } from "../../stages/play-stages.ts";
@@ -11,11 +13,78 @@ import { GuardError, type PreparedTarget, readTarget } from "../../stages/prepar
 import type { StagePlan } from "../../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../../stages/stages-for.ts";
 import type { Target } from "../../target/target.ts";
+import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { experimentStage } from "../suites/experiment-stage.ts";
-import { chosenExperiments } from "./chosen.ts";
-import { healBeforehand } from "./heal-left-open.ts";
-import { requireWholeProxies } from "./left-open.ts";
+import { experimentStage, SHORT_EXPERIMENTS } from "../suites/experiment-stage.ts";
+import { healBeforehand, requireWholeProxies } from "./left-open.ts";
+
+const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
+
+/** The experiments that a target file's own commands bring about; those of the catalogue keep what must hold of them. */
+const byCommands = ({ faults = {} }: Target): Experiment[] =>
+  Object.keys(faults).flatMap((key) => {
+    const [, component, fault] = KEY.exec(key) ?? [];
+    if (component === undefined || fault === undefined) {
+      throw new UsageError(
+        `faults of the target file: expected names such as "limiter.refused" (limiter, keys, api, edge or service, a dot, a fault in small letters), but got "${key}"`,
+      );
+    }
+    // What stages of scenarios do, and no experiment.
+    if (component === "service") return [];
+    const own: Experiment = {
+      name: `${component}-${fault}`,
+      faults: [{ by: "commands", component: component as Component, fault }],
+      refuses: "some",
+      holds: "what is refused because of it is refused as the contract says, and what is admitted is charged once",
+    };
+    return EXPERIMENTS.get(own.name) ?? own;
+  });
+
+export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
+  new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
+
+/** Those that the deployment has a proxy or a command for; the embedded one (`null`) has all that its store can have. */
+const possible = (target: Target | null, limiter: "sqlite" | "redis"): Experiment[] => {
+  const all = [...experimentsFor(target).values()];
+  if (target === null) return all.filter(({ store = limiter }) => store === limiter);
+  const { toxiproxy, faults = {}, limits } = target;
+  const canBreak = (fault: Fault): boolean =>
+    faultKey(fault) in faults || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
+  return all.filter(
+    (experiment) =>
+      experiment.faults.every(canBreak) && (experiment.pastTheCap !== true || limits?.global_in_flight !== undefined),
+  );
+};
+
+/** Throws `UsageError`: a name that is not known, one that this store cannot have, or no way to break anything. */
+export const chosenExperiments = (
+  target: Target | null,
+  names: readonly string[],
+  short: boolean,
+  limiter: "sqlite" | "redis" = "sqlite",
+): readonly Experiment[] => {
+  const known = experimentsFor(target);
+  const all = [...known.keys()];
+  const unknown = names.find((name) => !known.has(name));
+  if (unknown !== undefined)
+    throw new UsageError(noSuch("experiment", unknown, all, `there are:\n  ${all.join("\n  ")}`));
+  if (names.length > 0) {
+    const chosen = [...new Set(names)].map((name) => known.get(name) as Experiment);
+    const wrong = target === null && chosen.find(({ store = limiter }) => store !== limiter);
+    if (wrong) {
+      throw new UsageError(`${wrong.name} needs a limiter in ${wrong.store}: expected --limiter ${wrong.store}`);
+    }
+    return chosen;
+  }
+  const here = possible(target, limiter);
+  if (here.length === 0) {
+    throw new UsageError(
+      "the target file names no way to break a dependency: expected `toxiproxy` with `proxies` for limiter or keys, or `faults` with commands",
+    );
+  }
+  const some = here.filter(({ name }) => SHORT_EXPERIMENTS.includes(name));
+  return short && some.length > 0 ? some : here;
+};
 
 type ChaosWish = DeploymentWish &
   EmbeddedOptions & {
@@ -26,7 +95,6 @@ type ChaosWish = DeploymentWish &
 
 type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
 
-/** The same for a plan and for a run. */
 export const chaosStages = ({ names, short, limiter }: Pick<ChaosWish, "names" | "short" | "limiter">): StagesWish => ({
   short,
   stages: (given) => {
@@ -45,7 +113,6 @@ export const chaosRefusals = (target: Target): string[] => {
   ];
 };
 
-/** What must be in order before anything is sent; each throws a sentence. */
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
   const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
   const { target, refusals } = prepared;

@@ -1,19 +1,32 @@
-/** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
+/**
+ * The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones (the embedded deployment behind
+ * toxiproxy, loaded by the open-loop driver's own process), and what fails made short. A finding is played again by `dev replay`.
+ */
 
+import { openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
-import { describeSchedule } from "../../faults/fault-schedule.ts";
+import { AFTER_MS, describeSchedule, durationS, type FaultSchedule, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import { claimOf } from "../../history/claim.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
-import type { StageOutcome } from "../../history/stage-outcome.ts";
 import { stageOutcome } from "../../history/stage-outcome.ts";
-import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
-import { type Finding, type Searched, searchSchedules } from "../../simulation/search-schedules.ts";
+import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { inOrder } from "../../invariants/judge-stage.ts";
+import { type LinksKind, OFTEN_ENOUGH, type ScheduleCrash, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
+import {
+  type Finding,
+  isCertain,
+  replaySchedule,
+  type Searched,
+  searchSchedules,
+  type Trial,
+} from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
+import { playLoadStage } from "../../stages/load-stage.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { openRealPlayer } from "./real-player.ts";
 
 export type ExploreWish = {
   forMs: number;
@@ -31,6 +44,89 @@ type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & Explore
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
+const SPARE_S = 30;
+/** Says whether the stage can be judged; it is no invariant. */
+const ABOUT_THE_STAGE = /^reached\//;
+
+const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
+  ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
+  ...{ story: schedule.story, ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
+  judges: INVARIANTS.map(({ id }) => id),
+  disturbance: {
+    ...{ kind: "fault-schedule", events: schedule.events },
+    ...{ recoveryMs: RECOVERY_MS, restMs: RECOVERY_MS + AFTER_MS },
+  },
+});
+
+const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {
+  const deployment = await openDeployment(context, { limiter });
+  let number = 0;
+  return {
+    play: async (schedule): Promise<Trial> => {
+      number += 1;
+      const lines: Line[] = [];
+      const onLine = (line: Line): void => void lines.push(line);
+      const plan = planOf(schedule, number);
+      const { claims, summary, facts } = await playLoadStage(context, deployment, plan, { onLine });
+      const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
+      const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));
+      const failed = judged.filter(({ verdict, level }) => verdict === "fail" && level === "must");
+      return {
+        failed: failed.map((claim) => ({
+          ...claim,
+          id: claim.id.replace(/\/explore-\d+$/, `/${STAGE}`),
+          stage: STAGE,
+        })),
+        judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
+        byOutcome: summary.by_outcome,
+        stage: summary.name,
+        lines: inOrder(lines),
+        facts,
+        doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
+      };
+    },
+    close: async () => undefined,
+  };
+};
+
+const openPlayer = async (context: RunContext, { links, limiter, mutant }: ExploreWish): Promise<Player> =>
+  links === "virtual" ? startVirtualPlayer({ mutant }) : openRealPlayer(context, limiter);
+
+type ScheduleReplayed = {
+  verdict: "fixed" | "failing" | "unclear";
+  reason: string;
+  expected: string;
+  got: string;
+};
+
+/** `record`: how a run on real links is recorded; on virtual ones nothing is written. */
+export const replayScheduleCrash = async (
+  crash: ScheduleCrash,
+  record: Omit<RunRequest, "targets" | "profile">,
+): Promise<ScheduleReplayed> => {
+  const replay = async ({ play }: Player): Promise<ScheduleReplayed> => {
+    const as = new Set(crash.failed.map(({ id }) => id));
+    const replayed = await replaySchedule(play, crash.schedule, as);
+    const { failed, of, last } = replayed;
+    const [claim] = last?.failed ?? [];
+    return {
+      verdict: isCertain(replayed) ? "failing" : failed === 0 ? "fixed" : "unclear",
+      reason: `failed in ${failed} of ${of} replays`,
+      expected: (claim ?? crash.failed[0])?.expected ?? "",
+      got: claim === undefined ? "as expected" : `${claim.reason}: ${claim.got}`,
+    };
+  };
+  if (crash.links === "virtual") {
+    const player = startVirtualPlayer({ mutant: crash.mutant });
+    return replay(player).finally(player.close);
+  }
+  let replayed: ScheduleReplayed | null = null;
+  const { document } = await recordRun({ ...record, profile: "replay", targets: [] }, async (context) => {
+    replayed = await replay(await openRealPlayer(context, crash.limiter ?? "sqlite"));
+  });
+  const why = document.claims.find(({ id }) => id === "run/completed")?.reason ?? "the run did not come to its end";
+  return replayed ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };
+};
 
 const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
   const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
@@ -41,48 +137,33 @@ const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): strin
 };
 
 const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, replay: string): Claim => {
-  const about = { id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay };
   const doubts = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
-  const tried = `${schedules} schedules with ${events} faults were played${doubts}`;
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
   const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
   const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
   const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
-  const reason = `${tried}; ${found}`;
-  return claimOf({ ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found });
+  return claimOf({
+    ...{ id: `schedules/${STAGE}`, stage: STAGE, expected: EXPECTED, replay, verdict },
+    reason: `${schedules} schedules with ${events} faults were played${doubts}; ${found}`,
+    got: verdict === "pass" ? "as expected" : found,
+  });
 };
 
-const summaryOf = (
-  name: string,
-  byOutcome: Record<string, number>,
-  driver: string,
-  durationMs: number,
-): StageSummary => {
+const summaryOf = (name: string, byOutcome: Record<string, number>, driver: string, ms: number): StageSummary => {
   const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
   for (const [outcome, count] of Object.entries(byOutcome)) {
     calls.sent += count;
     calls[classOf(outcome)] += count;
   }
-  return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
+  return { name, driver, duration_ms: Math.round(ms), calls, by_outcome: byOutcome };
 };
 
-const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome =>
-  stageOutcome({
-    summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
-    claims: [searchedClaim(searched, replay)],
-    facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
-  });
-
 /** The shortest schedule that fails, as a stage of its own that can be judged again from its lines. */
-const stageOfFinding = (
-  { trial }: Finding,
-  name: string,
-  driver: string,
-  replay: string,
-): { outcome: StageOutcome; lines: readonly Line[] } => {
-  const lines = trial.lines.map((line) => ({ ...line, stage: name }));
+const stageOfFinding = ({ trial }: Finding, name: string, driver: string, replay: string) => {
+  const lines = trial.lines.map((line): Line => ({ ...line, stage: name }));
   const { texts: _, ...facts } = trial.facts;
-  const spanUs = (lines.at(-1) ? lineTimeUs(lines.at(-1) as Line) : 0) - (lines[0] ? lineTimeUs(lines[0]) : 0);
+  const [first, last] = [lines[0], lines.at(-1)];
+  const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
   const outcome = stageOutcome({
     summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000),
     facts: { ...facts, stage: name },
@@ -95,7 +176,7 @@ const stageOfFinding = (
 };
 
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
-  const { seed, events, folder } = context;
+  const { seed, events, folder, signal } = context;
   const { links, limiter, mutant, most = Number.POSITIVE_INFINITY } = request;
   const driver = links === "real" ? "open-loop" : "virtual";
   const began = performance.now();
@@ -106,7 +187,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
     play: player.play,
     shrinkTrials: SHRINK_TRIALS[links],
     progress: events.progress,
-    goesOn: (schedules) => !context.signal.aborted && schedules < most && performance.now() < untilMs,
+    goesOn: (schedules) => !signal.aborted && schedules < most && performance.now() < untilMs,
     found: async (finding) => {
       files += 1;
       const name = `crashes/explore-${files}.json`;
@@ -121,18 +202,22 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       await context.addStage(outcome);
     },
   });
-  const whole = wholeSearch(searched, driver, performance.now() - began, context.replay);
-  events.result(`  ${whole.claims[0]?.reason}`);
-  await context.addStage(whole);
+  const claim = searchedClaim(searched, context.replay);
+  events.result(`  ${claim.reason}`);
+  await context.addStage(
+    stageOutcome({
+      summary: summaryOf(STAGE, searched.byOutcome, driver, performance.now() - began),
+      claims: [claim],
+      facts: { ...bareFacts(STAGE), exclusive: true, shedding: "fixed", faults: true, drained: true },
+    }),
+  );
 };
 
 export const runExplore = (request: ExploreRun): Promise<RunResult> =>
   recordRun({ ...request, profile: "explore", targets: [] }, async (context) => {
-    const { links, limiter, mutant } = request;
-    context.events.step(
-      links === "virtual" ? "searching in virtual time, on links in this process" : "searching on real links",
-    );
-    const player = links === "virtual" ? startVirtualPlayer({ mutant }) : await openRealPlayer(context, { limiter });
+    const isVirtual = request.links === "virtual";
+    context.events.step(isVirtual ? "searching in virtual time, on links in this process" : "searching on real links");
+    const player = await openPlayer(context, request);
     const stop = (): void => void player.close();
     context.signal.addEventListener("abort", stop, { once: true });
     try {

@@ -1,19 +1,26 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
 
 import { noSuch } from "../../contract/nearest.ts";
-import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
+import {
+  callsOfBlock,
+  loadFor,
+  PAIRS_DEFAULT,
+  PAIRS_MOST,
+  pairTakesS,
+  SIDES,
+  type Side,
+} from "../../gate/block-plan.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
-import type { StageOutcome } from "../../history/stage-outcome.ts";
-import { stageOutcome } from "../../history/stage-outcome.ts";
-import { GuardError, type PreparedTarget, readTarget } from "../../stages/prepare-target.ts";
+import { type StageOutcome, stageOutcome } from "../../history/stage-outcome.ts";
+import { GuardError, readTarget } from "../../stages/prepare-target.ts";
+import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { gateSideOf, stageOf } from "./play-block.ts";
-import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, type SidePlayed, statedCapacity } from "./run-gate.ts";
+import { GATE_STAGE, GATE_STORIES, gateSideOf, runGate, type SidePlayed, stageOf, statedCapacity } from "./run-gate.ts";
 
 export type GateWishes = {
   baseFile: string;
@@ -26,23 +33,6 @@ export type GateWishes = {
 
 type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
 
-type GateDryRun = {
-  scenario: string;
-  base: string;
-  head: string;
-  pairs: number;
-  pairs_at_most: number;
-  /** `null` where the base's capacity is probed first. */
-  capacity_per_s: number | null;
-  load: BlockLoad | null;
-  calls_each: number | null;
-  calls_each_at_most: number | null;
-  seconds: number | null;
-  seconds_at_most: number | null;
-  lacks: string[];
-  refused_by_guard: string[];
-};
-
 const storyOf = (scenario: string): Story => {
   const story = STORIES.get(GATE_STORIES[scenario] ?? scenario);
   if (story !== undefined) return story;
@@ -50,50 +40,46 @@ const storyOf = (scenario: string): Story => {
   throw new UsageError(noSuch("scenario", scenario, names, `expected one of ${names.join(", ")}`));
 };
 
-type Prepared = { plan: GateDryRun; story: Story; targets: Record<Side, PreparedTarget> };
-
-const intend = (requests: number) => ({ load: true, faults: false, requests });
-
-const prepare = async (wishes: GateWishes): Promise<Prepared> => {
-  const { baseFile, headFile, owned, scenario, pairs = PAIRS_DEFAULT, ratePerS } = wishes;
+const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wish }: GateWishes) => {
+  const { scenario } = wish;
   const story = storyOf(scenario);
-  const files: Record<Side, string> = { base: baseFile, head: headFile };
-  const read = async (side: Side, calls: number): Promise<PreparedTarget> =>
-    readTarget(files[side], owned, intend(calls));
-  const first = await read("base", 0);
-  const [baseView, headView] = [viewOf(first.target), viewOf((await read("head", 0)).target)];
-  const lacks = [
-    ...story.missing(baseView).map((name) => `base: ${name}`),
-    ...story.missing(headView).map((name) => `head: ${name}`),
-  ];
-  const capacity = statedCapacity({ scenario, ratePerS }, baseView);
-  const mostPerS = first.target.permits?.load_max_rps;
-  const load = capacity === null ? null : loadFor(capacity, mostPerS);
-  const spends = load === null ? null : gateSpends(load, pairs);
-  const targets = { base: await read("base", spends?.calls ?? 1), head: await read("head", spends?.calls ?? 1) };
-  const plan: GateDryRun = {
+  /** What a run sends to each side of this base, the warm-up included; `null` where its capacity is probed first. */
+  const spendsOn = (base: Target) => {
+    const capacity = statedCapacity(wish, viewOf(base));
+    const load = capacity === null ? null : loadFor(capacity, base.permits?.load_max_rps);
+    const blocks = (most: number) =>
+      load && { calls: callsOfBlock(load) * (most + 1), seconds: pairTakesS(load) * (most + 1) };
+    return { capacity, load, first: blocks(pairs), most: blocks(PAIRS_MOST) };
+  };
+  const intentOn = (target: Target) => ({ load: true, faults: false, requests: spendsOn(target).first?.calls ?? 1 });
+  const base = await readTarget(baseFile, owned, intentOn);
+  const head = await readTarget(headFile, owned, intentOn(base.target));
+  const targets = { base, head };
+  const ofBoth = (of: (side: Side) => readonly string[]): string[] =>
+    SIDES.flatMap((side) => of(side).map((text) => `${side}: ${text}`));
+  const { capacity, load, first, most } = spendsOn(base.target);
+  const plan = {
     scenario,
-    base: targets.base.target.base_url,
-    head: targets.head.target.base_url,
+    base: base.target.base_url,
+    head: head.target.base_url,
     pairs,
-    lacks,
+    lacks: ofBoth((side) => story.missing(viewOf(targets[side].target))),
     load,
     pairs_at_most: PAIRS_MOST,
+    /** `null` where the base's capacity is probed first; then nothing that follows from it is known. */
     capacity_per_s: capacity,
-    calls_each: spends?.calls ?? null,
-    calls_each_at_most: spends?.callsMost ?? null,
-    seconds: spends?.s ?? null,
-    seconds_at_most: spends?.sMost ?? null,
-    refused_by_guard: SIDES.flatMap((side) => targets[side].refusals.map((reason) => `${side}: ${reason}`)),
+    calls_each: first?.calls ?? null,
+    calls_each_at_most: most?.calls ?? null,
+    seconds: first?.seconds ?? null,
+    seconds_at_most: most?.seconds ?? null,
+    refused_by_guard: ofBoth((side) => targets[side].refusals),
   };
-  if (targets.base.target.base_url === targets.head.target.base_url) {
-    throw new UsageError(`base and head are both ${plan.base}; name two deployments`);
-  }
+  if (plan.base === plan.head) throw new UsageError(`base and head are both ${plan.base}; name two deployments`);
   return { plan, story, targets };
 };
 
 /** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
-export const planGate = async (wishes: GateWishes): Promise<GateDryRun> => (await prepare(wishes)).plan;
+export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).plan;
 
 /** Doubts about the host, once a side: in how many blocks, and the first of them. */
 const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
@@ -105,63 +91,54 @@ const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
 const outcomeOf = (
   measure: StageMeasure,
   { lastFacts, protocols }: SidePlayed,
-  notes: readonly string[],
+  notes: string[],
 ): StageOutcome | null => {
   if (lastFacts === null) return null;
   // Counts and charges were read block by block and do not describe the stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
-  const { summary } = measure.end();
   const seen = protocols.size === 0 ? undefined : [...protocols].sort();
-  return stageOutcome({ summary: { ...summary, protocols: seen }, facts, notes: [...notes] });
+  return stageOutcome({ summary: { ...measure.end().summary, protocols: seen }, facts, notes });
 };
 
-/** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */
 export const gateTargets = async (request: GateRequest): Promise<RunResult & { table: string[] }> => {
   const { story, targets, plan } = await prepare(request);
   if (plan.refused_by_guard.length > 0) throw new GuardError(plan.refused_by_guard);
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
   const { ratePerS, scenario } = request;
   let table: string[] = [];
-  const run = await recordRun(
-    {
-      ...request,
-      profile: "gate",
-      canJudge: (name) => name.split("/")[0] === "gate",
-      targets: SIDES.map((side) => targets[side]),
-    },
-    async (context) => {
-      const [base, head] = context.deployments;
-      if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
-      const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
-      const { events } = context;
-      const measures = { base: new StageMeasure(stageOf("base")), head: new StageMeasure(stageOf("head")) };
-      // Measured as they come: of a block only its figures are kept.
-      const line = (one: Line): void => {
-        for (const side of SIDES) measures[side].see(one);
-        context.line(one);
-      };
-      const wish = { scenario, story, seed: request.seed, pairs: plan.pairs, ratePerS };
-      const result = await runGate(
-        wish,
-        sides,
-        { ...context, line },
-        {
-          step: events.step,
-          progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
-          note: (text) => events.result(`  ${text}`),
-        },
-      );
-      for (const side of SIDES) {
-        const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.sides[side])];
-        const outcome = outcomeOf(measures[side], result.sides[side], notes);
-        if (outcome !== null) await context.addStage(outcome);
-      }
-      context.addClaims(result.claims);
-      context.addMeasurements(result.measurements);
-      await context.folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
-      await context.folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
-      table = result.table;
-    },
-  );
+  const about = { profile: "gate", canJudge: (name: string) => name.split("/")[0] === "gate" };
+  const run = await recordRun({ ...request, ...about, targets: [targets.base, targets.head] }, async (context) => {
+    const [base, head] = context.deployments;
+    if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
+    const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
+    const { events } = context;
+    const measures = { base: new StageMeasure(stageOf("base")), head: new StageMeasure(stageOf("head")) };
+    // Measured as they come: of a block only its figures are kept.
+    const line = (one: Line): void => {
+      for (const side of SIDES) measures[side].see(one);
+      context.line(one);
+    };
+    const wish = { scenario, story, pairs: plan.pairs, ratePerS };
+    const result = await runGate(
+      wish,
+      sides,
+      { ...context, line },
+      {
+        step: events.step,
+        progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
+        note: (text) => events.result(`  ${text}`),
+      },
+    );
+    for (const side of SIDES) {
+      const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.sides[side])];
+      const outcome = outcomeOf(measures[side], result.sides[side], notes);
+      if (outcome !== null) await context.addStage(outcome);
+    }
+    context.addClaims(result.claims);
+    context.addMeasurements(result.measurements);
+    await context.folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
+    await context.folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
+    ({ table } = result);
+  });
   return { ...run, table };
 };

@@ -7,7 +7,7 @@ import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { exponential, saltOf } from "../../workload/random.ts";
-import { type GateMeasured, measurePairs, type Played } from "./measure-pairs.ts";
+import { type GateMeasured, measurePairs, type Played } from "./run-gate.ts";
 
 const SLOTS = 24;
 const SERVICE_MS = 300;

@@ -11,7 +11,7 @@ import { paid } from "../../trials/stages/load.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";
-import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./play-block.ts";
+import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./run-gate.ts";
 
 const SERVICE_MS = 100;
 const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };

@@ -10,8 +10,7 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";
-import type { GateRoom, GateSide, playBlock } from "./play-block.ts";
-import { runGate } from "./run-gate.ts";
+import { type GateRoom, type GateSide, type playBlock, runGate } from "./run-gate.ts";
 
 const STORY = STORIES.get("chat-beside-noisy") as Story;
 const SLOTS = 24;
@@ -79,7 +78,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     line: () => undefined,
   } as unknown as GateRoom;
   const say = (text: string): void => void said.push(text);
-  const plan = { scenario: "chat-past-capacity", story: STORY, seed: 1, pairs: 12 };
+  const plan = { scenario: "chat-past-capacity", story: STORY, pairs: 12 };
   const targets = { base: sideOf("base", target), head: sideOf("head", target) };
   const result = await runGate(plan, targets, room, { step: say, progress: say, note: say }, play);
   const verdicts = Object.fromEntries(result.claims.map(({ id, verdict }) => [id, verdict]));

@@ -1,38 +1,117 @@
 /**
- * Compares two targets: the base's capacity, a warm-up of both, pairs of blocks, then claims, measurements and a table.
- * `playOn` can be replaced, so that all of it runs in virtual time too.
+ * Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides, then
+ * claims, measurements and a table. How a block is played can be replaced, so that all of it runs in virtual time too.
  */
-
+import type { Deployment } from "../../deployments/deployment.ts";
+import type { RunContext } from "../../deployments/run-context.ts";
+import { hostDoubts } from "../../drivers/host-notes.ts";
+import { isWhole, knowsLastEvent, measureBlock } from "../../gate/block.ts";
 import {
   type BlockLoad,
-  callsOfBlock,
   loadFor,
   looksFrom,
-  PAIRS_MOST,
+  orderOf,
   pairTakesS,
+  partsOfBlock,
   profileOfBlock,
   SIDES,
   type Side,
 } from "../../gate/block-plan.ts";
-import { invariantsClaim } from "../../gate/broken-invariants.ts";
+import { type BlockFinding, brokenOnHeadAlone, invariantsClaim } from "../../gate/broken-invariants.ts";
 import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "../../gate/capacity-probes.ts";
 import { gateClaims, gateMeasurements, sinkingClaim } from "../../gate/gate-claims.ts";
 import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
-import type { Comparison } from "../../gate/paired-comparison.ts";
+import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
 import { claimOf, doubt } from "../../history/claim.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
+import { quantile } from "../../history/statistics/statistics.ts";
+import { invariantsFor } from "../../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { type LevelRoom, playLevel } from "../../stages/play.ts";
+import { EVERYWHERE, STREAMS } from "../../stages/stage-plan.ts";
+import { readTenants, readWitnesses, statedFacts } from "../../stages/witnesses.ts";
+import { pause } from "../../supervision/waiting.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { streamsPerS } from "../../workload/callers/overload.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
-import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
 
 export const GATE_SCENARIO = "chat-past-capacity";
+/** The scenario's name of the outside, and the story that is played for it. */
+export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
+export const GATE_STAGE = "gate";
+export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;
+
+/** Invariants that a few seconds of overload can break. Times are the comparison's business. */
+const JUDGES = [
+  ...[...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap", "organizations-do-not-share"],
+  "stream-vocabularies-differ",
+];
+/** Time to drain where no control plane says when the last call has ended. */
+const REST_MS = 200;
+/** Where nothing is permitted by name, probes go no further. */
+const PROBED_MOST_PER_S = 2_000;
+
+export type GateSide = {
+  side: Side;
+  deployment: Deployment;
+  view: TargetView;
+  tenants: StageFacts["tenants"];
+  noisy: ReadonlySet<string>;
+};
+
+export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
+  const tenants = await readTenants(deployment.target);
+  const view = viewOf(deployment.target);
+  const noisy = new Set(story.noisy(view));
+  for (const org of noisy) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  return { side, deployment, view, tenants, noisy };
+};
+
+export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
+
+/**
+ * Plays one block on one target by the open-loop driver, drains and judges it. `name` is new for each block of a run, and part
+ * of its calls' ids. `problems`: what the generator could not do; then the block shows nothing about the target.
+ */
+export const playBlock = async (
+  { side, deployment, view, tenants }: GateSide,
+  story: string,
+  profile: Profile,
+  name: string,
+  room: GateRoom,
+) => {
+  const stage = stageOf(side);
+  const idRun = `${room.run}.${name}`;
+  const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
+  const { lines, problems, notes, host, startUs = 0, protocols = [] } = await playLevel(room, deployment, job);
+  await pause(REST_MS);
+  const facts: StageFacts = {
+    ...statedFacts(stage, deployment),
+    started_at_ms: room.epochUs / 1000,
+    tenants,
+    ...(await readWitnesses(deployment, idRun, room.signal)),
+  };
+  return {
+    // Preparing a session is no call of the block.
+    lines: lines.filter(({ route }) => route !== "sdk.sessions"),
+    /** When its first call was due, microseconds of the run. */
+    startUs,
+    facts,
+    claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
+    protocols,
+    problems: problems.map(({ reason }) => reason),
+    notes: [...notes, ...hostDoubts(stage, host)],
+  };
+};
+
+export type PlayedBlock = Awaited<ReturnType<typeof playBlock>>;
+export type Played = Pick<PlayedBlock, "lines" | "startUs" | "claims" | "problems">;
 
 const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
@@ -42,49 +121,126 @@ export const statedCapacity = (
   base: TargetView,
 ): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);
 
-/** Where nothing is permitted by name, probes go no further. */
-const PROBED_MOST_PER_S = 2_000;
+const SLO_OF_LOW = 2;
+const SLO_OF_OVERLOAD = 1.25;
+
+/** Up to when an answer counts as good, in milliseconds: from the base's warm-up alone, so that both sides have one limit. */
+const sloFrom = ({ lines, startUs }: Played, load: BlockLoad): number | null => {
+  const { steady, past } = partsOfBlock(load, startUs);
+  const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
+    const part = lines.filter((line) => line.intended_us >= fromUs && line.intended_us < toUs && isWhole(line));
+    const latenciesMs = part.map((line) => (line.done_us - line.intended_us) / 1000);
+    return quantile(
+      latenciesMs.sort((a, b) => a - b),
+      p,
+    );
+  };
+  const low = quantileIn(steady, 0.5);
+  return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));
+};
+
+type GatePairsPlan = {
+  seed: number;
+  load: BlockLoad;
+  looks: readonly number[];
+  sloMs: number;
+  noisy: Readonly<Record<Side, ReadonlySet<string>>>;
+  play(side: Side, pair: number): Promise<Played>;
+  onPair?(pair: number, of: number): void;
+  /** So many pairs leave something open. */
+  onMore?(pairs: number, next: number): void;
+  isOver(): boolean;
+};
+
+/** Compares at fixed numbers of pairs, and measures more only while something is open. */
+export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ...plan }: GatePairsPlan) => {
+  const policy = { ...GATE_POLICY, looks: looks.length };
+  const pairs: Pair[] = [];
+  const findings: BlockFinding[] = [];
+  /** Pairs that the generator could not play as planned, and are not compared: why, a sentence each. */
+  const dropped: string[] = [];
+  let number = 0;
+  let comparisons: Comparison[] = [];
+  const onePair = async (): Promise<void> => {
+    const blocks: [Side, Played][] = [];
+    for (const side of orderOf(seed, number)) {
+      if (isOver()) return;
+      const played = await plan.play(side, number);
+      findings.push(...played.claims.map((claim) => ({ side, pair: number, claim })));
+      blocks.push([side, played]);
+    }
+    if (isOver()) return;
+    const foreignLastEvent = !blocks.some(([, { lines }]) => knowsLastEvent(lines));
+    const values = blocks.map(([side, { lines, startUs }]) => {
+      const parts = partsOfBlock(load, startUs);
+      return [side, measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent })] as const;
+    });
+    number += 1;
+    const problems = blocks.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
+    if (problems.length > 0) dropped.push(problems.join("; "));
+    else pairs.push(Object.fromEntries(values) as Pair);
+  };
+  for (const [at, look] of looks.entries()) {
+    while (number < look && !isOver()) {
+      await onePair();
+      plan.onPair?.(number, look);
+    }
+    comparisons = comparePairs(pairs, policy);
+    const isOpen = verdictOf(comparisons) === "inconclusive" && brokenOnHeadAlone(findings).length === 0;
+    const next = looks[at + 1];
+    if (next === undefined || !isOpen || isOver()) break;
+    plan.onMore?.(pairs.length, next);
+  }
+  /** Not whole: it was stopped before the first look. */
+  return { pairs, findings, comparisons, policy, dropped, isWhole: number >= (looks[0] ?? 0) };
+};
+
+export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
+
+type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
 /** Calls a second; `null` when the base served nothing. `play`: a rate and the probe's number. */
 const probeCapacity = async (
-  play: (ratePerS: number, number: number) => Promise<PlayedBlock>,
+  play: (ratePerS: number, number: number) => Promise<Played>,
   mostPerS: number,
   isOver: () => boolean,
-  events: { step(text: string): void; progress(text: string): void; note(text: string): void },
+  { step, progress, note }: GateEvents,
 ): Promise<number | null> => {
-  events.step("probing how much the base carries");
+  step("probing how much the base carries");
   const probes: Probe[] = [];
   const most = Math.min(mostPerS, PROBED_MOST_PER_S);
   for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
     const { lines, startUs } = await play(rate, probes.length + 1);
     const probe = probeOf(rate, lines, startUs);
     probes.push(probe);
-    events.progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
+    progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
   }
   const found = capacityOf(probes);
   if (found.perS === 0) return null;
-  if (!found.isReached) events.note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
+  if (!found.isReached) note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
   return found.perS;
 };
 
-export const GATE_STAGE = "gate";
-
-/** The scenario's name of the outside, and the story that is played for it. */
-export const GATE_STORIES: Readonly<Record<string, string>> = { "chat-past-capacity": "chat-beside-noisy" };
-
-type GatePlan = {
-  scenario: string;
-  story: Story;
-  seed: number;
-  pairs: number;
-  ratePerS?: number;
+const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
+  const all = dropped.length + pairs.length;
+  const enough = isWhole && dropped.length * 3 <= all;
+  return claimOf({
+    ...{ id: "gate/pairs", stage: GATE_STAGE, replay, verdict: enough ? "pass" : "inconclusive" },
+    reason: enough
+      ? "the generator played the pairs as planned"
+      : (dropped[0] ?? "stopped before the first comparison"),
+    expected: "at least two pairs of three are played as planned",
+    got: `${pairs.length} of ${all} pairs were compared`,
+  });
 };
 
-/** The lower of what both targets permit, in calls a second. */
-const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
-  Math.min(...SIDES.map((side) => targets[side].deployment.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
-
-type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
+const assertReachable = ({ side, deployment }: GateSide, { lines }: Played): void => {
+  const [first] = lines;
+  if (first === undefined || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
+  throw new TargetUnreachableError(
+    `the ${side} answers no call at ${deployment.target.base_url} (${first.error ?? "no answer"}); start it, or mend base_url in its target file`,
+  );
+};
 
 export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null; protocols: Set<Protocol> };
 
@@ -97,44 +253,7 @@ type GateResult = {
   notes: string[];
 };
 
-/** What a whole run would send to each side, at most, and how long it takes, for a dry run and the guard. */
-export const gateSpends = (
-  load: BlockLoad,
-  firstPairs: number,
-): { calls: number; callsMost: number; s: number; sMost: number } => {
-  const around = 1;
-  return {
-    calls: callsOfBlock(load) * (firstPairs + around),
-    callsMost: callsOfBlock(load) * (PAIRS_MOST + around),
-    s: pairTakesS(load) * (firstPairs + around),
-    sMost: pairTakesS(load) * (PAIRS_MOST + around),
-  };
-};
-
-const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
-  const all = dropped.length + pairs.length;
-  const enough = isWhole && dropped.length * 3 <= all;
-  return claimOf({
-    id: "gate/pairs",
-    stage: GATE_STAGE,
-    replay,
-    verdict: enough ? "pass" : "inconclusive",
-    reason: enough
-      ? "the generator played the pairs as planned"
-      : (dropped[0] ?? "stopped before the first comparison"),
-    expected: "at least two pairs of three are played as planned",
-    got: `${pairs.length} of ${all} pairs were compared`,
-  });
-};
-
-/** No call was answered: there is nothing to compare. */
-const assertReachable = (side: Side, { lines }: PlayedBlock, { deployment }: GateSide): void => {
-  if (lines.length === 0 || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
-  const { error = "no answer" } = lines[0] as PlayedBlock["lines"][number];
-  throw new TargetUnreachableError(
-    `the ${side} answers no call at ${deployment.target.base_url} (${error}); start it, or mend base_url in its target file`,
-  );
-};
+type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
 
 export const runGate = async (
   plan: GatePlan,
@@ -143,10 +262,9 @@ export const runGate = async (
   events: GateEvents,
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
-  const sides: Record<Side, SidePlayed> = {
-    base: { notes: [], lastFacts: null, protocols: new Set() },
-    head: { notes: [], lastFacts: null, protocols: new Set() },
-  };
+  const { base, head } = targets;
+  const unplayed = (): SidePlayed => ({ notes: [], lastFacts: null, protocols: new Set() });
+  const sides = { base: unplayed(), head: unplayed() };
   const notes: string[] = [];
   const note = (text: string): void => {
     notes.push(`gate: ${text}`);
@@ -154,7 +272,7 @@ export const runGate = async (
   };
   const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
-    if (sides[side].lastFacts === null) assertReachable(side, block, targets[side]);
+    if (sides[side].lastFacts === null) assertReachable(targets[side], block);
     sides[side].notes.push(block.notes);
     sides[side].lastFacts = block.facts;
     for (const protocol of block.protocols) sides[side].protocols.add(protocol);
@@ -164,24 +282,23 @@ export const runGate = async (
     const claim = doubt("gate/pairs", reason, "a base that can be measured", room.replay);
     return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [], sides, notes };
   };
-
-  const isOver = (): boolean =>
-    room.signal.aborted || SIDES.some((side) => targets[side].deployment.budget.stopped !== null);
-  const mostPerS = mostPerSOf(targets);
+  const deployments = [base.deployment, head.deployment];
+  const isOver = (): boolean => room.signal.aborted || deployments.some(({ budget }) => budget.stopped !== null);
+  const mostPerS = Math.min(
+    ...deployments.map(({ target }) => target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY),
+  );
   const probe = (rate: number, n: number) => play("base", constant(rate, PROBE_S), `probe${n}`);
-  const stated = statedCapacity(plan, targets.base.view);
+  const stated = statedCapacity(plan, base.view);
   const capacity = stated ?? (await probeCapacity(probe, mostPerS, isOver, { ...events, note }));
   if (capacity === null) return open("the base served none of the calls of the first probe; its capacity is not known");
   const load = loadFor(capacity, mostPerS);
-  note(
-    `the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(load.lowPerS)} and ${perS(load.overloadPerS)}`,
-  );
-  if (load.overloadPerS < 1.5 * capacity) {
-    note(
-      `permits.load_max_rps allows ${perS(mostPerS)}: overload is no more than ${(load.overloadPerS / capacity).toFixed(1)} times the capacity`,
-    );
+  const { lowPerS, overloadPerS } = load;
+  note(`the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(lowPerS)} and ${perS(overloadPerS)}`);
+  if (overloadPerS < 1.5 * capacity) {
+    const times = (overloadPerS / capacity).toFixed(1);
+    note(`permits.load_max_rps allows ${perS(mostPerS)}: overload is no more than ${times} times the capacity`);
   }
-  if (plan.scenario === GATE_SCENARIO && targets.base.noisy.size === 0) {
+  if (plan.scenario === GATE_SCENARIO && base.noisy.size === 0) {
     note("there are fewer than four tenants with a server key, so no organization is noisy beside the others");
   }
 
@@ -193,23 +310,15 @@ export const runGate = async (
     if (side === "base") sloMs = sloFrom(warm, load);
   }
   if (sloMs === null) return open("the base served no call below its capacity");
-
   if (isOver()) return open("stopped before the first pair");
 
   const looks = looksFrom(plan.pairs);
   events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
-    seed: plan.seed,
-    load,
-    looks,
-    sloMs,
-    isOver,
-    noisy: { base: targets.base.noisy, head: targets.head.noisy },
+    ...{ seed: room.seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),
-    onLook: (_, pairs, next) => {
-      if (next !== null) events.step(`${pairs} pairs leave something open; measuring on to ${next}`);
-    },
+    onMore: (pairs, next) => events.step(`${pairs} pairs leave something open; measuring on to ${next}`),
   });
   const { comparisons, pairs, policy, findings } = measured;
   const sinking = sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);

@@ -3,19 +3,13 @@
  * TestRun (v1.6.0, config/crd/bases/k6.io_testruns.yaml). Scalars are written as JSON, which YAML reads as it is.
  */
 
-export type SecretWanted = {
-  /** Of the environment variable, and of the Secret's key. */
-  variable: string;
-  /** Where the value stands in the target file. */
-  what: string;
-};
-
 export type OperatorRun = {
   name: string;
   parallelism: number;
   image: string;
   k6Version: string;
-  wanted: readonly SecretWanted[];
+  /** Environment variables, which are the Secret's keys as well, and where each value stands in the target file. */
+  wanted: readonly { variable: string; what: string }[];
   notes: readonly string[];
 };
 
@@ -23,9 +17,9 @@ export const ARCHIVE = "archive.tar";
 
 const NOT_RUN = "# Written by floodgate load --operator. It has not been run on a cluster.";
 
-export const secretName = ({ name }: Pick<OperatorRun, "name">): string => `${name}-target`;
+export const secretName = ({ name }: OperatorRun): string => `${name}-target`;
 
-export const testRunYaml = (run: OperatorRun): string => `${NOT_RUN}
+const testRunYaml = (run: OperatorRun): string => `${NOT_RUN}
 apiVersion: k6.io/v1alpha1
 kind: TestRun
 metadata:
@@ -54,7 +48,7 @@ spec:
           name: ${JSON.stringify(secretName(run))}
 `;
 
-export const configMapYaml = (run: OperatorRun, archive: Buffer): string => `${NOT_RUN}
+const configMapYaml = (run: OperatorRun, archive: Buffer): string => `${NOT_RUN}
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -63,16 +57,7 @@ binaryData:
   ${ARCHIVE}: ${JSON.stringify(archive.toString("base64"))}
 `;
 
-export const secretEnv = ({ wanted }: OperatorRun): string =>
-  wanted.map(({ variable, what }) => `# ${what}\n${variable}=\n`).join("");
-
-export const dockerfile = ({ k6Version }: OperatorRun): string => `${NOT_RUN}
-# k6 ${k6Version} with k6/x/sse as floodgate builds it: put the Linux binary (.tools/k6) beside this file.
-FROM grafana/k6:${k6Version}
-COPY k6 /usr/bin/k6
-`;
-
-export const readme = (run: OperatorRun): string => `# ${run.name}, by the k6-operator
+const readme = (run: OperatorRun): string => `# ${run.name}, by the k6-operator
 
 It has not been run on a cluster. The fields are those of the k6-operator v1.6.0.
 
@@ -101,3 +86,16 @@ ${run.notes.map((note) => `- ${note}`).join("\n")}
 - Each runner has its own summary, its own thresholds and its own sessions; the operator adds nothing up, and shows a run as
   finished even where runners failed. \`report --merge\` does: a part that is missing, or broke off, makes it inconclusive.
 `;
+
+/** The files by their names; `archive` only where a ConfigMap can hold it. */
+export const manifestsOf = (run: OperatorRun, archive: Buffer | null): Record<string, string> => ({
+  "testrun.yaml": testRunYaml(run),
+  ...(archive && { "configmap.yaml": configMapYaml(run, archive) }),
+  "secret.env": run.wanted.map(({ variable, what }) => `# ${what}\n${variable}=\n`).join(""),
+  Dockerfile: `${NOT_RUN}
+# k6 ${run.k6Version} with k6/x/sse as floodgate builds it: put the Linux binary (.tools/k6) beside this file.
+FROM grafana/k6:${run.k6Version}
+COPY k6 /usr/bin/k6
+`,
+  "README.md": readme(run),
+});

@@ -24,23 +24,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
 import type { Story } from "../../workload/story.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
-import {
-  ARCHIVE,
-  configMapYaml,
-  dockerfile,
-  type OperatorRun,
-  readme,
-  type SecretWanted,
-  secretEnv,
-  secretName,
-  testRunYaml,
-} from "./manifests.ts";
-
-type StatedForCluster = {
-  /** With `env:` references alone; what only the runner acts on is left out. */
-  stated: Partial<Target>;
-  wanted: SecretWanted[];
-};
+import { ARCHIVE, manifestsOf, type OperatorRun, secretName } from "./manifests.ts";
 
 const variableOf = (what: string): string =>
   `FLOODGATE_${what
@@ -54,13 +38,14 @@ const cannotBeHanded = ({ transport }: Pick<Target, "transport">): string[] =>
     transport?.[name] === undefined || transport[name] === null ? [] : [`transport.${name}`],
   );
 
-/** Without references; what only the runner acts on is left out. */
+/** Fields without references; what only the runner acts on is left out. */
 const STATED = [
   ...(["schema", "name", "base_url", "key_management_url", "tile_url", "stream_end", "shedding", "exclusive"] as const),
   ...(["limits", "permits", "budget", "stop_when"] as const),
 ];
 
-export const withoutSecrets = (target: Target, story: Story, seed: number): StatedForCluster => {
+/** `stated`: the target with `env:` references alone; `wanted`: the variables that the story needs. */
+export const withoutSecrets = (target: Target, story: Story, seed: number) => {
   const names = new Map<string, string>();
   const reference = (what: string): string => {
     const taken = new Set(names.values());
@@ -69,27 +54,21 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
     names.set(what, variable);
     return `env:${variable}`;
   };
+  /** With a reference in place of each member of these names, at any depth. */
+  const referring = (value: unknown, what: string, secret = /^(?:key|token)$/): unknown => {
+    if (typeof value !== "object" || value === null) return value;
+    const entries = Object.entries(value).map(([name, one]) => {
+      const whole = `${what}.${name}`;
+      return [name, secret.test(name) ? reference(whole) : referring(one, whole)];
+    });
+    return Object.fromEntries(entries);
+  };
   const { tenants, credentials, transport } = target;
   const stated = {
     ...Object.fromEntries(STATED.map((field) => [field, target[field]])),
-    tenants: tenants?.map(({ publishable, server, ...rest }) => ({
-      ...rest,
-      ...(publishable && { publishable: { ...publishable, key: reference(`tenants (${rest.org}).publishable.key`) } }),
-      ...(server && { server: { ...server, key: reference(`tenants (${rest.org}).server.key`) } }),
-    })),
-    credentials:
-      credentials &&
-      Object.fromEntries(
-        Object.entries(credentials).map(([role, credential]) => {
-          const field = "token" in credential ? "token" : "key";
-          return [role, { ...credential, [field]: reference(`credentials.${role}.${field}`) }];
-        }),
-      ),
-    transport: transport?.headers && {
-      headers: Object.fromEntries(
-        Object.keys(transport.headers).map((header) => [header, reference(`transport.headers.${header}`)]),
-      ),
-    },
+    tenants: tenants?.map((tenant) => referring(tenant, `tenants (${tenant.org})`)),
+    credentials: referring(credentials, "credentials"),
+    transport: transport?.headers && { headers: referring(transport.headers, "transport.headers", /^/) },
   };
   const plain = JSON.parse(JSON.stringify(stated)) as Partial<Target>;
   const keys = keysFor(story, seed, viewOf(target), plain).map(({ what }) => what);
@@ -107,8 +86,6 @@ type OperatorWish = {
   folder: string;
   progress(line: string): void;
 };
-
-type OperatorWritten = { files: string[]; secret: string; warnings: string[] };
 
 const IMAGE = "floodgate-k6:local";
 /** What Kubernetes takes of one ConfigMap, with room for its names. */
@@ -167,7 +144,7 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
 };
 
 /** Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
-export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten> => {
+export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
   const story = STORIES.get(stage.story);
   if (story === undefined) throw new UsageError(`there is no scenario "${stage.story}"`);
@@ -188,10 +165,10 @@ export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten
     FLOODGATE_ARCHIVING: "yes",
     SEGMENTS: `${parallelism}`,
     SEED: `${seed}`,
-    ...(stage.ratePerS === undefined ? {} : { RATE: `${stage.ratePerS}` }),
-    ...(stage.arrivals === undefined ? {} : { ARRIVALS: stage.arrivals }),
-    ...(stage.durationS === undefined ? {} : { DURATION: `${stage.durationS}s` }),
-    ...(owned.length === 0 ? {} : { I_OWN: owned.join(",") }),
+    ...(stage.ratePerS && { RATE: `${stage.ratePerS}` }),
+    ...(stage.arrivals && { ARRIVALS: stage.arrivals }),
+    ...(stage.durationS && { DURATION: `${stage.durationS}s` }),
+    ...(owned.length > 0 && { I_OWN: owned.join(",") }),
     ...Object.fromEntries(wanted.map(({ variable }) => [variable, PLACEHOLDER])),
   });
   const archive = await readFile(out);
@@ -202,25 +179,10 @@ export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten
       `${ARCHIVE} has ${archive.length} bytes, too many for a ConfigMap: put it on a volume (script.volumeClaim)`,
     );
   }
-  const run: OperatorRun = {
-    name: `floodgate-${story.name}`,
-    parallelism,
-    image: IMAGE,
-    k6Version: version,
-    wanted,
-    notes: warnings,
-  };
-  const texts: Record<string, string> = {
-    "testrun.yaml": testRunYaml(run),
-    ...(isSmall ? { "configmap.yaml": configMapYaml(run, archive) } : {}),
-    "secret.env": secretEnv(run),
-    Dockerfile: dockerfile(run),
-    "README.md": readme(run),
-  };
+  const name = `floodgate-${story.name}`;
+  const run: OperatorRun = { name, parallelism, image: IMAGE, k6Version: version, wanted, notes: warnings };
+  const texts = manifestsOf(run, isSmall ? archive : null);
   for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
-  return {
-    files: [ARCHIVE, ...Object.keys(texts)].map((name) => join(folder, name)),
-    secret: secretName(run),
-    warnings,
-  };
+  const files = [ARCHIVE, ...Object.keys(texts)].map((file) => join(folder, file));
+  return { files, secret: secretName(run), warnings };
 };

@@ -17,7 +17,6 @@ import { brokenDependency } from "../../workload/stories/beside-faults.ts";
 const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;
 /** Of three keys: some calls meet while a record is looked up, and too few wait to fill the cap. */
 const RATE_FEW_KEYS_PER_S = 36;
-/** Well above it. */
 const RATE_PAST_CAP_PER_S = { limiter: 160, keys: 60, api: 160, edge: 160 } as const;
 const BUDGET_MS = 1_000;
 const SHARE_OF_CAP = 0.5;
@@ -92,7 +91,6 @@ const judgesOf = (entry: Experiment): string[] => {
 /** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
 const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
-/** Something that is broken and mended under load. */
 export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOLD_MS): LoadStage => {
   const { name, faults, healsInOrder, load, requiredStates = [] } = entry;
   // Where connections break, streams are to be open on them.
@@ -113,7 +111,9 @@ export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOL
   };
 };
 
-/** One of the catalogue, by its name. */
+/** In the main job, and with `--short`: the dependency is gone, or silent after it has done what it was asked. */
+export const SHORT_EXPERIMENTS = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];
+
 export const experimentNamed = (given: SuiteFor, name: string): LoadStage => {
   const experiment = EXPERIMENTS.get(name);
   if (experiment === undefined) throw new Error(`there is no experiment "${name}"`);

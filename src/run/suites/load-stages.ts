@@ -1,5 +1,5 @@
 /** Every stage that a suite has of a scenario, one row each, and any other scenario as a stage of its own (`load SCENARIO`). */
-import type { Faults } from "../../faults/disturbance.ts";
+import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import type { Fault } from "../../faults/fault.ts";
 import { EVERYWHERE, type LoadStage, METERS, STREAMS } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -19,139 +19,58 @@ const during = (name: string, fault: Fault, holdMs = HOLD_MS): Faults => ({
 
 type Row = Omit<LoadStage, "kind" | "name" | "driver" | "story"> & Partial<Pick<LoadStage, "driver" | "story">>;
 
-const ROWS: Readonly<Record<string, Row>> = {
-  smoke: {
-    ratePerS: 40,
-    judges: [
-      ...[...EVERYWHERE, ...STREAMS, ...METERS, "admission-is-stored-and-tier", "session-lifetime-is-bounded"],
-      ...["organizations-do-not-share", "events-are-not-buffered", "stream-vocabularies-differ"],
-      "admits-what-is-allowed",
-    ],
-    reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
-  },
-  "deployment-states": {
-    story: "smoke",
-    ratePerS: 50,
-    durationS: 30,
-    disturbance: {
-      kind: "operator-changes",
-      changes: [
-        { patch: { sessions: "disabled" }, holdMs: 1_500 },
-        { patch: { sessions: "not_configured" }, holdMs: 1_500 },
-        {
-          patch: {
-            sessions: "enabled",
-            fail_next: { route: "chat.control", mode: "error_event", after_events: 3, count: 2 },
-          },
-          holdMs: 1_500,
-        },
-        { patch: { sessions: "enabled" }, holdMs: 0 },
-      ],
-    },
-    judges: [...EVERYWHERE, ...STREAMS, "refused-is-not-charged"],
-    reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"],
-  },
-  "rate-limit-edge": {
-    judges: [...EVERYWHERE, "rate-within-any-window"],
-    reaches: ["200", "429 rate_limited"],
-  },
-  "chat-past-capacity": {
-    driver: "k6",
-    judges: [
-      ...[...EVERYWHERE, ...STREAMS, "events-are-not-buffered", "sheds-only-over-the-cap", "sheds-above-the-cap"],
-      "refusals-are-cheap",
-    ],
-    reaches: ["200", "429 b2b_overloaded"],
-  },
-  "tile-quota-stampede": {
-    driver: "k6",
-    judges: [
-      ...[...EVERYWHERE, ...METERS, ...STREAMS, "admits-what-is-allowed", "organizations-do-not-share"],
-      ...["sheds-only-over-the-cap", "session-lifetime-is-bounded"],
-    ],
-    reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
-  },
-  "noisy-neighbour": {
-    driver: "k6",
-    isolation: "beside",
-    judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "sheds-only-over-the-cap"],
-    reaches: ["200", "429 org_overloaded"],
-  },
-  /** The same calls without those of the noisy one. */
-  "noisy-neighbour-alone": {
-    isolation: "alone",
-    leavesOut: true,
-    judges: CALM,
-    reaches: ["200"],
-  },
-  "shedding-curve": {
-    durationS: 240,
-    arrivals: "poisson",
-    curve: true,
-    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap"],
-    reaches: ["200", "429 b2b_overloaded"],
-  },
-  "retry-storm": {
-    durationS: 28,
-    arrivals: "poisson",
-    step: "load",
-    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap"],
-    reaches: ["200", "429 b2b_overloaded"],
-  },
-  "steady-mix": {
-    judges: [...EVERYWHERE, ...STREAMS, "organizations-do-not-share", "refused-is-not-charged", "charged-once"],
-    reaches: ["200"],
-    objectives: true,
-  },
-  "spike-and-recover": {
-    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
-    reaches: ["200"],
-  },
-  // What happens to the service meanwhile really happens to the embedded deployment; to anybody else's by the commands of its file.
-  /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
-  brownout: {
-    durationS: AT_MOST_S,
-    disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }),
-    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
-    reaches: ["200", "429 b2b_overloaded"],
-  },
-  /** Half of the slots are taken away under a load that the whole carries, and given back. */
-  "capacity-halved": {
-    durationS: AT_MOST_S,
-    step: "capacity",
-    disturbance: {
-      ...during("capacity-halved", { by: "operator", component: "service", fault: "halved" }, 10_000),
-      calmMs: 8_000,
-    },
-    judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
-    reaches: ["200", "429 b2b_overloaded"],
-  },
-  /** The second of two replicas is killed: what it had begun is lost, and nothing else. */
-  "replica-lost": {
-    replicas: 2,
-    durationS: AT_MOST_S,
-    disturbance: during("replica-lost", { by: "process", component: "api", fault: "killed", replica: 1 }),
-    judges: [...CALM, "recovers", "slots-are-given-back"],
-    reaches: ["200"],
-  },
-  /** Two replicas are replaced in order: no stream is cut. */
-  "rolling-deploy": {
-    replicas: 2,
-    durationS: AT_MOST_S,
-    disturbance: during("rolling-deploy", { by: "operator", component: "service", fault: "rolling-deploy" }, 0),
-    judges: [...CALM, ...STREAMS],
-    reaches: ["200"],
-  },
-  /** The only replica comes back with nothing in its caches while the load grows. */
-  "cold-start-under-load": {
-    durationS: RAMP_S,
-    disturbance: during("cold-start-under-load", { by: "process", component: "api", fault: "restarted" }, 500),
-    judges: [...CALM, "recovers", "slots-are-given-back"],
-    reaches: ["200"],
-  },
+const USUAL = [...EVERYWHERE, ...STREAMS];
+const OVER = "sheds-only-over-the-cap";
+const BOTH_WAYS = [...USUAL, OVER, "sheds-above-the-cap"];
+const APART = "organizations-do-not-share";
+const SHED = ["200", "429 b2b_overloaded"];
+
+const FAIL_NEXT = { route: "chat.control", mode: "error_event", after_events: 3, count: 2 };
+const STATES: OperatorChanges = {
+  kind: "operator-changes",
+  changes: [
+    { patch: { sessions: "disabled" }, holdMs: 1_500 },
+    { patch: { sessions: "not_configured" }, holdMs: 1_500 },
+    { patch: { sessions: "enabled", fail_next: FAIL_NEXT }, holdMs: 1_500 },
+    { patch: { sessions: "enabled" }, holdMs: 0 },
+  ],
 };
 
-/** A row as a stage, with what differs in a suite. */
+// What happens to the service meanwhile really happens to the embedded deployment; to anybody else's by the commands of its file.
+// biome-ignore format: a row or two for each stage
+const ROWS: Readonly<Record<string, Row>> = {
+  smoke: { ratePerS: 40, reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
+    judges: [...USUAL, ...METERS, "admission-is-stored-and-tier", "session-lifetime-is-bounded", APART, "events-are-not-buffered", "stream-vocabularies-differ", "admits-what-is-allowed"] },
+  "deployment-states": { story: "smoke", ratePerS: 50, durationS: 30, disturbance: STATES,
+    judges: [...USUAL, "refused-is-not-charged"], reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"] },
+  "rate-limit-edge": { judges: [...EVERYWHERE, "rate-within-any-window"], reaches: ["200", "429 rate_limited"] },
+  "chat-past-capacity": { driver: "k6", judges: [...BOTH_WAYS, "events-are-not-buffered", "refusals-are-cheap"], reaches: SHED },
+  "tile-quota-stampede": { driver: "k6", judges: [...USUAL, ...METERS, "admits-what-is-allowed", APART, OVER, "session-lifetime-is-bounded"],
+    reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"] },
+  "noisy-neighbour": { driver: "k6", isolation: "beside", judges: [...USUAL, APART, OVER], reaches: ["200", "429 org_overloaded"] },
+  /** The same calls without those of the noisy one. */
+  "noisy-neighbour-alone": { isolation: "alone", leavesOut: true, judges: CALM, reaches: ["200"] },
+  "shedding-curve": { durationS: 240, arrivals: "poisson", curve: true, judges: [...BOTH_WAYS, "refusals-are-cheap"], reaches: SHED },
+  "retry-storm": { durationS: 28, arrivals: "poisson", step: "load", judges: BOTH_WAYS, reaches: SHED },
+  "steady-mix": { judges: [...USUAL, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
+  "spike-and-recover": { judges: [...USUAL, OVER], reaches: ["200"] },
+  /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
+  brownout: { durationS: AT_MOST_S, judges: [...USUAL, OVER], reaches: SHED,
+    disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }) },
+  /** Half of the slots are taken away under a load that the whole carries, and given back. */
+  "capacity-halved": { durationS: AT_MOST_S, step: "capacity", judges: [...USUAL, OVER], reaches: SHED,
+    disturbance: { ...during("capacity-halved", { by: "operator", component: "service", fault: "halved" }, 10_000), calmMs: 8_000 } },
+  /** The second of two replicas is killed: what it had begun is lost, and nothing else. */
+  "replica-lost": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
+    disturbance: during("replica-lost", { by: "process", component: "api", fault: "killed", replica: 1 }) },
+  /** Two replicas are replaced in order: no stream is cut. */
+  "rolling-deploy": { replicas: 2, durationS: AT_MOST_S, judges: [...CALM, ...STREAMS], reaches: ["200"],
+    disturbance: during("rolling-deploy", { by: "operator", component: "service", fault: "rolling-deploy" }, 0) },
+  /** The only replica comes back with nothing in its caches while the load grows. */
+  "cold-start-under-load": { durationS: RAMP_S, judges: [...CALM, "recovers", "slots-are-given-back"], reaches: ["200"],
+    disturbance: during("cold-start-under-load", { by: "process", component: "api", fault: "restarted" }, 500) },
+};
+
 export const stageOf = (name: string, more: Partial<LoadStage> = {}): LoadStage => {
   const row = ROWS[name];
   if (row === undefined) throw new Error(`there is no stage "${name}"`);
@@ -171,7 +90,6 @@ const OWN_LENGTH = "tile-quota-stampede";
 
 type UserOptions = "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "replayed";
 
-/** What a user may say of the stage. */
 export type ScenarioWish = Partial<Pick<LoadStage, UserOptions | "segments" | "fold" | "precise">>;
 
 export const SCENARIOS: readonly Story[] = [...STORIES.values()];

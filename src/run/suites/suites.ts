@@ -4,7 +4,6 @@ import { AFTER_MS, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import {
   EVERYWHERE,
   type LoadStage,
-  loadStage,
   METERS,
   STREAMS,
   type StagePlan,
@@ -12,22 +11,18 @@ import {
   type VerifyStage,
 } from "../../stages/stage-plan.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
-import { experimentNamed, experimentStage } from "./experiment-stage.ts";
+import { experimentNamed, experimentStage, SHORT_EXPERIMENTS } from "./experiment-stage.ts";
 import { stageOf } from "./load-stages.ts";
 
 type Suite = {
   readonly name: string;
-  /** One sentence for help texts. */
   readonly purpose: string;
   stages(given: SuiteFor): StagePlan[];
 };
 
 /** Calls per second of the rules on the embedded deployment, whose keys bear it. */
 const RATE_EMBEDDED_PER_S = 50;
-/**
- * Phases that the stages about load and quotas cover on the embedded deployment, with more calls than a rule would make. On
- * a target whose books nobody shows, and which others call too, the rules see what the stages cannot.
- */
+/** Phases that the embedded deployment's stages cover with more calls than a rule would make; elsewhere the rules see more. */
 const COVERED_BY_STAGES = ["quota-burn", "load"];
 
 const verifyStage = ({ target, embedded }: SuiteFor): VerifyStage => {
@@ -45,16 +40,14 @@ const verifyStage = ({ target, embedded }: SuiteFor): VerifyStage => {
 };
 
 /**
- * A slot that is now and then not given back is missed only after thousands of calls. Where gauges show what is held, the
- * stages see it; elsewhere rules that passed on a fresh deployment are tried again on one that has carried the load. The
- * first sees that some are gone, the second that all are.
+ * A slot that is now and then not given back is missed only after thousands of calls, so where no gauges show it these rules are
+ * tried again on a deployment that has carried the load. The first sees that some are gone, the second that all are.
  */
 const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 
 export const afterLoad = (given: SuiteFor): VerifyStage[] =>
   given.embedded ? [] : [{ ...verifyStage(given), name: "after-load", only: AFTER_LOAD, skip: [] }];
 
-/** The main job. */
 export const smoke: Suite = {
   name: "smoke",
   purpose: "every rule and refusal once, both overloads, each link broken in two ways: three minutes",
@@ -65,9 +58,7 @@ export const smoke: Suite = {
     stageOf("rate-limit-edge", { durationS: 4 }),
     stageOf("chat-past-capacity", { durationS: 10 }),
     stageOf("tile-quota-stampede"),
-    ...["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"].map((name) =>
-      experimentNamed(given, name),
-    ),
+    ...SHORT_EXPERIMENTS.map((name) => experimentNamed(given, name)),
     ...afterLoad(given),
   ],
 };
@@ -96,8 +87,9 @@ const underFaults = (given: SuiteFor, plan: LoadStage, seconds: number, number: 
   };
 };
 
-const mixed = (name: string, story = "steady-mix", judges = [...EVERYWHERE, ...STREAMS]): LoadStage =>
-  loadStage({ name, story, judges, reaches: ["200"] });
+const mixed = (name: string, story = "steady-mix", judges = [...EVERYWHERE, ...STREAMS]): LoadStage => {
+  return { kind: "load", driver: "open-loop", name, story, judges, reaches: ["200"] };
+};
 
 const nightly: Suite = {
   name: "nightly",
