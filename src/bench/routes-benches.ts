@@ -21,7 +21,7 @@ import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
-type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string, string>; body?: string };
+type RouteCall = Omit<LoadCall, "url"> & { path: string };
 
 type RouteRow = {
   name: string;

@@ -31,6 +31,12 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
     : null;
 };
 
+/** Why no proxy can be used; `null` where one can, as far as it shows without contact. */
+export const proxiesMissing = (target: Target): string | null => {
+  if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
+  return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
+};
+
 type Prepared = Pick<Deployment, "target" | "secrets" | "budget"> & { file: string };
 
 /** Nothing is sent yet: the first fault takes the lease. */
@@ -47,12 +53,9 @@ const openProxies = async (
   context: RunContext,
   target: Target,
 ): Promise<Pick<Deployment, "faults" | "faultsMissing">> => {
-  const missing = (faultsMissing: string) => ({ faults: null, faultsMissing });
-  if (target.toxiproxy === undefined) return missing("`toxiproxy` is not in the target file");
-  if (target.permits?.chaos !== true) return missing("permits.chaos of the target file is not true");
-  const { api_url, proxies } = target.toxiproxy;
-  const remote = remoteProxy(target);
-  if (remote !== null) return missing(remote);
+  const missing = proxiesMissing(target);
+  if (missing !== null) return { faults: null, faultsMissing: missing };
+  const { api_url, proxies } = target.toxiproxy as NonNullable<Target["toxiproxy"]>;
   const toxiproxy = openToxiproxy(api_url, { signal: context.signal, callMs: CALL_MS });
   const links: FaultProxies["links"] = {};
   try {
@@ -63,7 +66,8 @@ const openProxies = async (
     }
   } catch (error) {
     await toxiproxy.close();
-    return missing(`the toxiproxy of the target file cannot be used: ${(error as Error).message}`);
+    const faultsMissing = `the toxiproxy of the target file cannot be used: ${(error as Error).message}`;
+    return { faults: null, faultsMissing };
   }
   context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
   // A proxy that is not ours is mended by its own name alone; the rest of the server is never reset.

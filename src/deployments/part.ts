@@ -20,6 +20,18 @@ const TRY_AGAIN_MS = 200;
 const PROBE_MS = 500;
 const ANSWERS_MS = 10_000;
 
+/** Somebody's outgoing connection may hold a port for a moment. */
+const tried = async <T>(start: () => Promise<T>, signal?: AbortSignal): Promise<T> => {
+  for (let left = TRIES; ; left -= 1) {
+    try {
+      return await start();
+    } catch (error) {
+      if (left === 1 || signal?.aborted) throw error;
+      await pause(TRY_AGAIN_MS, signal);
+    }
+  }
+};
+
 export const openPart = async <At>(
   name: string,
   launch: Launch<At>,
@@ -30,16 +42,7 @@ export const openPart = async <At>(
   let isEnding = false;
 
   const startAgain = async (signal: AbortSignal): Promise<void> => {
-    for (let tried = 1; ; tried += 1) {
-      try {
-        ({ child, at } = await launch(at));
-        return;
-      } catch (error) {
-        // Somebody's outgoing connection may hold the port for a moment.
-        if (tried === TRIES || signal.aborted) throw error;
-        await pause(TRY_AGAIN_MS, signal);
-      }
-    }
+    ({ child, at } = await tried(() => launch(at), signal));
   };
   const gone = async (): Promise<void> => {
     if ((await inTime(child.exited, END_MS)) === "late")
@@ -92,7 +95,6 @@ export const openPart = async <At>(
 export type RedisPart = { part: Part; url: string; nextArgs: string[] };
 
 const REDIS_READY_MS = 10_000;
-const PORT_TRIES = 4;
 const HOST = "127.0.0.1";
 
 const settings = (port: number, folder: string): string[] => [
@@ -119,17 +121,9 @@ export const startRedisPart = async (options: {
     });
     return { child, at: port };
   };
-  const launch = async (again: number | null) => {
-    if (again !== null) return startOn(again);
-    for (let tried = 1; ; tried += 1) {
-      try {
-        // redis-server takes 0 for "no port"; another may be quicker than we are.
-        return await startOn(await freePort());
-      } catch (error) {
-        if (tried === PORT_TRIES) throw error;
-      }
-    }
-  };
+  // redis-server takes 0 for "no port"; another may be quicker than we are.
+  const launch = (again: number | null) =>
+    again === null ? tried(async () => startOn(await freePort())) : startOn(again);
   const { part, at } = await openPart("limiter", launch, (port, giveUpMs) => redisProbe(`${HOST}:${port}`, giveUpMs));
   return { part, url: `redis://${HOST}:${at}`, nextArgs };
 };

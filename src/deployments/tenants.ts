@@ -1,7 +1,4 @@
-/**
- * The tenants of our deployments: load tenants that no stage can exhaust, quota tenants whose allowance a stage uses
- * up, and tenants of a single stage. Numbers fit the stages of `run smoke` and two cores.
- */
+/** The tenants of our deployments. Numbers fit the stages of `run smoke` and two cores. */
 import { controlSend } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
@@ -113,13 +110,10 @@ export const plannedTenants = (kind: Tenants, target: Target): Target => {
 export const stageTenants = async (kind: Tenants, target: Target): Promise<Target> => {
   const control = target.control?.keys;
   if (kind !== "last-units" || control === undefined || control === null) return plannedTenants(kind, target);
-  const { organizations, keys, ...rest } = seedNow(LAST_UNIT_TENANTS, "nobody");
+  const all = seedNow(LAST_UNIT_TENANTS, "nobody");
   const own = new Set(LAST_UNIT_TENANTS.map(({ org }) => org));
-  const seed: Seed = {
-    ...rest,
-    organizations: organizations.filter(({ id }) => own.has(id)),
-    keys: keys.filter(({ org_id }) => own.has(org_id)),
-  };
+  const organizations = all.organizations.filter(({ id }) => own.has(id));
+  const seed = { ...all, organizations, keys: all.keys.filter(({ org_id }) => own.has(org_id)) };
   await sendSeed(control, seed);
   return withMore(target, seed);
 };

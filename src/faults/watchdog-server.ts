@@ -8,19 +8,19 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
-import { dirname, resolve } from "node:path";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { parseHttpUrl } from "../contract/address.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { whyForeign } from "../contract/private-door.ts";
 import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
-import { runShellCommand } from "../supervision/bounded-child.ts";
+import { type NamedUndo, runUndo } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-urls.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { UNDO_PORTS } from "./healing.ts";
+import { undoByName } from "./undo-by-name.ts";
 
 type LeaseKeeping = {
   /** Heals one thing; throws while it is not whole. */
@@ -159,19 +159,19 @@ const readBody = async (request: IncomingMessage): Promise<{ holder: string; hol
 
 /** What this machine can heal, by its own target file. */
 const keepingOf = (target: Target, file: string, say: (text: string) => void): LeaseKeeping => {
-  const { toxiproxy, faults = {} } = target;
-  const cwd = dirname(resolve(file));
+  const known = { run: null, folder: "", given: [{ target, file }] };
+  const undoOf = (held: Held) => {
+    const how = "proxy" in held ? "heal-proxy" : "command";
+    return undoByName({ how, ...held, target: targetName(target, file) } as NamedUndo, known);
+  };
   return {
     say,
     whyNot: async (held) => {
-      if ("fault" in held) {
-        return Object.hasOwn(faults, held.fault) ? null : `the watchdog's target file has no faults.${held.fault}`;
-      }
-      const { proxy } = held;
-      if (toxiproxy === undefined || !Object.values(toxiproxy.proxies ?? {}).includes(proxy)) {
-        return `the watchdog's target file names no proxy "${proxy}" under toxiproxy.proxies`;
-      }
-      const control = openToxiproxy(toxiproxy.api_url, { callMs: CALL_MS });
+      const found = undoOf(held);
+      if ("trouble" in found) return `the watchdog cannot heal it: ${found.trouble}`;
+      if (found.undo.how !== "heal-proxy") return null;
+      const { api_url, proxy } = found.undo;
+      const control = openToxiproxy(api_url, { callMs: CALL_MS });
       try {
         await control.proxy(proxy).read();
         return null;
@@ -182,16 +182,11 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void): L
       }
     },
     healOne: async (held) => {
-      if ("proxy" in held) {
-        const about = { api_url: toxiproxy?.api_url ?? "", target: targetName(target, file) };
-        const limits = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS };
-        return UNDO_PORTS.proxy({ how: "heal-proxy", ...held, ...about }, limits);
-      }
-      const commands = faults[held.fault]?.heal ?? [];
-      for (const command of commands) {
-        await runShellCommand(command, { what: "heal command", cwd, signal: AbortSignal.timeout(COMMAND_MS) });
-      }
-      return `ran ${commands.length} heal command(s)`;
+      const found = undoOf(held);
+      if ("trouble" in found) throw new Error(found.trouble);
+      const forMs = found.undo.how === "command" ? COMMAND_MS * found.undo.commands.length : HEAL_MS;
+      const limits = { ports: UNDO_PORTS, signal: AbortSignal.timeout(forMs), callMs: CALL_MS, graceMs: 0 };
+      return runUndo(found.undo, limits);
     },
   };
 };

@@ -133,7 +133,7 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     await expect(watch.hold({ proxy: "a-stranger", disables: true })).rejects.toThrow(
       /nothing was injected.*a-stranger/,
     );
-    await expect(watch.hold({ fault: "keys.stopped" })).rejects.toThrow("no faults.keys.stopped");
+    await expect(watch.hold({ fault: "keys.stopped" })).rejects.toThrow('no faults["keys.stopped"]');
     await expect(open(watchdog.url, "a guess").hold(limiter)).rejects.toThrow("401");
     await expect(open("http://127.0.0.1:1").hold(limiter)).rejects.toThrow("chaos --watchdog --target FILE");
     expect(await leaseOf()).toBeNull();

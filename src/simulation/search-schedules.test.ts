@@ -8,7 +8,6 @@ const claim = (id: string): Claim =>
   claimOf(id, { stage: "explore", verdict: "fail", reason: "broken", expected: "whole", got: "broken" });
 const trial = (ids: string[]): Trial => ({
   failed: ids.map(claim),
-  judged: 3,
   byOutcome: { "200": 10 },
   stage: "explore",
   lines: [],

@@ -7,8 +7,6 @@ import type { StageFacts } from "../history/stage-facts.ts";
 export type Trial = {
   /** Failed musts of the invariants; empty when the deployment held. */
   failed: Claim[];
-  /** How many claims were judged at all. */
-  judged: number;
   byOutcome: Record<string, number>;
   /** The stage that its lines are of; ids of claims end with `explore` whatever it is. */
   stage: string;

@@ -178,7 +178,6 @@ const play = async (
   for (const line of ordered) if (line.type === "call") byOutcome[line.outcome] = (byOutcome[line.outcome] ?? 0) + 1;
   return {
     failed: claims.filter(({ verdict, level }) => verdict === "fail" && level === "must"),
-    judged: claims.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
     byOutcome,
     stage: STAGE,
     lines: ordered,

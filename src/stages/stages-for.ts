@@ -1,7 +1,7 @@
 /** Which stages a command plays on a deployment, with which load, and what they would send: known before anything is sent. */
 import type { Deployment } from "../deployments/deployment.ts";
 import type { EmbeddedOptions } from "../deployments/embedded.ts";
-import { remoteProxy } from "../deployments/from-target.ts";
+import { proxiesMissing } from "../deployments/from-target.ts";
 import { plannedEmbedded, plannedTenants } from "../deployments/tenants.ts";
 import { type Disturbable, disturbanceMissing } from "../faults/capabilities.ts";
 import type { Target } from "../target/target.ts";
@@ -143,17 +143,11 @@ export const plannedTarget = ({ name, base_url, budget }: Target): PlannedTarget
 export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): StagePlan[] =>
   stages(given).map((plan) => (short ? shortened(plan) : plan));
 
-/** Why no faults could be injected. What shows only on contact is assumed to be there. */
-const whyNoFaults = (target: Target): string | null => {
-  if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
-  return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
-};
-
 export const planStages = async ({ targetFile, owned, limiter = "sqlite", stages: wish, refusals }: PlanRequest) => {
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
-  const missing = embedded ? null : whyNoFaults(target);
+  const missing = embedded ? null : proxiesMissing(target);
   const links = embedded ? { limiter: "", keys: "", edge: "" } : (target.toxiproxy?.proxies ?? {});
   const [faults, faultsMissing] = missing === null ? [{ links }, ""] : [null, missing];
   const own = embedded ? { store: { kind: limiter } } : undefined;

@@ -77,7 +77,6 @@ const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter
           id: claim.id.replace(/\/explore-\d+$/, `/${STAGE}`),
           stage: STAGE,
         })),
-        judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
         byOutcome: summary.by_outcome,
         stage: summary.name,
         lines: inOrder(lines),
