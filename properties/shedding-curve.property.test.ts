@@ -28,7 +28,7 @@ const curveOf = (server: Server, seed: number, kneePerS: number, lastsS: number)
   const fold = openCurve({ stage: STAGE, planned: levelsOf(profile) });
   for (const line of playRamp(server, profile, seed, { stage: STAGE, organizations: ORGANIZATIONS })) fold.see(line);
   const curve = fold.end(START_US);
-  if (curve === null) throw new Error(`${fold.lacks()}`);
+  if (typeof curve === "string") throw new Error(curve);
   return curve;
 };
 

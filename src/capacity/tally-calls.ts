@@ -3,8 +3,8 @@ import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
 import { judgeObjectives } from "../history/objective-verdicts.ts";
 import type { Objective } from "../history/objectives.ts";
-import { quantile } from "../history/statistics/statistics.ts";
-import type { ObjectiveTally, Tally } from "./probe.ts";
+import { median } from "../history/statistics/statistics.ts";
+import type { Tally } from "./probe.ts";
 
 /** Run time in microseconds, from inclusive, to exclusive. */
 type Span = { fromUs: number; toUs: number };
@@ -16,59 +16,31 @@ const BLOCK_LEAST_US = 1_000_000;
 const within = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
   lines.filter(({ intended_us }) => intended_us >= fromUs && intended_us < toUs);
 
-const add = (tally: Tally, isBad: boolean): void => {
-  tally.n += 1;
-  if (isBad) tally.bad += 1;
-};
-
-const tallyOf = (
-  counted: readonly CallLine[],
-  objective: ShareObjective,
-  fromUs: number,
-  blockUs: number,
-): ObjectiveTally => {
+const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs: number, blockUs: number) => {
   const whole = { bad: 0, n: 0 };
   const blocks = new Map<number, Tally>();
   for (const line of counted) {
-    const isBad = objective.isBad(line);
-    if (isBad === null) continue;
+    const bad = isBad(line);
+    if (bad === null) continue;
     const at = Math.floor((line.intended_us - fromUs) / blockUs);
     const block = blocks.get(at) ?? { bad: 0, n: 0 };
     blocks.set(at, block);
-    add(whole, isBad);
-    add(block, isBad);
+    for (const tally of [whole, block]) {
+      tally.n += 1;
+      tally.bad += Number(bad);
+    }
   }
   return { ...whole, blocks: [...blocks.values()] };
 };
 
 /** As one block, for a look at a probe that still runs. */
-export const tallyPlainly = (
-  lines: readonly CallLine[],
-  objectives: readonly ShareObjective[],
-  span: Span,
-): Tally[] => {
-  const counted = within(lines, span);
-  return objectives.map((objective) => tallyOf(counted, objective, span.fromUs, Number.POSITIVE_INFINITY));
-};
+export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
+  objectives.map((objective) => tallyOf(within(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 
-type CallsTallied = {
-  calls: number;
-  tallies: ObjectiveTally[];
-  shown: string[];
-  outcomes: Record<string, number>;
-  organizations: number;
-  latencyMsP50: number | null;
-};
-
-export const tallyCalls = (
-  lines: readonly CallLine[],
-  objectives: readonly ShareObjective[],
-  span: Span,
-): CallsTallied => {
+export const tallyCalls = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span) => {
   const counted = within(lines, span);
   const answered = counted.filter((line) => classOf(line.outcome) === "answered" && isWholeAnswer(line));
-  const latencies = answered.map((line) => line.done_us - line.intended_us).sort((a, b) => a - b);
-  const medianUs = quantile(latencies, 0.5);
+  const medianUs = median(answered.map((line) => line.done_us - line.intended_us));
   const blockUs = Math.max(BLOCK_LEAST_US, BLOCK_LATENCIES * (medianUs ?? 0));
   const outcomes: Record<string, number> = {};
   for (const { outcome } of counted) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
@@ -100,25 +72,23 @@ export type ShareObjective = {
 /** Throws a sentence where no rate could be found by it. */
 export const shareObjective = (objective: Objective): ShareObjective => {
   const { text, kind, limit } = objective;
-  if (kind === "time" && objective.quantile === 1) {
+  const isTime = kind === "time";
+  if (isTime && objective.quantile === 1) {
     const why = "a capacity needs a share of calls, such as p999; one call decides the largest";
     throw new Error(`objective "${text}": ${why}`);
   }
   return {
-    text,
-    limit: kind === "time" ? 1 - objective.quantile : limit,
-    isTime: kind === "time",
-    limitMs: kind === "time" ? limit : undefined,
+    ...{ text, isTime, limitMs: isTime ? limit : undefined, limit: isTime ? 1 - objective.quantile : limit },
     // The judge of many calls, asked about one.
     isBad: (line) => {
       const verdict = judgeObjectives([objective], [line])[0];
       if (verdict === undefined || verdict.n === 0) return null;
-      return kind === "time" ? verdict.value === null || verdict.value > limit : verdict.value === 1;
+      return isTime ? verdict.value === null || verdict.value > limit : verdict.value === 1;
     },
     shown: (lines) => {
       const value = judgeObjectives([objective], lines)[0]?.value ?? null;
       if (value === null) return "-";
-      return kind === "time" ? `${value.toFixed(value < 10 ? 1 : 0)} ms` : `${(value * 100).toFixed(2)} %`;
+      return isTime ? `${value.toFixed(value < 10 ? 1 : 0)} ms` : `${(value * 100).toFixed(2)} %`;
     },
   };
 };

@@ -53,12 +53,8 @@ const pairMeans = (differences: readonly number[]): number[] =>
   differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
 
 /** Hodges-Lehmann: the median of `pairMeans`. `null` of nothing. */
-export const typicalDifference = (differences: readonly number[]): number | null => {
-  const means = pairMeans(differences);
-  const middle = means.length / 2;
-  if (means.length === 0) return null;
-  return Number.isInteger(middle) ? (means[middle - 1]! + means[middle]!) / 2 : means[Math.floor(middle)]!;
-};
+export const typicalDifference = (differences: readonly number[]): number | null =>
+  quantile(pairMeans(differences), 0.5);
 
 /** The largest sum of ranks that is at most as likely as `tail`, of `n` untied differences; -1 when there is none. */
 const lowestSums = (n: number, tail: number): number => {
@@ -71,13 +67,15 @@ const lowestSums = (n: number, tail: number): number => {
   return first === -1 ? ways.length - 1 : first - 1;
 };
 
+const TAIL = (1 - 0.95) / 2;
+
 /**
- * The interval in which the typical difference lies with at least this confidence: between two of the ordered `pairMeans`.
- * `null` when they are too few for it (below 6 for 95 %).
+ * The interval in which the typical difference lies with at least 95 % confidence: between two of the ordered `pairMeans`.
+ * `null` when they are too few for it (below 6).
  */
-export const typicalInterval = (differences: readonly number[], confidence = 0.95): Interval | null => {
+export const typicalInterval = (differences: readonly number[]): Interval | null => {
   const means = pairMeans(differences);
-  const sums = lowestSums(differences.length, (1 - confidence) / 2);
+  const sums = lowestSums(differences.length, TAIL);
   if (differences.length === 0 || sums < 0) return null;
   return { low: means[sums]!, high: means[means.length - 1 - sums]! };
 };

@@ -6,23 +6,16 @@ import { renaming, type Spoil, spoilt } from "./mutant.ts";
 
 type Body = Record<string, unknown>;
 
-/** The same answer with another body; headers that describe the body follow it. */
-const withBody = ({ status, headers }: Answer, body: Body): Answer => {
-  const text = JSON.stringify(body);
-  const others = headers.filter((_, at) => !/^content-/i.test(headers[at - (at % 2)] as string));
-  return { status, headers: [...jsonHeaders(text), ...others], body: text };
+/** Other headers in place of those with such names. */
+const withHeaders = (answer: Answer, names: RegExp, added: readonly string[]): Answer => {
+  const others = answer.headers.filter((_, at) => !names.test(answer.headers[at - (at % 2)] as string));
+  return { ...answer, headers: [...added, ...others] };
 };
 
-const withoutHeader = (answer: Answer, name: string): Answer => ({
-  ...answer,
-  headers: answer.headers.filter(
-    (_, at) => (answer.headers[at - (at % 2)] as string).toLowerCase() !== name.toLowerCase(),
-  ),
-});
-
-const withHeader = (answer: Answer, name: string, value: string): Answer => {
-  const cleared = withoutHeader(answer, name);
-  return { ...cleared, headers: [...cleared.headers, name, value] };
+/** The same answer with another body; headers that describe the body follow it. */
+const withBody = (answer: Answer, content: Body): Answer => {
+  const body = JSON.stringify(content);
+  return { ...withHeaders(answer, /^content-/i, jsonHeaders(body)), body };
 };
 
 /** `spoil` is given the healthy answer and its body. */
@@ -76,7 +69,6 @@ export const SPOILT_ANSWERS = spoilt(
     "explains-the-401": refusals((answer, { refuse }) =>
       refuse === "unauthenticated" ? withBody(answer, { detail: "invalid_api_key" }) : answer,
     ),
-    // Numbers that came as text from a store and left as text.
     "quota-numbers-as-strings": refusals((answer, { quota }, body) =>
       quota === undefined ? answer : withBody(answer, { ...body, limit: `${quota.limit}`, used: `${quota.used}` }),
     ),
@@ -88,20 +80,18 @@ export const SPOILT_ANSWERS = spoilt(
       writeAnswer: (response, status, headers, body) =>
         healthy.writeAnswer(response, status === 200 && body.startsWith('{"error"') ? 400 : status, headers, body),
     }),
-    // `Retry-After` lost in a proxy, or never written.
-    "hides-retry-after": refusals((answer) => withoutHeader(answer, "Retry-After")),
+    "hides-retry-after": refusals((answer) => withHeaders(answer, /^retry-after$/i, [])),
     // The wait computed from the rate alone, not from the bucket.
     "retry-after-too-early": refusals((answer, { retryAfterS }) =>
       retryAfterS === undefined
         ? answer
-        : withHeader(answer, "Retry-After", `${Math.max(1, Math.floor(retryAfterS / 2))}`),
+        : withHeaders(answer, /^retry-after$/i, ["Retry-After", `${Math.max(1, Math.floor(retryAfterS / 2))}`]),
     ),
     // The limit taken from the tier's default, not from the organization's record.
     "reports-the-wrong-limit": refusals((answer, { quota }, body) =>
       quota === undefined ? answer : withBody(answer, { ...body, limit: 1_000 }),
     ),
     "swaps-the-two-overloads": renaming({ b2b_overloaded: "org_overloaded", org_overloaded: "b2b_overloaded" }),
-    // A refusal that goes the whole way before it is one.
     "sheds-slowly": (healthy) => ({
       writeAnswer: (response, status, headers, body) => {
         if (!body.includes("_overloaded")) return healthy.writeAnswer(response, status, headers, body);

@@ -55,7 +55,6 @@ export const SPOILT_KEYS = spoilt(
     "prints-the-token": (healthy) => ({
       requestLog: (entry) => ({ ...healthy.requestLog(entry), credential: entry.credential }),
     }),
-    // No answer taken for `unknown key`.
     "answers-401-when-keys-are-down": looking(
       () => (lookup) => (by, budgetMs) => lookup(by, budgetMs).catch(() => null),
     ),
@@ -73,7 +72,6 @@ export const SPOILT_KEYS = spoilt(
         }
       };
     }),
-    // Each call asks by itself, however many ask the same.
     "stampedes-the-key-service": members("keyCache", () => ({ singleFlight: false })),
     "foreign-org-key-visible": members("keyDecisions", (healthy) => ({
       decideUpdate: (org, key, request) =>

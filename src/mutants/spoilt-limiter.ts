@@ -83,12 +83,10 @@ export const SPOILT_LIMITER = spoilt(
         return answers;
       },
     })),
-    // A take repeated under a fresh id when its answer was lost.
     "charges-the-retry-again": taking(
       (take) => (asked, budgetMs) =>
         take(asked, budgetMs).catch(() => take({ ...asked, charge_id: `${asked.charge_id}-again` }, budgetMs)),
     ),
-    // A call refused because the limiter did not answer, and the charge left standing.
     "keeps-the-charge-of-a-lost-reply": (healthy) => ({
       settlement: { refunds: (reason) => reason !== "answer-lost" && healthy.settlement.refunds(reason) },
     }),
@@ -106,7 +104,6 @@ export const SPOILT_LIMITER = spoilt(
         }
       },
     })),
-    // `<=` where `<` was meant.
     "admits-one-too-many": members("limiterDecisions", () => ({
       fits: (used, amount, cap) => cap === null || used + amount <= cap + 1,
     })),
@@ -153,7 +150,6 @@ export const SPOILT_LIMITER = spoilt(
         return { allowed: true, tatMs: second * 1000 + had + 1, waitMs: 0 };
       },
     })),
-    // Buckets in each replica's own memory.
     "limits-per-replica": taking((take, { limiterDecisions }) => {
       const buckets = new Map<string, number>();
       return async (asked, budgetMs) => {
@@ -169,9 +165,7 @@ export const SPOILT_LIMITER = spoilt(
       (take) => (asked, budgetMs) =>
         take(asked, budgetMs).catch((): TakeOutcome => ({ verdict: "taken", used: 0, window: "" })),
     ),
-    // The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it.
     "hangs-instead-of-refusing": taking((take) => (asked, budgetMs) => take(asked, budgetMs + LONGER_MS)),
-    // What was to be refunded is known to the process alone, and it does not wait for it when it is asked to end.
     "forgets-refunds-on-restart": () => ({ refundsSettleOnStop: false }),
     // A circuit breaker that opens and has no way to close.
     "stays-broken-after-healing": taking((take) => {

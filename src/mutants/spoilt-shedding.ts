@@ -114,7 +114,6 @@ export const SPOILT_SHEDDING = spoilt(
   ],
   {
     "sheds-too-early": withCaps(({ globalInFlight }) => ({ globalInFlight: Math.ceil(globalInFlight / 2) })),
-    // A cap that is configured and not asked.
     "never-sheds": withCaps(() => ({ globalInFlight: 1_000_000, orgInFlight: 1_000_000 })),
     "collapses-under-load": slower((n) => (n < CRAWLS_FROM ? 1 : CRAWL_FACTOR)),
     // One counter for all organizations.

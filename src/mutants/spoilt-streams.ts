@@ -35,7 +35,6 @@ export const SPOILT_STREAMS = spoilt(
         },
       };
     }),
-    // A kind of stream whose end only the connection shows.
     "ends-without-done": members("voice", (healthy) => ({
       script: (request) => {
         const frames = healthy.script(request);

@@ -40,6 +40,6 @@ export const madeCurve = (over: Partial<Curve> = {}, isSpoilt = true): Curve => 
     fold.see({ ...line, stage: "shedding-curve", first_event_us: line.done_us, ended: "done", events: 4 });
   }
   const curve = fold.end(5_000_000);
-  if (curve === null) throw new Error(`no curve: ${fold.lacks()}`);
+  if (typeof curve === "string") throw new Error(`no curve: ${curve}`);
   return { ...curve, ...over };
 };

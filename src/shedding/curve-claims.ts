@@ -32,7 +32,7 @@ import { type Finding, found, machineDoubts, skipped } from "./settling-claims.t
 type CurveClaim = {
   readonly measure: string;
   readonly level: Level;
-  readonly expected: (curve: Curve, facts: StageFacts) => string;
+  readonly expected: string | ((curve: Curve, facts: StageFacts) => string);
   /** What may explain a figure beside the deployment's shedding. */
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
@@ -260,20 +260,15 @@ const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): numb
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // RFC 9110 leaves the code open; requirements 210, 220 and 221 name the two subcodes by which clients tell overload.
   {
-    measure: "shed_subcodes",
-    level: "must",
-    expected: () => "calls past the knee are refused with b2b_overloaded or org_overloaded only",
-    needs: ["knee"],
-    judge: subcodes,
+    ...{ measure: "shed_subcodes", level: "must", needs: ["knee"], judge: subcodes },
+    expected: "calls past the knee are refused with b2b_overloaded or org_overloaded only",
   },
   // By Erlang's formula four slots without a queue keep 87 % of what they keep at 10 times.
   { measure: "goodput_retention", level: "must", ...kept(2, 0.8) },
   // A refusal that costs 11 % of a call leaves half at 5 times, one of 7 % a third at 10 times ((1 - kr) / (1 - r)).
   {
-    measure: "collapse",
-    level: "must",
-    expected: () => "half of the largest goodput is kept at 5 times the knee, a third at 10 times",
-    needs: OVERLOAD,
+    ...{ measure: "collapse", level: "must", needs: OVERLOAD },
+    expected: "half of the largest goodput is kept at 5 times the knee, a third at 10 times",
     judge: (curve, facts) => {
       const [at5, at10] = [AT_5.judge(curve, facts), AT_10.judge(curve, facts)];
       if (at5.verdict === "fail" || at10.got === NOT_ENOUGH || at10.verdict === "skipped") return at5;
@@ -286,26 +281,18 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   { measure: "goodput_retention_5", level: "should", ...kept(5, 0.9) },
   // "Metastable Failures in the Wild" (OSDI 2022): the state outlasts the load that brought it.
   {
-    measure: "metastability",
-    level: "must",
-    expected: () => "goodput, latency and capacity after the overload are those before it",
-    needs: CAME_BACK,
-    judge: cameBack,
+    ...{ measure: "metastability", level: "must", needs: CAME_BACK, judge: cameBack },
+    expected: "goodput, latency and capacity after the overload are those before it",
   },
   // Below half of the knee a slot is free but for chance. What a limiter may refuse to probe is stated in the target file.
   {
-    measure: "false_sheds",
-    level: "must",
+    ...{ measure: "false_sheds", level: "must", needs: SETTLED, judge: falseSheds },
     expected: (_, { limits }) =>
       `below half of the knee at most ${percent(allowedIn(limits))} of the calls are shed, and what chance refuses`,
-    needs: SETTLED,
-    judge: falseSheds,
   },
   {
-    measure: "slots_leaked",
-    level: "must",
-    expected: () => "after the drain as many slots are taken as before the stage",
-    needs: ["exclusive"],
+    ...{ measure: "slots_leaked", level: "must", needs: ["exclusive"] },
+    expected: "after the drain as many slots are taken as before the stage",
     judge: (_, facts) => {
       const leaked = leakedIn(facts);
       if (leaked === null) return skipped("gauges of the API replicas (control.api in the target file)");
@@ -315,10 +302,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   },
   // The table of section 3.6 of Kleinrock's "Queueing Systems" I is met by any server of fixed slots; a tenth is its host's.
   {
-    measure: "closed_form",
-    level: "should",
-    expected: () => "every level carries at least 90 % of what Erlang's formula has for the stated slots",
-    needs: OVERLOAD,
+    ...{ measure: "closed_form", level: "should", needs: OVERLOAD },
+    expected: "every level carries at least 90 % of what Erlang's formula has for the stated slots",
     judge: (curve, { shedding }) => {
       const system = statedSystem(curve);
       if (system === null || shedding !== "fixed")
@@ -335,18 +320,14 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   },
   // Two sides of a loop that differ by a twentieth: what batches of a level scatter by.
   {
-    measure: "hysteresis",
-    level: "should",
-    expected: () => "goodput on the way down differs from that on the way up by at most 5 % of the area",
-    needs: OVERLOAD,
+    ...{ measure: "hysteresis", level: "should", needs: OVERLOAD },
+    expected: "goodput on the way down differs from that on the way up by at most 5 % of the area",
     judge: (curve) => against(hysteresisOf(curve), { most: 0.05 }, "hysteresis"),
   },
   // Cinnamon (Uber, 2023): a stable ratio of sheds, which AIMD and CoDel do not reach, is within a few times of chance.
   {
-    measure: "oscillation",
-    level: "should",
-    expected: () => "the share shed at a level varies by at most 3 times what chance does",
-    needs: SETTLED,
+    ...{ measure: "oscillation", level: "should", needs: SETTLED },
+    expected: "the share shed at a level varies by at most 3 times what chance does",
     judge: (curve) => {
       const { value, each } = oscillationOf(curve) ?? { value: 0, each: [] };
       if (each.length < LEVELS_FOR_SWING) return open("too few levels past the knee are long enough to show it");
@@ -359,23 +340,19 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   },
   // (1 - kr) / (1 - r): 2 % leaves 92 % at 5 times the knee.
   {
-    measure: "refusal_price",
-    level: "should",
-    expected: () => "a refusal costs at most 2 % of what a served call costs",
-    needs: OVERLOAD,
+    ...{ measure: "refusal_price", level: "should", needs: OVERLOAD },
+    expected: "a refusal costs at most 2 % of what a served call costs",
     judge: (curve) => against(refusalPriceOf(curve), { most: 0.02 }, "a refusal's price in calls"),
   },
   // Work for a stream that is cut later is lost twice, for its caller and for the one refused meanwhile.
   {
-    measure: "wasted_work",
-    level: "should",
-    expected: () => "at most 5 % of the events past the knee are sent on streams that are cut or come late",
-    needs: ["knee", "settled", "bracketed", "late", "host"],
+    ...{ measure: "wasted_work", level: "should", needs: ["knee", "settled", "bracketed", "late", "host"] },
+    expected: "at most 5 % of the events past the knee are sent on streams that are cut or come late",
     judge: (curve) => {
       const past = pastKnee(curve);
       const wasted = wastedOf(past)?.value;
       if (wasted === undefined) return open("no events were seen past the knee");
-      const got = `${percent(wasted)} of ${past.reduce((sum, { events }) => sum + events, 0)} events`;
+      const got = `${percent(wasted)} of ${total(past, ({ events }) => events)} events`;
       return wasted > 0.05
         ? found("fail", `work is done for streams that are of no use: ${got}`, got)
         : found("pass", got);
@@ -383,10 +360,8 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   },
   // Jain, Chiu & Hawe (1984): 0.98 is 14 % of scatter between equals.
   {
-    measure: "jain_index",
-    level: "should",
-    expected: () => "organizations past the knee get their max-min fair share: Jain's index at least 0.98",
-    needs: SETTLED,
+    ...{ measure: "jain_index", level: "should", needs: SETTLED },
+    expected: "organizations past the knee get their max-min fair share: Jain's index at least 0.98",
     judge: (curve) => against(fairnessOfCurve(curve), { least: 0.98 }, "Jain's index", (value) => value.toFixed(3)),
   },
 ];
@@ -492,8 +467,9 @@ const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: Cur
   const all = verdict === "skipped" ? [] : [...needs.map((need) => UNMET[need](of)), impatience(of)];
   const doubts = all.filter((one) => one !== false && one !== "");
   const doubted = `${doubts.join("; ")}. Without that: ${verdict}, ${reason}`;
+  const due = typeof expected === "string" ? expected : expected(curve, facts);
   return claimOf({
-    ...{ id: `curve/${measure}`, stage: curve.stage, level, replay, got, expected: expected(curve, facts) },
+    ...{ id: `curve/${measure}`, stage: curve.stage, level, replay, got, expected: due },
     ...(doubts.length === 0 ? { verdict, reason } : { verdict: "inconclusive", reason: doubted }),
   });
 };

@@ -47,7 +47,7 @@ const WARM_UP_SHARE = 1 / 3;
 const BATCHES_MOST = 20;
 const BATCH_MIN_S = 0.25;
 /** Above this share of calls refused or late a level is past the knee: at the knee itself eight slots refuse 24 %. */
-export const PAST_KNEE = 0.25;
+const PAST_KNEE = 0.25;
 /** Up to this multiple of the knee hardly anything is shed by chance. */
 const BELOW_KNEE = 0.75;
 const ORGANIZATIONS_MOST = 256;
@@ -235,21 +235,15 @@ const organizationsOf = (told: readonly Told[]): Curve["organizations"] => {
   return [...shares.values()].sort((a, b) => (a.org < b.org ? -1 : 1));
 };
 
-type CurveFold = {
-  /** Any line of the run, in any order. */
-  see(line: Line): void;
-  /** `startUs`: when the schedule began; where absent, when the first call was due. `null` where `lacks` says why. */
-  end(startUs?: number): Curve | null;
-  /** What a curve lacks, in words, once `end` gave none. */
-  lacks(): string | null;
-};
-
-export const openCurve = (options: CurveOptions): CurveFold => {
+/**
+ * A fold over lines of a run, in any order. `end`: `startUs` is when the schedule began; where absent, when the first call was due.
+ * Where there is no curve, it returns in words what is lacking.
+ */
+export const openCurve = (options: CurveOptions) => {
   const { stage, planned, stated = [], closedForm = null, notPlayed = [] } = options;
   const first: Kept[] = [];
   const retries: number[] = [];
   let folded = 0;
-  let lacking: string | null = null;
 
   const see = (line: Line): void => {
     if (line.stage !== stage) return;
@@ -259,20 +253,16 @@ export const openCurve = (options: CurveOptions): CurveFold => {
     else first.push(Object.fromEntries(KEPT.map((name) => [name, line[name]])) as Kept);
   };
 
-  const end = (start: number | undefined, isPatient: boolean): Curve | null => {
-    const lacks = (what: string): null => {
-      lacking = what;
-      return null;
-    };
-    if (folded > 0) return lacks(`every call whole; ${folded} were folded into seconds`);
-    if (first.length >= CALLS_MOST) return lacks(`at most ${CALLS_MOST} calls`);
+  const end = (start?: number, isPatient = false): Curve | string => {
+    if (folded > 0) return `every call whole; ${folded} were folded into seconds`;
+    if (first.length >= CALLS_MOST) return `at most ${CALLS_MOST} calls`;
     first.sort((a, b) => a.intended_us - b.intended_us);
     const startUs = start ?? first[0]?.intended_us ?? 0;
     const [calmest] = planned;
-    if (calmest === undefined) return lacks("a schedule");
+    if (calmest === undefined) return "a schedule";
     const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
     const calm = first.filter((call) => isCalm(call) && isWhole(call));
-    if (calm.length < CALM_CALLS) return lacks(`${CALM_CALLS} whole answers at the lowest rate; ${calm.length} came`);
+    if (calm.length < CALM_CALLS) return `${CALM_CALLS} whole answers at the lowest rate; ${calm.length} came`;
     const calmS = (median(calm.map(stayMs)) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
@@ -313,8 +303,8 @@ export const openCurve = (options: CurveOptions): CurveFold => {
       kneeBy: kneeByOf(past),
       closedForm,
       notPlayed,
-      patient: objective.from === "calm" && !isPatient ? end(start, true) : null,
+      patient: objective.from === "calm" && !isPatient ? (end(start, true) as Curve) : null,
     };
   };
-  return { see, end: (start) => end(start, false), lacks: () => lacking };
+  return { see, end: (startUs?: number) => end(startUs) };
 };

@@ -10,16 +10,10 @@ import { openCurve } from "./curve-fold.ts";
 import { openSettling, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
 
-export type CurveJudged = {
-  readonly curve: Curve | null;
-  readonly claims: Claim[];
-  readonly measurements: Measurement[];
-};
-
-export type StageCurve = {
+type StageCurve = {
   /** Any line, in time order. */
   see(line: Line): void;
-  end(replay: string): CurveJudged;
+  end(replay: string): { curve: Curve | null; claims: Claim[]; measurements: Measurement[] };
 };
 
 const stated = (objectives: string | undefined): Objective[] =>
@@ -46,27 +40,18 @@ export const openStageCurve = (facts: StageFacts): StageCurve | null => {
   if (step !== undefined) return openStageStep(facts, step);
   if (offered === undefined || about === undefined) return null;
   const { slots = null, not_played: notPlayed, objectives } = about;
-  const isFixed = shedding === "fixed" && slots !== null;
-  const fold = openCurve({
-    stage,
-    planned: levelsOf(offered),
-    stated: stated(objectives),
-    closedForm: isFixed ? { slots, replicas: limits.replicas ?? 1 } : null,
-    replicas: limits.replicas,
-    notPlayed,
-  });
+  const { replicas } = limits;
+  const closedForm = shedding === "fixed" && slots !== null ? { slots, replicas: replicas ?? 1 } : null;
+  const planned = levelsOf(offered);
+  const fold = openCurve({ stage, planned, stated: stated(objectives), closedForm, replicas, notPlayed });
   return {
     see: fold.see,
     end: (replay) => {
       const curve = fold.end(offered.start_us);
-      if (curve !== null) return { curve, ...judgeCurve(curve, facts, replay) };
-      const claim = doubt(
-        "curve/goodput_retention",
-        `there is no curve: ${fold.lacks()}`,
-        "levels that can be compared",
-        replay,
-      );
-      return { curve, claims: [{ ...claim, stage }], measurements: [] };
+      if (typeof curve !== "string") return { curve, ...judgeCurve(curve, facts, replay) };
+      const lacking = `there is no curve: ${curve}`;
+      const claim = doubt("curve/goodput_retention", lacking, "levels that can be compared", replay);
+      return { curve: null, claims: [{ ...claim, stage }], measurements: [] };
     },
   };
 };

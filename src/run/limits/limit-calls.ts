@@ -5,7 +5,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, wallUs } from "../../client/clock.ts";
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { quantile } from "../../history/statistics/statistics.ts";
+import { median, quantile } from "../../history/statistics/statistics.ts";
 import { KEY_REFUSED, serviceTimeMs } from "../../shedding/caps-found.ts";
 import type { PreparedTarget } from "../../stages/prepare-target.ts";
 import { type Caller, callAs, sessionsOf } from "../../workload/callers/callers.ts";
@@ -63,7 +63,6 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
     mayGoOn,
     calls: () => calls,
     ended: () => ended,
-    leftMs: () => SECONDS_MOST * 1000 - (performance.now() - beganMs),
     pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
     /** A deployment may look into one header alone. */
     otherHeader: () => {
@@ -94,19 +93,8 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
   };
 };
 
-export type Calm = {
-  streams: CallLine[];
-  reads: CallLine[];
-  /** Median, and what one of ten outlasts. */
-  stayMs: number;
-  longMs: number;
-  headMs: number;
-  heldBack: boolean;
-  marginUs: number;
-};
-
 /** Streams and reads, one after the other; a sentence where no stream is admitted. */
-export const lookAtCalm = async (sender: Sender, caller: Caller): Promise<Calm | string> => {
+export const lookAtCalm = async (sender: Sender, caller: Caller) => {
   const streams: CallLine[] = [];
   const reads: CallLine[] = [];
   const ask = async (route: RouteName): Promise<CallLine | null> => {
@@ -139,17 +127,16 @@ export const lookAtCalm = async (sender: Sender, caller: Caller): Promise<Calm |
   if (streams.length === 0) return sender.ended() ?? "no stream alone was admitted";
   const sorted = (values: number[]): number[] => values.toSorted((a, b) => a - b);
   const head = (line: CallLine): number => spanMs(line.sent_us, line.first_us ?? line.done_us);
-  const heads = sorted([...streams, ...reads].map(head));
+  const headMs = quantile(sorted([...streams, ...reads].map(head)), 0.9) as number;
   const stays = sorted(streams.map((line) => spanMs(line.sent_us, line.done_us)));
-  const headMs = quantile(heads, 0.9) as number;
   const stayMs = quantile(stays, 0.5) as number;
   return {
-    streams,
-    reads,
-    stayMs,
+    ...{ streams, reads, headMs, stayMs },
+    /** One of ten outlasts it. */
     longMs: quantile(stays, 0.9) as number,
-    headMs,
-    heldBack: (quantile(sorted(streams.map(head)), 0.5) as number) > HELD_BACK * stayMs,
+    heldBack: (median(streams.map(head)) as number) > HELD_BACK * stayMs,
     marginUs: Math.max(3_000, 1500 * headMs),
   };
 };
+
+export type Calm = Exclude<Awaited<ReturnType<typeof lookAtCalm>>, string>;

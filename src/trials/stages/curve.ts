@@ -65,21 +65,19 @@ const playVirtually = async (
   }
 };
 
-const claimsOf = async (
-  { story, load, facts }: Play,
-  mutant: string | null,
-  seed: number,
-  replay: string,
-): Promise<Claim[]> => {
-  const { lines, facts: seen } = await playVirtually(story, load, mutant, seed);
-  const start_us = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
-  const offered = { start_us, pieces: load.profile.pieces };
-  const judge = openStageCurve({ ...seen, ...facts, offered });
-  for (const line of lines) judge?.see(line);
-  return judge?.end(replay).claims ?? [];
-};
+type Claims = (mutant: string | null, seed: number, replay: string) => Promise<Claim[]>;
 
-const isolationClaims = async (mutant: string | null, seed: number, replay: string): Promise<Claim[]> => {
+const claimsOf =
+  ({ story, load, facts }: Play): Claims =>
+  async (mutant, seed, replay) => {
+    const { lines, facts: seen } = await playVirtually(story, load, mutant, seed);
+    const start_us = Math.min(...lines.flatMap((line) => (line.type === "call" ? [line.intended_us] : [])));
+    const judge = openStageCurve({ ...seen, ...facts, offered: { start_us, pieces: load.profile.pieces } });
+    for (const line of lines) judge?.see(line);
+    return judge?.end(replay).claims ?? [];
+  };
+
+const isolationClaims: Claims = async (mutant, seed, replay) => {
   const isolation = createIsolation();
   const beside = await playVirtually("noisy-neighbour", NOISE, mutant, seed);
   isolation.see("beside", beside.lines, beside.facts);
@@ -92,30 +90,22 @@ const isolationClaims = async (mutant: string | null, seed: number, replay: stri
 const ADAPTIVE = { shedding: "adaptive", global_in_flight: 4 * SLOTS } as const;
 
 /** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */
-export const healthyShedding = (
-  of: "curve" | "storm",
-  shedding: "fixed" | "adaptive",
-  seed: number,
-): Promise<Claim[]> => {
+export const healthyShedding = (of: "curve" | "storm", shedding: "fixed" | "adaptive", seed: number) => {
   const play = of === "curve" ? CURVE : STORM;
   const load = { ...play.load, ...(shedding === "adaptive" ? ADAPTIVE : {}) };
-  return claimsOf({ ...play, load }, null, seed, "");
+  return claimsOf({ ...play, load })(null, seed, "");
 };
 
 const SEED = 1;
-const replayOf = (stage: string): string => `npx floodgate dev mutants --stage ${stage}`;
+const stageOf = (name: string, claims: Claims): VirtualStage => ({
+  inVirtualTime: (mutant) => claims(mutant, SEED, `npx floodgate dev mutants --stage ${name}`),
+});
 
 /** Streams from half to five times the knee, up and down again, in virtual time. */
-export const curve: VirtualStage = {
-  inVirtualTime: (mutant) => claimsOf(CURVE, mutant, SEED, replayOf("curve")),
-};
+export const curve = stageOf("curve", claimsOf(CURVE));
 
 /** Streams at four fifths of the knee, then three times it with retries, then as before, in virtual time. */
-export const retryStorm: VirtualStage = {
-  inVirtualTime: (mutant) => claimsOf(STORM, mutant, SEED, replayOf("retry-storm")),
-};
+export const retryStorm = stageOf("retry-storm", claimsOf(STORM));
 
 /** Bursts of one organization beside three quiet ones, and the quiet ones alone on one seed, in virtual time. */
-export const noisyAndQuiet: VirtualStage = {
-  inVirtualTime: (mutant) => isolationClaims(mutant, SEED, replayOf("noisy-and-quiet")),
-};
+export const noisyAndQuiet = stageOf("noisy-and-quiet", isolationClaims);

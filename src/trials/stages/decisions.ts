@@ -1,7 +1,6 @@
 /** Stages about single answers and allowances: what is admitted, answered and charged. */
-import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
-import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
 import { REVOCATION_BUDGET_MS } from "../deployment.ts";
@@ -13,37 +12,29 @@ const SEED_ORIGIN = "https://app.example";
 /** How much older than the revocation budget a judge accepts a record. */
 const RECORD_MARGIN_MS = 150;
 
-const role = (name: string): CallerName => `role:${name}`;
-const session = (product: Product): CredentialRef => ({ as: "session", of: role("publishable"), product });
-const NOT_JSON = { is: "malformed", text: "not json" } as const;
+const keyOf = (as: "publishable" | "server", name: string = as): CredentialRef => ({ as, of: `role:${name}` });
+const CHAT: CredentialRef = { as: "session", of: "role:publishable", product: "chat" };
+const BAD = { body: { is: "malformed", text: "not json" } } as const;
+const FOREIGN = { origin: "foreign" } as const;
 
 /** Calls that fail two checks at once, which tests the order of checks (items 69, 81). */
-const doubleFaults = (view: TargetView): Step[] => {
-  const wishes: StepWish[] = [
-    { route: "sdk.sessions", credential: { as: "none" }, body: NOT_JSON },
-    {
-      route: "sdk.sessions",
-      credential: { as: "publishable", of: role("revoked") },
-      body: NOT_JSON,
-      origin: "foreign",
-    },
-    { route: "sdk.sessions", credential: { as: "server", of: role("server") }, body: NOT_JSON },
-    { route: "sdk.sessions", credential: { as: "publishable", of: role("publishable") }, body: NOT_JSON },
-    { route: "chat.control", credential: { as: "garbage" }, body: NOT_JSON },
-    { route: "chat.control", credential: { as: "publishable", of: role("publishable") }, body: NOT_JSON },
-    { route: "chat.control", credential: { as: "server", of: role("server_foreign_ip") }, body: NOT_JSON },
-    { route: "design.analyze", credential: { as: "server", of: role("server_no_design") }, body: NOT_JSON },
-    { route: "design.styles", credential: { as: "server", of: role("server_no_design") }, origin: "foreign" },
-    { route: "design.styles", credential: session("chat"), origin: "foreign" },
-    { route: "maps.tiles", credential: session("chat"), origin: "foreign" },
-  ];
-  return wishes.map((wish, n) => stepOf(view, n, wish));
-};
+const DOUBLE_FAULTS: readonly StepWish[] = [
+  { route: "sdk.sessions", credential: { as: "none" }, ...BAD },
+  { route: "sdk.sessions", credential: keyOf("publishable", "revoked"), ...BAD, ...FOREIGN },
+  { route: "sdk.sessions", credential: keyOf("server"), ...BAD },
+  { route: "sdk.sessions", credential: keyOf("publishable"), ...BAD },
+  { route: "chat.control", credential: { as: "garbage" }, ...BAD },
+  { route: "chat.control", credential: keyOf("publishable"), ...BAD },
+  { route: "chat.control", credential: keyOf("server", "server_foreign_ip"), ...BAD },
+  { route: "design.analyze", credential: keyOf("server", "server_no_design"), ...BAD },
+  { route: "design.styles", credential: keyOf("server", "server_no_design"), ...FOREIGN },
+  { route: "design.styles", credential: CHAT, ...FOREIGN },
+  { route: "maps.tiles", credential: CHAT, ...FOREIGN },
+];
 
 /** An origin that starts with the listed one. */
 const lookalike = (view: TargetView): Step => {
-  const credential = { as: "publishable", of: role("publishable") } as const;
-  const step = stepOf(view, 0, { route: "sdk.sessions", credential, origin: "foreign" });
+  const step = stepOf(view, 0, { route: "sdk.sessions", credential: keyOf("publishable"), ...FOREIGN });
   return { ...step, headers: { origin: `${SEED_ORIGIN}.evil.example` } };
 };
 
@@ -53,9 +44,10 @@ export const answers: MiniStage = {
   play: async ({ view, send, sendAll }) => {
     const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
     // Begins the stage: earlier changes of records are settled one revocation budget later.
-    await send(stepOf(view, 0, { route: "design.styles", credential: { as: "server", of: "role:server" } }));
+    await send(stepOf(view, 0, { route: "design.styles", credential: keyOf("server") }));
     await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
-    await sendAll([...round, ...doubleFaults(view), lookalike(view)], 12);
+    const doubled = DOUBLE_FAULTS.map((wish, n) => stepOf(view, n, wish));
+    await sendAll([...round, ...doubled, lookalike(view)], 12);
   },
 };
 

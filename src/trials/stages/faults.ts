@@ -8,32 +8,26 @@ import { httpProbe, type LinkSeen, observeLink } from "../../tools/link-probe.ts
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
-import type { FaultyLink } from "../faulty-link.ts";
 import { type Bench, type MiniStage, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
 import { callsOf, paid } from "./load.ts";
-
-type BrokenLink = "refused" | "reply-lost" | "request-lost";
 
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;
 
-/** After `request-lost`, open connections stay open. */
-const heal = async (link: FaultyLink, name: BrokenLink): Promise<void> => {
-  if (name === "refused") return link.listenAgain();
-  link.setFault("none");
-  if (name === "reply-lost") link.cut();
+const linksOf = ({ links, stage }: Bench): NonNullable<Bench["links"]> => {
+  if (links === null) throw new Error(`${stage} needs links that can be broken`);
+  return links;
 };
 
 /** Injects a fault of `faults/link-faults.ts`, waits until it shows, plays `during` and heals, as in a suite but without a proxy. */
 const whileBroken = async (
   bench: Bench,
   link: "limiter" | "keys",
-  name: BrokenLink,
-  during: () => Promise<void>,
+  name: "refused" | "reply-lost" | "request-lost",
+  during: () => Promise<unknown>,
 ): Promise<void> => {
-  const { links, stage, clock } = bench;
-  if (links === null) throw new Error(`${stage} needs links that can be broken`);
-  const faulty = links[link];
+  const { stage, clock } = bench;
+  const faulty = linksOf(bench)[link];
   const fault = makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
   const tell = faultTeller(stage, link, fault, () => clock.nowUs(), bench.add);
   const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(faulty.url).host, "/health", PROBE_MS));
@@ -50,7 +44,10 @@ const whileBroken = async (
   tell("injected", { took_effect: true });
   await during();
   tell("healing");
-  await heal(faulty, name);
+  if (name === "refused") await faulty.listenAgain();
+  else faulty.setFault("none");
+  // After `request-lost`, open connections stay open.
+  if (name === "reply-lost") faulty.cut();
   await until("whole again", ({ ended }) => ended === "complete");
   tell("healed");
 };
@@ -73,117 +70,98 @@ const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
   await sendAll(mixed(view, CALLS), 4);
 };
 
-const FAULT_STAGE = { tenants: paid(TENANTS), breakable: true } as const;
+/** Some calls come first. */
+const faulty = (play: (bench: Bench) => Promise<void>): MiniStage => ({
+  options: { tenants: paid(TENANTS), breakable: true },
+  play: async (bench) => {
+    await bench.sendAll(mixed(bench.view, 6), 3);
+    await play(bench);
+  },
+});
 
 /** The limiter's link is cut, and healed. */
-export const limiterRefused: MiniStage = {
-  options: FAULT_STAGE,
-  play: async (bench) => {
-    const { view, sendAll } = bench;
-    await sendAll(mixed(view, 6), 3);
-    await whileBroken(bench, "limiter", "refused", async () => {
-      await sendAll(mixed(view, CALLS + 4), 6);
-    });
-    await afterRecovery(bench);
-  },
-};
-
-const limiterOf = ({ running }: Bench) => {
-  const limiter = running.administration?.limiter;
-  if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
-  return limiter;
-};
+export const limiterRefused = faulty(async (bench) => {
+  const { view, sendAll } = bench;
+  await whileBroken(bench, "limiter", "refused", () => sendAll(mixed(view, CALLS + 4), 6));
+  await afterRecovery(bench);
+});
 
 /** Of all tenants, by the limiter's store. */
-const loadsUsed = async (bench: Bench): Promise<number> => {
+const loadsUsed = async ({ running, view }: Bench): Promise<number> => {
+  const limiter = running.administration?.limiter;
+  if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
   let sum = 0;
-  for (const { org } of bench.view.tenants) sum += await limiterOf(bench).used(org, "map_loads");
+  for (const { org } of view.tenants) sum += await limiter.used(org, "map_loads");
   return sum;
 };
 
-/** The limiter takes charges, its replies are lost, and it is healed while some calls still wait. */
-export const limiterReplyLost: MiniStage = {
-  options: FAULT_STAGE,
-  play: async (bench) => {
-    const { view, sendAll } = bench;
-    const used = () => loadsUsed(bench);
-    await sendAll(mixed(view, 6), 3);
-    let waiting: Promise<unknown> = Promise.resolve();
-    await whileBroken(bench, "limiter", "reply-lost", async () => {
-      await sendAll(mixed(view, CALLS + 4), CALLS + 4);
-      const before = await used();
-      waiting = sendAll(callsOf(view, "maps.loads", 6));
-      // Charged, while the callers still wait.
-      await waitUntil(async () => (await used()) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
-    });
-    await waiting;
-    await afterRecovery(bench);
-  },
+/** Sends loads until the limiter has charged them, while their callers still wait. */
+const chargedAndWaiting = async (bench: Bench): Promise<{ answers: Promise<unknown> }> => {
+  const before = await loadsUsed(bench);
+  const answers = bench.sendAll(callsOf(bench.view, "maps.loads", 6));
+  await waitUntil(async () => (await loadsUsed(bench)) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
+  return { answers };
 };
+
+/** The limiter takes charges, its replies are lost, and it is healed while some calls still wait. */
+export const limiterReplyLost = faulty(async (bench) => {
+  const { view, sendAll } = bench;
+  let waiting: Promise<unknown> | undefined;
+  await whileBroken(bench, "limiter", "reply-lost", async () => {
+    await sendAll(mixed(view, CALLS + 4), CALLS + 4);
+    waiting = (await chargedAndWaiting(bench)).answers;
+  });
+  await waiting;
+  await afterRecovery(bench);
+});
 
 const FORGETFUL_ENDS_MS = 1_200;
 
 /** Replies of the limiter are lost, then it is away, and the API is asked to end before it can refund. */
-export const restartUnsettled: MiniStage = {
-  options: FAULT_STAGE,
-  play: async (bench) => {
-    const { view, sendAll, running, links, silence, tell, stage } = bench;
-    if (links === null) throw new Error(`${stage} needs links that can be broken`);
-    await sendAll(mixed(view, 6), 3);
-    const before = await loadsUsed(bench);
-    links.limiter.setFault("reply-lost");
-    const refused = sendAll(callsOf(view, "maps.loads", 6));
-    await waitUntil(async () => (await loadsUsed(bench)) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
-    await links.limiter.refuse();
-    await refused;
-    silence();
-    const ended = running.api?.close();
-    // The mutant has ended by then; the healthy API still retries its refunds.
-    await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
-    links.limiter.setFault("none");
-    await links.limiter.listenAgain();
-    await ended;
-    tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
-  },
-};
+export const restartUnsettled = faulty(async (bench) => {
+  const { running, silence, tell } = bench;
+  const { limiter } = linksOf(bench);
+  limiter.setFault("reply-lost");
+  const { answers } = await chargedAndWaiting(bench);
+  await limiter.refuse();
+  await answers;
+  silence();
+  const ended = running.api?.close();
+  // The mutant has ended by then; the healthy API still retries its refunds.
+  await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
+  limiter.setFault("none");
+  await limiter.listenAgain();
+  await ended;
+  tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
+});
 
 /** More than a pool may keep, each on its own connection. */
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 
 /** Calls whose connection to the limiter is given up, then the limiter answers again. */
-export const poolAfterFault: MiniStage = {
-  options: FAULT_STAGE,
-  play: async (bench) => {
-    const { view, sendAll, press } = bench;
-    await sendAll(mixed(view, 6), 3);
-    await whileBroken(bench, "limiter", "request-lost", async () => {
-      await press(mixed(view, LOST_CALLS), LOST_PER_S);
-    });
-    await afterRecovery(bench);
-  },
-};
+export const poolAfterFault = faulty(async (bench) => {
+  const { view, press } = bench;
+  await whileBroken(bench, "limiter", "request-lost", () => press(mixed(view, LOST_CALLS), LOST_PER_S));
+  await afterRecovery(bench);
+});
 
 const BURSTS = 4;
 
 /** The key service's link is cut for longer than a key record may be kept, and healed; then many call at once. */
-export const keysRefused: MiniStage = {
-  options: FAULT_STAGE,
-  play: async (bench) => {
-    const { view, sendAll, clock, lookups } = bench;
-    await sendAll(mixed(view, 6), 3);
-    await whileBroken(bench, "keys", "refused", async () => {
-      await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
-      await sendAll(mixed(view, CALLS + 4), 6);
-    });
-    const from_us = clock.nowUs();
-    const before = lookups();
-    for (let burst = 0; burst < BURSTS; burst += 1) {
-      await sendAll(callsOf(view, "design.styles", 24));
-      await pause(REVOCATION_BUDGET_MS + 20);
-    }
-    const key_lookups: StageFacts["key_lookups"] = [{ from_us, to_us: clock.nowUs(), count: lookups() - before }];
-    await afterRecovery(bench);
-    bench.tell({ key_lookups });
-  },
-};
+export const keysRefused = faulty(async (bench) => {
+  const { view, sendAll, clock, lookups } = bench;
+  await whileBroken(bench, "keys", "refused", async () => {
+    await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+    await sendAll(mixed(view, CALLS + 4), 6);
+  });
+  const from_us = clock.nowUs();
+  const before = lookups();
+  for (let burst = 0; burst < BURSTS; burst += 1) {
+    await sendAll(callsOf(view, "design.styles", 24));
+    await pause(REVOCATION_BUDGET_MS + 20);
+  }
+  const key_lookups: StageFacts["key_lookups"] = [{ from_us, to_us: clock.nowUs(), count: lookups() - before }];
+  await afterRecovery(bench);
+  bench.tell({ key_lookups });
+});

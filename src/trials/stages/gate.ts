@@ -32,7 +32,7 @@ const LEAD_US = 150_000;
 /** Rejects if a deployment or driver fails. */
 const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
   const blocks = gateBlocks(PAIRS);
-  const parts: Record<Side, Parts> = { base, head };
+  const parts = { base, head };
   const lines: Record<Side, CallLine[]> = { base: [], head: [] };
   const deployments: SmallDeployment[] = [];
   const loops: OpenLoop[] = [];
