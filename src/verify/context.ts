@@ -55,7 +55,7 @@ const createSessions = (tileShortage: () => Open | null, send: (call: TestCall) 
 /** Concurrent calls outside of bursts: too few to be load. */
 export const AT_A_TIME = 4;
 
-type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbourOf"> & {
+export type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbourOf"> & {
   secrets: Secrets;
   effects: Effects;
   denied: Denied;

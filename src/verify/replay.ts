@@ -19,9 +19,8 @@ export const readCrash = async (file: string): Promise<Crash> => {
   } catch (error) {
     throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
-  if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string") {
+  if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string")
     throw new CrashFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
-  }
   return crash as Crash;
 };
 

@@ -1,15 +1,12 @@
 /** Runs the rules one after the other on a deployment. Keys that a rule makes are deleted before the next begins, on every way out. */
-import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import { createRunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
-import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import { SecretError, type Secrets } from "../target/secrets.ts";
-import type { Target } from "../target/target.ts";
-import type { BudgetGuard } from "../workload/budget.ts";
+import { SecretError } from "../target/secrets.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { CannotJudge, OPEN, type Open, type Verdict } from "./checks.ts";
-import { type Context, callersOf, createContext } from "./context.ts";
+import { type Context, type ContextParts, callersOf, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
 import {
@@ -23,7 +20,6 @@ import {
 } from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
-import type { Answer } from "./sending/answer.ts";
 import { createThrottle, RATE_PER_S, wait } from "./sending/throttle.ts";
 
 const notJudged = ({ verdict, reason, ...spent }: Open, expected: string): Verdict => ({
@@ -94,29 +90,18 @@ export type VerifyProgress =
   | { at: "claim"; rule: Rule; claim: Claim; spent: Spending }
   | { at: "again"; rule: Rule; claim: Claim };
 
-export type VerifyOptions = Asked & {
-  target: Target;
-  secrets: Secrets;
-  seed: number;
-  only?: readonly string[];
-  skip?: readonly string[];
-  /** Calls per second; 20 by default. */
-  ratePerS?: number;
-  /** Tolerance for clocks; two minutes by default. */
-  leewayMs?: number;
-  /** Total time to wait for overload, which other callers may cause; a minute by default. */
-  patienceMs?: number;
-  stage?: string;
-  idPrefix?: string;
-  clock?: RunClock;
-  wallMs?(): number;
-  journal?: EffectJournal;
-  signal?: AbortSignal;
-  runBudget?: BudgetGuard;
-  onProgress?(progress: VerifyProgress): void;
-  onLine?(line: CallLine): void;
-  onAnswer?(answer: Answer): void;
-};
+type Given = "stage" | "idPrefix" | "clock" | "wallMs" | "signal" | "runBudget" | "onLine" | "onAnswer";
+
+/** By default 20 calls a second, two minutes of `leewayMs` and a minute of `patienceMs`. */
+export type VerifyOptions = Asked &
+  Pick<ContextParts, "target" | "secrets" | "seed"> &
+  Partial<Pick<ContextParts, Given | "leewayMs" | "patienceMs">> & {
+    only?: readonly string[];
+    skip?: readonly string[];
+    ratePerS?: number;
+    journal?: EffectJournal;
+    onProgress?(progress: VerifyProgress): void;
+  };
 
 export type VerifyResult = Awaited<ReturnType<typeof runVerify>>;
 

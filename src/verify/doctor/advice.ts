@@ -29,9 +29,8 @@ export const refusalAdvice = (outcome: string, where: string, origin: string | u
   const named = origin === undefined ? "" : ` (the file says ${origin})`;
   const known = ADVICE_OF.get(outcome);
   if (known !== undefined) return known.replace("WHERE", () => where).replace("NAMED", () => named);
-  if (/^(?:edge )?(?:404|405|410)\b/.test(outcome)) {
+  if (/^(?:edge )?(?:404|405|410)\b/.test(outcome))
     return "nothing of the API is there: does base_url include the version segment (v1)?";
-  }
   if (/^edge /.test(outcome)) return "a balancer, firewall or proxy answered, not the API: look there";
   if (/^5/.test(outcome)) return "the deployment failed: look into its logs";
   return `is the key at ${where} the one that this role means?`;
@@ -56,8 +55,7 @@ export const failedTrial = (name: string, where: string, error: unknown): Findin
     const text = `expected an origin at ${where}.origin, got none`;
     return finding("wrong", name, text, "write one that is in the key's allowlist");
   }
-  if (error instanceof BudgetSpentError || error instanceof CallsSpentError) {
+  if (error instanceof BudgetSpentError || error instanceof CallsSpentError)
     return finding("skipped", name, `not tried: ${error.message}`);
-  }
   throw error;
 };

@@ -43,9 +43,8 @@ const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxi
     const there = new Map((await server.list()).map((proxy) => [proxy.name, proxy]));
     const wished = Object.entries(proxies).filter(([, name]) => name !== undefined);
     const absent = wished.filter(([, name]) => !there.has(name)).map(([link, name]) => `${link} (${name})`);
-    if (absent.length > 0) {
+    if (absent.length > 0)
       throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${namesShown([...there.keys()])}`);
-    }
     const names = wished.map(([, name]) => name);
     const faulty = names.filter((name) => there.get(name)?.enabled !== true || there.get(name)?.toxics.length !== 0);
     if (faulty.length > 0) throw new Error(`a fault is left on ${faulty.join(", ")}: remove it before a run`);

@@ -6,7 +6,7 @@ import { createSecrets, isReference, SecretError, type Secrets } from "../../tar
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
-import { type Budget, createBudget, type Spending } from "../planning/needs.ts";
+import { type Budget, createBudget } from "../planning/needs.ts";
 import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
 import { lookAtOthers } from "./control-answers.ts";
 import { addressFinding } from "./find-base-url.ts";
@@ -16,29 +16,19 @@ import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts"
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
 
-export type TargetDiagnosis = {
-  readonly sections: readonly Section[];
-  /** Reasons of the safety guard; empty where it lets the calls through. */
-  readonly refusedByGuard: readonly string[];
-  readonly spent: Spending;
-};
-
 const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
   findings.length === 0 ? [] : [{ title, findings }];
 
 const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
-  const references = [
-    ...Object.entries(credentials).map(([role, credential]) => {
-      return [role, `credentials.${role}`, "token" in credential ? credential.token : credential.key] as const;
-    }),
-    ...tenants.flatMap(({ org, ...keys }) =>
-      (["publishable", "server"] as const).map((kind) => {
-        return [`${org}, ${kind}`, `tenants (${org}).${kind}.key`, keys[kind]?.key] as const;
-      }),
-    ),
-  ];
+  const roles = Object.entries(credentials).map(([role, one]) => {
+    return [role, `credentials.${role}`, "token" in one ? one.token : one.key] as const;
+  });
+  const keys = tenants.flatMap(({ org, publishable, server }) => [
+    [`${org}, publishable`, `tenants (${org}).publishable.key`, publishable?.key] as const,
+    [`${org}, server`, `tenants (${org}).server.key`, server?.key] as const,
+  ]);
   const findings: Finding[] = [];
-  for (const [name, what, ref] of references) {
+  for (const [name, what, ref] of [...roles, ...keys]) {
     if (ref === undefined || !isReference(ref)) continue;
     try {
       await secrets.read(ref, what);
@@ -109,12 +99,14 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   ];
 };
 
+export type TargetDiagnosis = Awaited<ReturnType<typeof diagnoseTarget>>;
+
 /** Throws `TargetFileError` and `TargetBusyError`; all else is a finding. `judgesOf`: what those who judge a run find in a target file. */
 export const diagnoseTarget = async (
   file: string,
   owned: readonly string[],
   judgesOf: (target: Target) => readonly Finding[] = () => [],
-): Promise<TargetDiagnosis> => {
+) => {
   const { target, folder, warnings } = await readTargetFile(file);
   const budget = createBudget(target, false);
   const fileFindings = [
@@ -124,20 +116,19 @@ export const diagnoseTarget = async (
   ];
   const title = `Target ${target.name ?? target.base_url}`;
   const guard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
-  if (!guard.ok) {
-    return { sections: [{ title, findings: fileFindings }], refusedByGuard: guard.reasons, spent: budget.spent };
-  }
+  /** `refusedByGuard`: reasons of the safety guard; empty where it lets the calls through. */
+  const diagnosis = (sections: readonly Section[], refusedByGuard: readonly string[] = []) => {
+    return { sections, refusedByGuard, spent: budget.spent };
+  };
+  if (!guard.ok) return diagnosis([{ title, findings: fileFindings }], guard.reasons);
   /** `more`: what the file says about connecting leads nowhere, so no call is made. */
-  const diagnosed = (asked: readonly Section[], more: readonly Finding[] = []): TargetDiagnosis => ({
-    sections: [
+  const diagnosed = (asked: readonly Section[], more: readonly Finding[] = []) =>
+    diagnosis([
       { title, findings: [...fileFindings, ...more] },
       ...asked,
       ...sectionOf("What verify would do", verifyFindings(target)),
       ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
-    ],
-    refusedByGuard: [],
-    spent: budget.spent,
-  });
+    ]);
   const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);
   const forget = beforeSignalEnds(lock.release);

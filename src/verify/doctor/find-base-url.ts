@@ -88,9 +88,8 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
   await tryEach(candidatesOf(given), ["silent", "api"]);
   const speaks = (one: Tried): boolean => one.what.is === "api" || one.what.is === "perhaps";
   const mayBeOther = !tried.some(speaks) && tried.some(isOtherProtocol);
-  if (mayBeOther && schemes === "either") {
+  if (mayBeOther && schemes === "either")
     await tryEach(candidatesOf(otherScheme(given)), ["silent", "api", "perhaps", "moved"]);
-  }
   // Where every path is refused alike, the version segment belongs to the address (specification section 9).
   const score = ({ url, what }: Tried): number => 2 * RANK.indexOf(what.is) + (/\/v\d+$/.test(url) ? 0 : 1);
   const [best] = tried.toSorted((a, b) => score(a) - score(b));
@@ -116,26 +115,19 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   const wrong = (got: string, todo: string, goOn: "one" | "no" = "no") =>
     ({ found: finding("wrong", "base_url", `expected the API at ${url}; got ${got}`, todo), goOn }) as const;
   const what = await askWhatAnswers(calls);
-  switch (what.is) {
-    case "api":
-      return ok(`${url} answers as the API does`);
-    case "perhaps":
-      return ok(`${url} answers ${what.first.line.outcome} to every path; the roles show more`);
-    case "moved": {
-      const redirect = `a redirect (${what.first.answer.status}) to ${what.to}`;
-      return wrong(`${redirect}, and redirects are never followed`, "write the address that it leads to");
-    }
-    case "other": {
-      const there = await elsewhere(target, folder, calls);
-      const todo = there ?? "does it include the version segment (v1), and is it this host?";
-      const goOn = there === null && !isPage(what.first) ? "one" : "no";
-      return wrong(`status ${statusInWords(what.first)} for the style catalog`, todo, goOn);
-    }
-    case "silent": {
-      const { text, todo } = notAnswering(url, what.code);
-      return { found: finding("silent", "base_url", text, todo), goOn: "no" } as const;
-    }
+  const { is, first } = what;
+  if (is === "api") return ok(`${url} answers as the API does`);
+  if (is === "perhaps") return ok(`${url} answers ${first.line.outcome} to every path; the roles show more`);
+  if (is === "silent") {
+    const { text, todo } = notAnswering(url, what.code);
+    return { found: finding("silent", "base_url", text, todo), goOn: "no" } as const;
   }
+  const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
+  if (is === "moved") return wrong(redirect, "write the address that it leads to");
+  const there = await elsewhere(target, folder, calls);
+  const todo = there ?? "does it include the version segment (v1), and is it this host?";
+  const goOn = there === null && !isPage(first) ? "one" : "no";
+  return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
 
 /** Refused for want of a credential: the route is there. Whoever refuses every path alike shows nothing. */

@@ -5,6 +5,7 @@
  */
 export type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
 
+/** `text`: what was found; for what is wrong, what was expected and what came. `todo`: what to do about it. */
 export type Finding = {
   readonly state: FindingState;
   readonly name: string;
@@ -12,14 +13,10 @@ export type Finding = {
   readonly todo?: string;
 };
 
-export type Section = { readonly title: string; readonly findings: readonly Finding[] };
+export const finding = (state: FindingState, name: string, text: string, todo?: string): Finding =>
+  todo === undefined ? { state, name, text } : { state, name, text, todo };
 
-export const finding = (state: FindingState, name: string, text: string, todo?: string): Finding => ({
-  state,
-  name,
-  text,
-  ...(todo === undefined ? {} : { todo }),
-});
+export type Section = { readonly title: string; readonly findings: readonly Finding[] };
 
 export const okIf = (holds: boolean, name: string, text: string, todo: string, ok: FindingState = "ok"): Finding =>
   holds ? finding(ok, name, text) : finding("warn", name, text, todo);

@@ -29,10 +29,9 @@ const idleLag = async (): Promise<{ p99: number; max: number }> => {
 };
 
 const freeBytes = (folder: string): Promise<number | null> =>
-  statfs(folder).then(
-    ({ bavail, bsize }) => bavail * bsize,
-    () => null,
-  );
+  statfs(folder)
+    .then(({ bavail, bsize }) => bavail * bsize)
+    .catch(() => null);
 
 export type MachineReadings = Awaited<ReturnType<typeof readMachine>>;
 

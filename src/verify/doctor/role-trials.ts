@@ -75,9 +75,8 @@ const wishOf = ({ of, via }: KeyTrial, header: Step["via"]): StepWish =>
 const misfit = ({ name, where, origin, via, accepts, means }: KeyTrial, sent: Answered): Finding => {
   const { outcome, error } = sent.line;
   if (sent.answer.status === null) return unanswered(name, sent, ` (${error ?? sent.answer.ended})`);
-  if (isPassing(outcome)) {
+  if (isPassing(outcome))
     return finding("warn", name, `${outcome}: not to be seen now, the deployment is busy`, "run doctor again later");
-  }
   const success = via === "exchange" ? "200 and a chat session" : "200 and the style catalog";
   const expected = accepts.map((one) => (one === ADMITTED ? success : one)).join(" or ");
   const todo = accepts.includes(ADMITTED)
@@ -100,9 +99,8 @@ const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Fin
   }
   const { outcome } = sent.line;
   const admitted = isAdmitted(outcome);
-  if (!accepts.includes(outcome) && !(admitted && accepts.includes(ADMITTED))) {
+  if (!accepts.includes(outcome) && !(admitted && accepts.includes(ADMITTED)))
     return { found: misfit(trial, sent), sent };
-  }
   const took = `${sent.tookMs.toFixed(sent.tookMs < 10 ? 1 : 0)} ms`;
   const good = via === "exchange" ? "mints a chat session" : "reads the style catalog";
   const text = admitted ? `${good} (${outcome}, ${took})${remark}` : `${outcome}, as expected of this role (${took})`;

@@ -49,12 +49,8 @@ const EMPTY_ADVICE =
 
 const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
   const ended: Answered[] = [];
-  const wish: StepWish = {
-    route: routeOfKind(kind),
-    credential,
-    origin: credential.as === "session" ? "listed" : "none",
-    via: "authorization",
-  };
+  const origin = credential.as === "session" ? "listed" : "none";
+  const wish: StepWish = { route: routeOfKind(kind), credential, origin, via: "authorization" };
   try {
     for (let n = 0; n < CALLS_PER_KIND; n += 1) {
       let sent = await calls.stream(wish, n);
@@ -68,9 +64,8 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
         const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials", undefined);
         return { kind, ended, why: isEmpty ? "200 and no event" : outcome, todo };
       }
-      if (sent.answer.seen === null || !/^200/.test(outcome)) {
+      if (sent.answer.seen === null || !/^200/.test(outcome))
         return { kind, ended, why: `${outcome}${isPassing(outcome) ? ", the deployment is busy" : ""}` };
-      }
       const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
       if (!isInOrder) return { kind, ended, why: `a stream did not end in order (${error ?? how})` };
       ended.push(sent);

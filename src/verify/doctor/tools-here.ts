@@ -33,18 +33,12 @@ const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => 
   const { variable, expected } = TOOL_RECIPES[name];
   if (tool !== null) return finding("ok", name, `${tool.version} at ${tool.path}`);
   if (problem !== null) return finding("missing", name, problem);
-  if (canBeBuilt) {
-    const builder = go ?? "Go, installed by Python's pip,";
-    const text = `not built yet, or out of date; ${builder} can build it on first use (a few minutes)`;
-    return finding("warn", name, text, "npx floodgate dev tools");
-  }
+  const builder = go ?? "Go, installed by Python's pip,";
+  const buildable = `not built yet, or out of date; ${builder} can build it on first use (a few minutes)`;
+  if (canBeBuilt) return finding("warn", name, buildable, "npx floodgate dev tools");
   const text = `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it`;
-  return finding(
-    "missing",
-    name,
-    text,
-    `install Go from https://go.dev/dl, or set ${variable} to an existing ${expected}`,
-  );
+  const todo = `install Go from https://go.dev/dl, or set ${variable} to an existing ${expected}`;
+  return finding("missing", name, text, todo);
 };
 
 const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding> => {

@@ -25,15 +25,9 @@ const optionFinding = (target: Target, permission: Permission, asked: Asked, bas
   const option = OPTION_OF[permission];
   const with_ = plan(target, asked);
   const more = judged(with_) - judged(base);
-  const { calls, map_loads: loads, keys } = with_.would_send;
-  if (more > 0) {
-    const spends = [
-      `${calls - base.would_send.calls} calls`,
-      `${loads - base.would_send.map_loads} map loads`,
-      `${keys} keys made and removed`,
-    ];
-    return finding("info", option, `${more} rules more, for at most about ${spends.join(", ")}`);
-  }
+  const [now, before] = [with_.would_send, base.would_send];
+  const spends = `${now.calls - before.calls} calls, ${now.map_loads - before.map_loads} map loads, ${now.keys} keys made and removed`;
+  if (more > 0) return finding("info", option, `${more} rules more, for at most about ${spends}`);
   const why = deniedBy(target, asked).get(permission);
   const none = "no rule more: the roles or limits that they need are not in the target file";
   return finding("skipped", option, why === undefined ? none : `would be refused: ${why}`);
@@ -71,13 +65,11 @@ export const faultFinding = (target: Target): Finding => {
     ...(target.toxiproxy === undefined ? [] : ["toxiproxy"]),
     ...(Object.keys(target.faults ?? {}).length === 0 ? [] : ["faults"]),
   ];
-  if (ways.length === 0) {
+  if (ways.length === 0)
     return finding("skipped", "chaos", "no fault can be injected: neither toxiproxy nor faults is in the target file");
-  }
   const isHome = isLoopbackHost(new URL(target.base_url).hostname);
-  if (target.permits?.chaos === true || (isHome && target.permits?.chaos === undefined)) {
+  if (target.permits?.chaos === true || (isHome && target.permits?.chaos === undefined))
     return finding("ok", "chaos", `faults can be injected (${ways.join(", ")})`);
-  }
   return finding("skipped", "chaos", "refused: permits.chaos of the target file is not true");
 };
 
@@ -104,9 +96,8 @@ const spendingOf = (story: Story, view: TargetView, calls: number, { budget = {}
 const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
   const allowed = target.permits?.load_max_rps;
   const { name, needsCapacity } = story;
-  if (allowed === undefined && !isLoopbackHost(new URL(target.base_url).hostname)) {
+  if (allowed === undefined && !isLoopbackHost(new URL(target.base_url).hostname))
     return finding("skipped", name, "refused: permits.load_max_rps is not in the target file");
-  }
   const wish: ProfileWish = allowed === undefined ? {} : { maxPerS: allowed };
   const profile = story.profile(view, wish);
   if (profile === null) {
@@ -123,9 +114,8 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
     return finding("info", name, `${whole}; cannot show ${first?.outcome}${more}: ${first?.reason}`);
   }
   const unbound = story.profile(view);
-  if (allowed !== undefined && unbound !== null && profilePeakPerS(unbound) > allowed) {
+  if (allowed !== undefined && unbound !== null && profilePeakPerS(unbound) > allowed)
     return finding("info", name, `${whole}; held to permits.load_max_rps (${allowed})`);
-  }
   return finding("ok", name, whole);
 };
 

@@ -13,17 +13,7 @@ export const EXCEEDED = outcomeOf("map_load_quota_exceeded");
 export const HARD_STOP = outcomeOf("map_load_hard_stop");
 const BURST_MAX = 48;
 
-export type Burn = {
-  of: KeyRole;
-  admitted: Answer[];
-  /** Mints that returned an earlier session again (A19): no new map load. */
-  reused: number;
-  /** The refusal that ended it; `null` if all were admitted. */
-  stop: Answer | null;
-  other: Answer[];
-  /** Some of the mints sent together were admitted and some refused: they raced for the last unit. */
-  edgeMetAtOnce: boolean;
-};
+export type Burn = Awaited<ReturnType<typeof burn>>;
 
 export const isStop = ({ outcome }: Answer): boolean => outcome === EXCEEDED || outcome === HARD_STOP;
 
@@ -66,8 +56,16 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
  * wave, so that several mints race for the last unit. An unknown one is used up wave by wave. If no mint is refused, goes on up
  * to `LATE_TIMES`, which tells late counting from none (A9).
  */
-export const burn = async (context: Context, of: KeyRole, units: number | undefined): Promise<Burn> => {
-  const found: Burn = { of, admitted: [], reused: 0, stop: null, other: [], edgeMetAtOnce: false };
+export const burn = async (context: Context, of: KeyRole, units: number | undefined) => {
+  const found = {
+    ...{ of, admitted: [] as Answer[], stop: null as Answer | null },
+    /** Mints that returned an earlier session again (A19): no new map load. */
+    reused: 0,
+    /** Answers that neither admit nor stop. */
+    other: [] as Answer[],
+    /** Of mints sent together some were admitted and some refused: they raced for the last unit. */
+    edgeMetAtOnce: false,
+  };
   const enough = (units ?? UNKNOWN_MOST) + PAST;
   const tokens = new Set(
     context.answers
@@ -117,15 +115,11 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   return found;
 };
 
-export const loadUnder = async (
-  context: Context,
-  of: KeyRole,
-  token: unknown,
-  times: number,
-  routes: readonly ("maps.tiles" | "maps.loads")[] = ["maps.tiles", "maps.loads"],
-): Promise<Answer[]> => {
-  if (typeof token !== "string") return [];
+const LOADS: readonly ("maps.tiles" | "maps.loads")[] = ["maps.tiles", "maps.loads"];
+
+export const loadUnder = async (context: Context, of: KeyRole, token: unknown, times: number, routes = LOADS) => {
   const answers: Answer[] = [];
+  if (typeof token !== "string") return answers;
   const secret = { value: token, variable: "$SESSION_OF_THE_BURN" };
   for (const route of routes) {
     if (route === "maps.tiles" && context.target.tile_url === undefined) continue;

@@ -59,7 +59,7 @@ const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow> =
   const size = Math.floor(cap * FREE_SHARE);
   const met = [...bySize].find(([wide, answers]) => wide <= size && load.shedIn(answers).length > 0);
   if (met !== undefined) return isShedBelow(context, met[0], [caller], met[1]);
-  if (size < 1 || size > load.rateAllowed(context) || load.forWantOfConnections(context, size) !== "") return null;
+  if (size < 1 || load.tooWide(context, size) !== null) return null;
   return isShedBelow(context, size, [caller], await load.restedWave(context, size, [caller]));
 };
 
@@ -82,10 +82,7 @@ const planOf = (context: Context) => {
   if (callers.length * orgCap < cap)
     return `${Math.ceil(cap / orgCap)} organizations, to reach the global cap below their own: publishable_other_org and tenants with server keys`;
   const above = cap + Math.max(8, Math.ceil(cap / 4));
-  if (above > load.rateAllowed(context)) return `${above} calls at once, and permits.load_max_rps allows fewer`;
-  const want = load.forWantOfConnections(context, above);
-  if (want !== "") return `${above} calls at once; ${want}`;
-  return { callers, cap, orgCap, below: Math.floor(cap * 0.6), above };
+  return load.tooWide(context, above) ?? { callers, cap, orgCap, below: Math.floor(cap * 0.6), above };
 };
 
 type Plan = Exclude<ReturnType<typeof planOf>, string>;
@@ -222,9 +219,8 @@ export const CAP_RULES: readonly Rule[] = [
       const each = Math.ceil(cap * FREE_SHARE);
       const size = 2 * each;
       if (size <= mayRun(cap) || globalCap <= mayRun(cap)) return "a cap of 2 and more, below the global one";
-      if (size > load.rateAllowed(context)) return `${size} calls at once: permits.load_max_rps allows fewer`;
-      const want = load.forWantOfConnections(context, size);
-      if (want !== "") return `${size} calls at once; ${want}`;
+      const want = load.tooWide(context, size);
+      if (want !== null) return want;
       await context.mint("publishable", "chat");
       let answers: Answer[] = [];
       for (let k = 0; k < 2; k++) {

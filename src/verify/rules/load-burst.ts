@@ -83,6 +83,13 @@ export const forWantOfConnections = (context: Context, wanted: number = WAVE_MOS
   return `transport.connections is ${connections}${protocol === "h2" ? ", over HTTP/2" : ""}: more at once need more of them`;
 };
 
+/** Why no wave may be so wide; `null` if it may. */
+export const tooWide = (context: Context, size: number): string | null => {
+  if (size > rateAllowed(context)) return `${size} calls at once, and permits.load_max_rps allows fewer`;
+  const want = forWantOfConnections(context, size);
+  return want === "" ? null : `${size} calls at once; ${want}`;
+};
+
 /** The server key, or else a session. */
 const serverOrSession = (context: Context, scope: "ai" | "design"): Caller => callerOf(context, scope, -1);
 

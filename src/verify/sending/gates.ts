@@ -68,11 +68,6 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     }
     return false;
   };
-  /** Waits for a restart, once: a target that stays away is not waited for again. */
-  const answersAgain = (): Promise<boolean> => {
-    returning ??= looksForAWhile();
-    return returning;
-  };
 
   const takeOfRun = async ({ route, anyway }: TestCall): Promise<Taken | null> => {
     if (runBudget === undefined) return null;
@@ -94,8 +89,11 @@ export const createGates = (parts: GateParts, look: (call: TestCall) => Promise<
     /** Throws if the call must not leave. `looking`: passes even if the target seems away. */
     enter: async (call: TestCall, looking: boolean) => {
       const { anyway, atOnce } = call;
-      if (silent >= SILENCE_MAX && !looking && !(await answersAgain()))
-        throw inconclusive("the target has stopped answering");
+      // A restart is waited for once: a target that stays away is not waited for again.
+      if (silent >= SILENCE_MAX && !looking) {
+        returning ??= looksForAWhile();
+        if (!(await returning)) throw inconclusive("the target has stopped answering");
+      }
       await parts.secretOf(call);
       // A call that undoes something is sent whatever is left.
       if (anyway === true) budget.spent.requests += 1;

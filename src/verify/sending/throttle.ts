@@ -26,9 +26,8 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal) => {
       signal?.throwIfAborted();
       const dueMs = Math.max(nextMs, performance.now());
       nextMs = dueMs + 1000 / rate;
-      for (let waitMs = dueMs - performance.now(); waitMs > 0; waitMs = pausedUntilMs - performance.now()) {
+      for (let waitMs = dueMs - performance.now(); waitMs > 0; waitMs = pausedUntilMs - performance.now())
         await wait(waitMs, signal);
-      }
     },
     pause: (ms: number): void => {
       pausedUntilMs = Math.max(pausedUntilMs, performance.now() + ms);
