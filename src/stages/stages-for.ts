@@ -20,9 +20,9 @@ import {
   profileDurationS,
   profilePeakPerS,
   scaleProfile,
+  traceProfile,
 } from "../workload/load-profiles.ts";
 import type { Reach, Story } from "../workload/story.ts";
-import { traceProfile } from "../workload/trace.ts";
 import { readTarget } from "./prepare-target.ts";
 import { driverOf, type LoadStage, type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 

@@ -7,7 +7,6 @@ import type { StreamEnding } from "../contract/streams.ts";
 
 /** Absent: not bounded. */
 export type Budget = {
-  /** Requests that may still leave. */
   readonly requests?: number;
   /** Admitted calls that charge a map load. */
   readonly map_loads?: number;
@@ -45,7 +44,6 @@ export type Became = {
   /** When it was written and when the answer had ended. */
   readonly sentUs: number;
   readonly doneUs: number;
-  /** How it ended, where it is a stream. */
   readonly ending?: StreamEnding;
 };
 
@@ -101,7 +99,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
   const spent: Spent = { ...NOTHING_SPENT };
   const spacing = createSpacing(budget.maxPerS);
   const watch = createErrorWatch(budget.stopErrorRate);
-  /** The open streams and the sum of their starts, which give the seconds of running streams. */
   let openStreams = 0;
   let beganSumUs = 0;
   let stopped: Stopped | null = null;
@@ -194,7 +191,6 @@ export const guardBudget = (budget: Budget, stated: Budget = budget) => {
     /** The whole stated budget, of which this is a share or a rest. */
     stated,
     spent: (): Spent => ({ ...spent }),
-    /** What is left of the budget. */
     left: (): Budget => {
       const left: Writable = { ...budget };
       for (const unit of UNITS) {

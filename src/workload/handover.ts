@@ -24,19 +24,16 @@ export type HandOver = {
   places: Places;
   /** Secrets by `credentialName`. */
   credentials: Record<string, string>;
-  /** Sessions minted beforehand, by `credentialName`; absent when k6 runs alone. */
+  /** Minted beforehand, by `credentialName`; absent when k6 runs alone. */
   sessions?: Record<string, HeldSession>;
   /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
   timeouts: Timeouts;
-  /** The last event of each kind of stream, as far as the target file states it. */
   streamEnd?: StatedStreamEnds;
-  /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
-  /** What k6 may spend and how fast; absent: unbounded. */
+  /** Absent: unbounded. `stated`: the whole, of which this is a share or a rest. */
   budget?: Budget;
-  /** The whole budget, of which `budget` is a share or a rest. */
   stated?: Budget;
   /** Where k6 writes its summary and the scenario its lines; absent when k6 runs alone. */
   summaryPath?: string;
@@ -58,7 +55,6 @@ export type Printed = {
   startedUs: number;
   /** 0 on a reused connection. */
   connectUs: number;
-  /** `null` if never written. */
   sentUs: number | null;
   firstUs: number | null;
   firstEventUs: number | null;
@@ -66,7 +62,6 @@ export type Printed = {
   doneUs: number;
   status: number;
   ended: StreamEnd;
-  /** The stream began. */
   opened: boolean;
   events: number;
   late: number;
@@ -76,7 +71,6 @@ export type Printed = {
   /** A code of contract/transport-codes.ts, where there is one for it; "" where nothing broke. */
   error: string;
   retryAfter?: string;
-  /** `Content-Encoding`, where there is one. */
   coding?: string;
   /** The part of the body that names the outcome; never a token. */
   body: string;

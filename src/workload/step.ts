@@ -31,7 +31,6 @@ export type Step = {
   /** An alias of the key whose rate the call counts for; a session counts for its key. */
   readonly bucket?: string;
   readonly facts: CallFacts;
-  /** The meter of an admitted call. */
   readonly meter?: "map_loads" | "design_analyses";
   /** Leave the stream after so many events, or milliseconds from the first byte. */
   readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
@@ -45,7 +44,6 @@ export type StepWish = {
   route: RouteName;
   credential: CredentialRef;
   origin?: OriginRef;
-  /** Product asked for, on the exchange. */
   product?: Product;
   /** Replaces the correct body. */
   body?: { text: string | undefined; is: "malformed" | "ok" };

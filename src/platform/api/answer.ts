@@ -29,8 +29,8 @@ const render = (refuse: Refuse): Answer => {
 const KEPT: { [name in AnyRefusalName]?: Answer } = {};
 
 export const writeRefusal = (refuse: Refuse): Answer => {
-  const { refuse: name, ...fields } = refuse;
-  if (Object.values(fields).some((field) => field !== undefined)) return render(refuse);
+  const { refuse: name, quota, errors, retryAfterS } = refuse;
+  if ((quota ?? errors ?? retryAfterS) !== undefined) return render(refuse);
   KEPT[name] ??= render(refuse);
   return KEPT[name];
 };

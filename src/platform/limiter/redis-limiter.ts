@@ -2,14 +2,149 @@
  * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
  * `appendonly yes` and `appendfsync always` of Redis lose nothing that was answered.
  */
-
+import { hash } from "node:crypto";
 import { Redis } from "ioredis";
 import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
 import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { readRefundAnswer, readTakeAnswer } from "./http-limiter.ts";
-import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
+
+// The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
+// Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.
+
+type RedisScript = { source: string; sha: string };
+
+/** Longer than the rest of a month and the whole next one: what is remembered by id or by month outlives its window. */
+const KEEP_MS = 62 * 86_400_000;
+
+const PRELUDE = `
+local prefix = ARGV[1]
+local keep_ms = ${KEEP_MS}
+local time = redis.call('TIME')
+-- From a nearer moment than 1970, so that sums of fractions lose less; rounding_ms forgives the rest.
+local epoch_s, rounding_ms = 1750000000, 0.01
+local steady_ms = (tonumber(time[1]) - epoch_s) * 1000 + tonumber(time[2]) / 1000
+local real_ms = math.floor(steady_ms) + epoch_s * 1000
+local now_ms = real_ms + tonumber(redis.call('GET', prefix .. 'clock_offset') or '0')
+
+local function window_of(ms)
+  local z = math.floor(ms / 86400000) + 719468
+  local era = math.floor(z / 146097)
+  local day_of_era = z - era * 146097
+  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460) + math.floor(day_of_era / 36524)
+    - math.floor(day_of_era / 146096)) / 365)
+  local day_of_year = day_of_era - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
+  local shifted = math.floor((5 * day_of_year + 2) / 153)
+  local month = shifted < 10 and shifted + 3 or shifted - 9
+  return string.format('%d-%02d', year_of_era + era * 400 + (month <= 2 and 1 or 0), month)
+end
+
+local window = window_of(now_ms)
+local function count(n) return string.format('%.0f', n) end
+local function meter_key(org, meter, month) return prefix .. 'meter:' .. month .. ':' .. meter .. ':' .. org end
+local function charge_key(id) return prefix .. 'charge:' .. id end
+
+local function write_line(kind, id, request_id, org, key, meter, amount, month)
+  redis.call('XADD', prefix .. 'ledger', 'MINID', '~', count(real_ms - keep_ms), '*', 'line', cjson.encode({
+    charge_id = id, request_id = request_id, org = org, key = key, meter = meter, kind = kind,
+    amount = tonumber(amount), window = month, at = now_ms }))
+end
+`;
+
+const script = (body: string): RedisScript => {
+  const source = PRELUDE + body;
+  return { source, sha: hash("sha1", source) };
+};
+
+/**
+ * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter `request_id,
+ * org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms or null]`.
+ */
+const TAKE = script(`
+-- Buckets of this batch: a key that has many calls in it is read once and written once.
+local tats, keys_taken = {}, {}
+local null = cjson.null
+
+local function tat_of(key, tolerance_ms, interval_ms)
+  local tat = tats[key] or math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
+  -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
+  return math.min(tat, steady_ms + tolerance_ms + interval_ms)
+end
+
+local function take(id, key, per_s, burst, request_id, org, meter, amount, cap)
+  if meter then
+    local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
+    if known[1] == '1' then return { id, 'refunded', window, null } end
+    if known[1] then return { id, 'taken', known[3], tonumber(known[2]) } end
+  end
+
+  local tat
+  if per_s ~= null then
+    local interval_ms = 1000 / per_s
+    local tolerance_ms = interval_ms * (burst - 1)
+    tat = tat_of(key, tolerance_ms, interval_ms)
+    local wait_ms = tat - tolerance_ms - steady_ms
+    if wait_ms > rounding_ms then return { id, 'rate_limited', window, wait_ms } end
+    tat = tat + interval_ms
+  end
+
+  local used = null
+  if meter then
+    local name = meter_key(org, meter, window)
+    local before = tonumber(redis.call('GET', name) or '0')
+    if cap ~= null and before + amount > cap then return { id, 'over_cap', window, before } end
+    used = redis.call('INCRBY', name, amount)
+    redis.call('PEXPIRE', name, keep_ms)
+    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
+      'window', window, 'used', count(used), 'refunded', '0')
+    redis.call('PEXPIRE', charge_key(id), keep_ms)
+    write_line('charge', id, request_id, org, key, meter, amount, window)
+  end
+  if tat then
+    if not tats[key] then keys_taken[#keys_taken + 1] = key end
+    tats[key] = tat
+  end
+  return { id, 'taken', window, used }
+end
+
+local answers = {}
+for at, asked in ipairs(cjson.decode(ARGV[2])) do answers[at] = take(unpack(asked)) end
+for _, key in ipairs(keys_taken) do
+  -- Gone once the bucket is full again.
+  redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tats[key]),
+    'PX', math.max(1, math.ceil(tats[key] - steady_ms)))
+end
+return cjson.encode(answers)
+`);
+
+/** ARGV: prefix, then the refunds of the batch as JSON. Answers JSON in the shape of `wire.ts`. */
+const REFUND = script(`
+local function refund(id, request_id)
+  local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
+  if known[1] == '1' then return end
+  redis.call('HSET', charge_key(id), 'refunded', '1')
+  redis.call('PEXPIRE', charge_key(id), keep_ms)
+  if not known[1] then return end
+  local org, key, meter, amount, month = known[2], known[3], known[4], tonumber(known[5]), known[6]
+  local name = meter_key(org, meter, month)
+  -- An operator may have set the meter lower since.
+  local left = math.max(0, tonumber(redis.call('GET', name) or '0') - amount)
+  redis.call('SET', name, count(left), 'PX', keep_ms)
+  write_line('refund', id, request_id, org, key, meter, amount, month)
+end
+
+local answers = {}
+for at, asked in ipairs(cjson.decode(ARGV[2])) do
+  refund(asked.charge_id, asked.request_id)
+  answers[at] = { charge_id = asked.charge_id, refunded = true }
+end
+return cjson.encode(answers)
+`);
+
+const USED = script("return redis.call('GET', meter_key(ARGV[2], ARGV[3], window)) or '0'");
+
+const SET_USED = script("return redis.call('SET', meter_key(ARGV[2], ARGV[3], window), ARGV[4], 'PX', keep_ms)");
 
 /** Script calls under way: on one connection the next need not wait for the last. */
 const MAX_CALLS = 64;

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { arrivalTimesUs } from "./arrivals.ts";
-import { profileCalls, profileDurationS, scaleProfile } from "./load-profiles.ts";
-import { traceProfile } from "./trace.ts";
+import { profileCalls, profileDurationS, scaleProfile, traceProfile } from "./load-profiles.ts";
 
 const AT = Date.UTC(2026, 9, 10, 20, 55, 36);
 
