@@ -17,23 +17,11 @@ export const EXIT = {
 export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
 
 /** By name, because their files are loaded on demand. */
-const EXIT_OF_ERROR: Readonly<Record<string, number>> = {
-  GuardError: EXIT.guarded,
-  FixtureError: EXIT.unreachable,
-  ToolError: EXIT.unreachable,
-  TargetUnreachableError: EXIT.unreachable,
-  TargetBusyError: EXIT.usage,
-  RoleOptionsError: EXIT.usage,
-  SecretError: EXIT.usage,
-  TargetFileError: EXIT.usage,
-  UnknownRuleError: EXIT.usage,
-  UsageError: EXIT.usage,
-  CredentialMissingError: EXIT.usage,
-  ObjectiveError: EXIT.usage,
-  NoRunError: EXIT.usage,
-  UserFileError: EXIT.usage,
-  CrashFileError: EXIT.usage,
-};
+const UNREACHABLE = ["FixtureError", "ToolError", "TargetUnreachableError"];
+const USAGE = [
+  ...["CrashFileError", "CredentialMissingError", "NoRunError", "ObjectiveError", "RoleOptionsError", "SecretError"],
+  ...["TargetBusyError", "TargetFileError", "UnknownRuleError", "UsageError", "UserFileError"],
+];
 
 export class UsageError extends Error {
   override name = "UsageError";
@@ -41,8 +29,10 @@ export class UsageError extends Error {
 
 /** What could not be finished, for want of room or by an error of ours, is inconclusive. */
 export const exitCodeOf = (error: unknown): number => {
-  if (!(error instanceof Error)) return EXIT.inconclusive;
-  return EXIT_OF_ERROR[error.name] ?? EXIT.inconclusive;
+  const { name } = error instanceof Error ? error : { name: "" };
+  if (name === "GuardError") return EXIT.guarded;
+  if (UNREACHABLE.includes(name)) return EXIT.unreachable;
+  return USAGE.includes(name) ? EXIT.usage : EXIT.inconclusive;
 };
 
 const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
@@ -53,16 +43,12 @@ export const worstExit = (...codes: readonly number[]): number =>
 
 /** Writes to a place that the user named: an unusable place becomes a usage error, a full disk an unfinished command. */
 export const atPlace = <T>(what: string, act: () => T): T => {
-  const said = (error: unknown): never => {
+  try {
+    return act();
+  } catch (error) {
     const problem = fileProblem(error);
     if (problem === null) throw error;
-    const sentence = `${what}: ${problem.sentence}; name another place`;
-    throw problem.isLackOfRoom ? new Error(`${what}: ${problem.sentence}`) : new UsageError(sentence);
-  };
-  try {
-    const done = act();
-    return done instanceof Promise ? (done.catch(said) as T) : done;
-  } catch (error) {
-    return said(error);
+    const sentence = `${what}: ${problem.sentence}`;
+    throw problem.isLackOfRoom ? new Error(sentence) : new UsageError(`${sentence}; name another place`);
   }
 };

@@ -1,8 +1,14 @@
-/** Checks that a deployment takes connections by the stated protocol and with a trusted certificate. No request is sent. */
+/**
+ * What is done with a deployment before a run sends anything: the commands of its `fixtures`, then one look whether it takes
+ * connections by the stated protocol and with a trusted certificate.
+ */
+import { dirname } from "node:path";
 import { noHandshake, notAnswering, notTrusted } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
+import type { RunContext } from "../deployments/run-context.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
+import { runShellCommand } from "../supervision/bounded-child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
 
@@ -47,4 +53,40 @@ export const lookFirst = async (prepared: Pick<PreparedTarget, "target" | "secre
   const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : null;
   const said = proxy === null ? await lookDirectly(prepared) : await lookThroughProxy(proxy);
   if (said !== null) throw new TargetUnreachableError(`${said.text}; ${said.todo}`);
+};
+
+/** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
+class FixtureError extends Error {
+  override name = "FixtureError";
+}
+
+const LIMIT_MS = 300_000;
+
+/** Reset first, so that what is provisioned stays. The output goes to `logs/`. */
+export const prepareFixtures = async (context: RunContext, { file, target }: PreparedTarget): Promise<void> => {
+  for (const name of ["reset", "provision"] as const) {
+    const command = target.fixtures?.[name];
+    if (command === undefined || command === null) continue;
+    context.events.step(`fixtures.${name} of ${file}`);
+    const effect = { kind: "fixture", name: `fixtures.${name}`, undo: { how: "nothing" }, detail: command } as const;
+    const id = context.journal.about(effect);
+    try {
+      const { signal } = context;
+      let said = "";
+      await runShellCommand(command, {
+        what: `command of fixtures.${name}`,
+        cwd: dirname(file),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]),
+        onOutput: (text) => {
+          said += text;
+        },
+      });
+      await context.folder.writeText(`logs/fixtures-${name}.log`, said);
+      context.journal.undone(id, "done");
+    } catch (error) {
+      throw new FixtureError(
+        `fixtures.${name} of ${file}: expected the command to end with 0: ${(error as Error).message}`,
+      );
+    }
+  }
 };

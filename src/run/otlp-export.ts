@@ -104,10 +104,18 @@ const otlpSettings = (env: Environment, warn: Warn) => {
 const EVERY_MS = 5_000;
 const MESSAGE_CHARS_MAX = 200;
 
-export type OtlpExport = {
-  see(line: Line | Sample): void;
-  /** Sends once more, and ends. Never rejects, and ends within its deadlines. */
-  close(): Promise<void>;
+export type OtlpExport = NonNullable<ReturnType<typeof startOtlpExport>>;
+
+const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
+
+/** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
+const partialOf = (text: string): string | null => {
+  type Answer = { partialSuccess?: { rejectedDataPoints?: unknown; errorMessage?: unknown } };
+  const { rejectedDataPoints = 0, errorMessage } = (parseJson(text) as Answer | null | undefined)?.partialSuccess ?? {};
+  const why = typeof errorMessage === "string" ? plain(errorMessage) : "";
+  if (Number(rejectedDataPoints) > 0)
+    return `the collector rejected ${Number(rejectedDataPoints)} data points${why === "" ? "" : `: ${why}`}`;
+  return why === "" ? null : `the collector took all metrics, and says: ${why}`;
 };
 
 type OtlpAbout = {
@@ -117,20 +125,8 @@ type OtlpAbout = {
   onWarning(text: string): void;
 };
 
-const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
-
-/** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
-const partialOf = (text: string): string | null => {
-  type Answer = { partialSuccess?: { rejectedDataPoints?: unknown; errorMessage?: unknown } };
-  const partial = (parseJson(text) as Answer | null | undefined)?.partialSuccess;
-  const rejected = Number(partial?.rejectedDataPoints ?? 0);
-  const why = typeof partial?.errorMessage === "string" ? plain(partial.errorMessage) : "";
-  if (!(rejected > 0)) return why === "" ? null : `the collector took all metrics, and says: ${why}`;
-  return `the collector rejected ${rejected} data points${why === "" ? "" : `: ${why}`}`;
-};
-
 /** `null` where the environment names no collector that can be used. */
-export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout): OtlpExport | null => {
+export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout) => {
   const said = new Set<string>();
   const warn = (text: string): void => {
     if (!said.has(text)) onWarning(text);
@@ -138,20 +134,19 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   };
   const settings = otlpSettings(env, warn);
   if (settings === null) return null;
-  const { endpoint, headers, deadlineMs } = settings;
+  const { endpoint, headers, deadlineMs: withinMs } = settings;
   const metrics = new OtlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
   const failed = (error: unknown): void => {
     const { message, code } = error as Error & { code?: string };
-    const why = plain(code ?? message);
-    warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${why}`);
+    warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${plain(code ?? message)}`);
   };
   const send = async (): Promise<void> => {
     try {
       const body = redactor.redactValue(metrics.toOtlp(Date.now()));
-      const { status, text } = await callControl(endpoint, { method: "POST", headers, body, withinMs: deadlineMs });
-      const moved = status >= 300 && status < 400 ? ", a redirect, which is not followed" : "";
-      if (status >= 300) failed(new Error(`status ${status}${moved}`));
-      const partial = status < 300 ? partialOf(text) : null;
+      const { status, text } = await callControl(endpoint, { method: "POST", headers, body, withinMs });
+      const moved = status < 400 ? ", a redirect, which is not followed" : "";
+      if (status >= 300) throw new Error(`status ${status}${moved}`);
+      const partial = partialOf(text);
       if (partial !== null) warn(partial);
     } catch (error) {
       failed(error);
@@ -166,14 +161,15 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   }, EVERY_MS);
   timer.unref();
   return {
-    see: (line) => {
+    see: (line: Line | Sample): void => {
       try {
         metrics.see(line);
       } catch (error) {
         failed(error);
       }
     },
-    close: async () => {
+    /** Sends once more, and ends. Never rejects, and ends within its deadlines. */
+    close: async (): Promise<void> => {
       clearInterval(timer);
       await sending;
       await send();

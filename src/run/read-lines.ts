@@ -49,18 +49,14 @@ export const outcomeName = (line: Line): string | null => {
   return KNOWN.has(name) ? name : null;
 };
 
-const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
-  Object.keys(by_outcome).filter((name) => KNOWN.has(name));
-
 export const outcomesSeen = (
   lines: Iterable<Line>,
   counted: readonly Pick<StageSummary, "by_outcome">[] = [],
 ): number => {
-  const seen = new Set(counted.flatMap(outcomesCounted));
-  for (const line of lines) {
-    const name = outcomeName(line);
-    if (name !== null) seen.add(name);
-  }
+  const names = counted.flatMap(({ by_outcome }) => Object.keys(by_outcome)).filter((name) => KNOWN.has(name));
+  const seen = new Set<string | null>(names);
+  for (const line of lines) seen.add(outcomeName(line));
+  seen.delete(null);
   return seen.size;
 };
 

@@ -68,8 +68,6 @@ export const createRecorder = (
     if (historyChars >= foldsFromBytes) grownIn ??= stage;
     return grownIn !== null || wishes.get(stage)?.fold === true;
   };
-  const grown = (): string =>
-    `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`;
   return {
     stages: stages as readonly RecordedStage[],
     /** Makes every file of the run. `makeDraft`: the document of a run that is killed now, written again after each stage. */
@@ -111,8 +109,9 @@ export const createRecorder = (
     addStage: ({ facts, ...stage }: StageOutcome): Promise<void> => {
       fold.end();
       // Counts even where the disk is full.
-      const notes = stage.summary.name === grownIn ? [...stage.notes, grown()] : stage.notes;
-      if (!isClosed) stages.push({ ...stage, notes });
+      const grown = `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`;
+      const isGrown = stage.summary.name === grownIn;
+      if (!isClosed) stages.push({ ...stage, notes: isGrown ? [...stage.notes, grown] : stage.notes });
       return write(async () => {
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));

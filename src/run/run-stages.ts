@@ -1,14 +1,13 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 
-import type { EmbeddedOptions } from "../deployments/embedded.ts";
-import { openDeployment } from "../deployments/embedded.ts";
+import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
-import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import { prepareTarget } from "../stages/prepare-target.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { calibrateRun } from "./calibration/calibrate.ts";
-import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
+import { calibrationPlanOf, modesOf } from "./calibration/calibration-plan.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedOptions> & { stages: StagesWish };
@@ -27,13 +26,12 @@ export const withDriversThere = async (
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
   const { targetFile, owned, stages: wish, limiter = "sqlite" } = request;
-  const targets: PreparedTarget[] = [];
-  if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, intentOf(wish)));
+  const targets = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, intentOf(wish))];
   return recordRun({ ...request, targets }, async (context) => {
     const deployment = await openDeployment(context, { limiter });
     const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
     const calibrated = calibrationPlanOf(deployment, plans);
-    await calibrateRun(context, calibrated, { ceilings: ceilingsOf(calibrated, plans), ...modesOf(plans) });
+    await calibrateRun(context, calibrated, modesOf(calibrated, plans));
     await playStages(context, deployment, plans);
   });
 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration-plan.ts";
+import { calibrationPlanOf, modesOf } from "./calibration-plan.ts";
 
 const DEPLOYMENT = {
   target: {
@@ -26,6 +26,8 @@ const stage = (name: string, more: Partial<LoadStage> = {}): LoadStage => ({
   ...more,
 });
 
+const NONE = new Map();
+
 const planned = (...stages: LoadStage[]): [string, number][] => [...calibrationPlanOf(DEPLOYMENT, stages)];
 
 describe("what is calibrated", () => {
@@ -49,17 +51,17 @@ describe("what is calibrated", () => {
   test("is the folding mode as well, at three times the rate, where a stage folds", () => {
     const folding = [stage("a", { ratePerS: 400, fold: true })];
     const plan = calibrationPlanOf(DEPLOYMENT, folding);
-    expect(ceilingsOf(plan, folding)).toEqual([{ mode: "folded", perS: 1_200, forS: 0.5 }]);
-    expect(ceilingsOf(plan, [stage("a", { ratePerS: 400 })])).toEqual([]);
-    expect(ceilingsOf(plan, [stage("a", { driver: "k6", fold: true })])).toEqual([]);
+    expect(modesOf(plan, folding).ceilings).toEqual([{ mode: "folded", perS: 1_200, forS: 0.5 }]);
+    expect(modesOf(plan, [stage("a", { ratePerS: 400 })]).ceilings).toEqual([]);
+    expect(modesOf(plan, [stage("a", { driver: "k6", fold: true })]).ceilings).toEqual([]);
   });
 
   test("is each mode of the open-loop driver that the run uses, and no other", () => {
     const [folds, whole, k6] = [stage("a", { fold: true }), stage("b"), stage("c", { driver: "k6" })];
-    expect(modesOf([folds, k6])).toEqual({ foldsAll: true, precise: false });
-    expect(modesOf([folds, whole])).toEqual({ foldsAll: false, precise: false });
-    expect(modesOf([k6]).foldsAll).toBe(false);
-    expect(modesOf([whole, stage("d", { precise: true })])).toEqual({ foldsAll: false, precise: true });
+    expect(modesOf(NONE, [folds, k6])).toMatchObject({ foldsAll: true, precise: false });
+    expect(modesOf(NONE, [folds, whole])).toMatchObject({ foldsAll: false, precise: false });
+    expect(modesOf(NONE, [k6]).foldsAll).toBe(false);
+    expect(modesOf(NONE, [whole, stage("d", { precise: true })])).toMatchObject({ foldsAll: false, precise: true });
   });
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {

@@ -37,20 +37,17 @@ export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: numb
 
 const isOfOpenLoop = (plan: StagePlan): plan is LoadStage => plan.kind === "load" && plan.driver === "open-loop";
 
-/** The modes of the open-loop driver that the run uses; no other is tried. */
-export const modesOf = (plans: readonly StagePlan[]): { foldsAll: boolean; precise: boolean } => {
+/** The modes of the open-loop driver that the run uses. Where a stage folds, three times the rate is tried in that mode as well. */
+export const modesOf = (plan: CalibrationPlan, plans: readonly StagePlan[]) => {
   const stages = plans.filter(isOfOpenLoop);
+  const folding = stages.filter(({ fold }) => fold === true);
+  const peakPerS = folding.length === 0 ? undefined : plan.get("open-loop");
+  const tried = (ofPeakPerS: number): Ceiling => ({ mode: "folded", perS: ratesOf(ofPeakPerS).ceilingPerS, forS: 0.5 });
   return {
-    foldsAll: stages.length > 0 && stages.every(({ fold }) => fold === true),
+    ceilings: peakPerS === undefined ? [] : [tried(peakPerS)],
+    foldsAll: stages.length > 0 && folding.length === stages.length,
     precise: stages.some(({ precise }) => precise === true),
   };
-};
-
-/** Where a stage folds its calls, the driver is to hold three times the rate in that mode as well. */
-export const ceilingsOf = (plan: CalibrationPlan, plans: readonly StagePlan[]): Ceiling[] => {
-  const peakPerS = plan.get("open-loop");
-  const isFolded = plans.some((plan) => isOfOpenLoop(plan) && plan.fold === true);
-  return isFolded && peakPerS !== undefined ? [{ mode: "folded", perS: ratesOf(peakPerS).ceilingPerS, forS: 0.5 }] : [];
 };
 
 export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {

@@ -132,15 +132,14 @@ const archiveBy = async (k6: string, script: string, out: string, variables: Rec
 const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number): string[] => {
   const { host } = parseHttpUrl(base_url);
   const small = Object.entries(budget ?? {}).filter(([, most]) => most > 0 && most < parallelism);
-  return [
-    ...(isLoopbackHost(host)
-      ? [`base_url is on ${host}: a runner in a cluster finds itself there, not your deployment`]
-      : []),
-    ...(permits?.load_max_rps === undefined || budget?.requests === undefined
-      ? ["the target file bounds neither requests nor rate as a whole: state budget.requests and permits.load_max_rps"]
-      : []),
+  const isUnbounded = permits?.load_max_rps === undefined || budget?.requests === undefined;
+  const said = [
+    isLoopbackHost(host) && `base_url is on ${host}: a runner in a cluster finds itself there, not your deployment`,
+    isUnbounded &&
+      "the target file bounds neither requests nor rate as a whole: state budget.requests and permits.load_max_rps",
     ...small.map(([unit, most]) => `budget.${unit} (${most}) is less than one for each of ${parallelism} runners`),
   ];
+  return said.filter((one) => one !== false);
 };
 
 /** Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */

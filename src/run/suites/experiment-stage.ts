@@ -62,23 +62,14 @@ const reachesOf = (entry: Experiment, embedded: boolean): string[] => {
 const breaksConnections = ({ faults }: Experiment): boolean =>
   faults.some(({ component }) => component === "edge" || component === "api");
 
-const ALWAYS = [
-  "recovers",
-  "first-failing-check-decides",
-  "counts-agree",
-  "charged-once",
-  "slots-are-given-back",
-  "nothing-is-left-open",
-];
-
 const judgesOf = (entry: Experiment): string[] => {
   // Without an API nobody can be refused for want of a dependency.
   const isOfDependency =
     entry.faults.some(({ component }) => component === "limiter" || component === "keys") && !breaksConnections(entry);
   const hasStreams = breaksConnections(entry) || entry.load === "streams";
   return [
-    ...ALWAYS,
-    "organizations-do-not-share",
+    ...["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"],
+    ...["nothing-is-left-open", "organizations-do-not-share"],
     ...(isOfDependency ? ["fails-closed", "refuses-in-time"] : []),
     ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
     ...(entry.load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
@@ -91,22 +82,18 @@ const judgesOf = (entry: Experiment): string[] => {
 /** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
 const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
-export const experimentStage = (given: SuiteFor, entry: Experiment, holdMs = HOLD_MS): LoadStage => {
+export const experimentStage = (given: SuiteFor, entry: Experiment): LoadStage => {
   const { name, faults, healsInOrder, load, requiredStates = [] } = entry;
   // Where connections break, streams are to be open on them.
-  const story =
-    load === "last-units"
-      ? "last-units"
-      : load === "streams" || breaksConnections(entry)
-        ? "broken-edge"
-        : "broken-dependency";
+  const besideOthers = load === "streams" || breaksConnections(entry) ? "broken-edge" : "broken-dependency";
+  const story = load === "last-units" ? load : besideOthers;
   return {
     ...{ kind: "load", name, driver: "open-loop", story, durationS: 60, ratePerS: rateBeside(entry, given) },
     judges: judgesOf(entry),
     pastTheCap: entry.pastTheCap,
     tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
     requiredStates: given.embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),
-    disturbance: { kind: "faults", name, faults, holdMs, healsInOrder },
+    disturbance: { kind: "faults", name, faults, holdMs: HOLD_MS, healsInOrder },
     reaches: reachesOf(entry, given.embedded),
   };
 };
