@@ -11,12 +11,12 @@ import { type Bench, type BenchRoom, type Block, blockOf, compare, compareWith, 
 import { figureOf, recordLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child.ts";
 
-/** A result is so near to the rate that does not hold any more. */
+/** The search stops once the lowest rate that failed is within this factor of the highest that held. */
 const NARROW = 1.06;
 const LOWEST = 10;
 const HIGHEST = 200_000;
 
-/** 0: not even the lowest rate holds. */
+/** Returns the highest rate that holds; 0 if not even the lowest does. */
 export const highestHeld = async (start: number, holds: (ratePerS: number) => Promise<boolean>): Promise<number> => {
   let low = 0;
   let high = Number.POSITIVE_INFINITY;
@@ -88,7 +88,7 @@ const ceilingOf = (room: BenchRoom, generator: Generator, at: Server, startPerS:
     }),
   );
 
-/** A block a round of each generator, each search from where its last one ended. */
+/** Runs one block per round and generator; each search starts where the last one ended. */
 const searchAll = async <Name extends string>(
   all: Readonly<Record<Name, Generator>>,
   rounds: number,
@@ -133,7 +133,7 @@ export const generators: Bench = {
   },
 };
 
-/** By itself, because its two searches take some minutes. */
+/** A benchmark of its own, because its two searches take some minutes. */
 export const k6Generators: Bench = {
   name: "k6-generators",
   what: "calls a second that k6 holds on our schedule, history included, beside its own arrival-rate executor",

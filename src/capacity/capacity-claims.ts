@@ -12,7 +12,7 @@ export type Found = {
   demand: Demand | null;
   /** As the user wrote them. */
   objectives: readonly string[];
-  /** Calls that counted, in all probes. */
+  /** The number of calls that count, in all probes. */
   calls: number;
 };
 

@@ -50,11 +50,11 @@ type Step = { probe: ProbePlan } | { answer: Answer };
 const LOWEST_PER_S = 0.25;
 /** A bracket's probe is lengthened until it expects this many calls. */
 const BRACKET_CALLS = 12;
-/** Played where the answer is expected and around it, so that the steepness is seen as well. */
+/** Factors of the expected answer at which probes are played, so that the steepness shows as well. */
 const OFFSETS = [1, 1.12, 0.95, 1.06];
-/** Once the sides of the interval are within this, a probe is played to its end. */
+/** Once both sides of the interval are within this share of the answer, a probe is played to its end. */
 const NEAR = 0.15;
-/** Nearer than this the two ends of a bisection are left to what all probes say together. */
+/** Once the two ends are within this factor, bisection ends and the fit through all probes takes over. */
 const BISECTED = 1.12;
 const BEYOND = 2;
 /** Tries of a probe that the generator or its host spoilt. */
@@ -69,12 +69,12 @@ const stateOf = (results: readonly ProbeResult[], limits: readonly number[], pol
   const verdicts = clean.map(({ tallies, plan }) => judgeTallies(tallies, limits, plan.dispersions));
   const spentS = results.reduce((sum, { plan, playedS }) => sum + plan.warmUpS + playedS, 0);
   const ceiling = ceilingOf(results);
-  /** Nothing may be played above it. */
+  /** The highest rate that may be played. */
   const topPerS = Math.min(policy.maxPerS, (ceiling?.ratePerS ?? Number.POSITIVE_INFINITY) * 0.97);
   return { limits, policy, results, clean, verdicts, spentS, topPerS, ceiling };
 };
 
-/** Of all probes at one rate together. */
+/** The verdict of all probes at one rate together. */
 const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => {
   const there = clean.filter(({ plan }) => plan.ratePerS === ratePerS);
   const sum = (of: number, part: "bad" | "n"): number =>
@@ -83,7 +83,7 @@ const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => 
   return judgeTallies(sums, limits, there.at(-1)?.plan.dispersions ?? []);
 };
 
-/** The answer where no rate that is met lies below one that is broken. */
+/** The answer while no met rate lies below a broken one. */
 const answerBracket = (state: State): Answer => {
   const { clean, results, verdicts, ceiling, policy } = state;
   const rates = clean.map(({ plan }) => plan.ratePerS);
@@ -115,7 +115,7 @@ const answerBracket = (state: State): Answer => {
 const probe = (state: State, purpose: Purpose, ratePerS: number, playS: number, mayStopEarly: boolean): Step => {
   const { policy, results, clean, limits } = state;
   const warmUpS = Math.max(policy.warmUpS, (3 * (results.at(-1)?.latencyMsP50 ?? 0)) / 1000);
-  // So few calls do not say how they hang together.
+  // Too few calls to estimate their correlation.
   const dispersions = purpose === "bracket" ? limits.map(() => PRIOR_DISPERSION) : dispersionsOf(clean, limits.length);
   return { probe: { purpose, ratePerS, warmUpS, playS, mayStopEarly, dispersions } };
 };
@@ -123,13 +123,13 @@ const probe = (state: State, purpose: Purpose, ratePerS: number, playS: number, 
 const bracketProbe = (state: State, ratePerS: number): Step =>
   probe(state, "bracket", ratePerS, Math.max(state.policy.bracketS, Math.min(30, BRACKET_CALLS / ratePerS)), true);
 
-/** Until a rate that is not broken lies below one that is. */
+/** Doubles the rate until one is broken, or lowers it until one is met. */
 const bracket = (state: State): Step => {
   const { clean, verdicts, policy, topPerS, ceiling, spentS } = state;
   const rates = clean.map(({ plan }) => plan.ratePerS);
   if (clean.length === 0) return bracketProbe(state, Math.min(policy.startPerS, topPerS));
   if (verdicts.includes("broken")) {
-    // All are broken: downwards.
+    // All rates are broken: try a lower one.
     const lower = Math.min(...rates) / 4;
     return lower < LOWEST_PER_S || spentS > policy.playS
       ? { answer: answerBracket(state) }
@@ -141,14 +141,14 @@ const bracket = (state: State): Step => {
     const next = ceiling === null ? 2 * highest : Math.sqrt(highest * topPerS);
     return bracketProbe(state, Math.min(next, topPerS));
   }
-  // Nothing higher may or can be played: whether the objectives are met there has to be sure.
+  // No higher rate may be played, so this one needs a definite verdict.
   const verdict = verdictAt(state, highest);
   return verdict === "met" ? { answer: answerBracket(state) } : probe(state, "confirm", highest, policy.confirmS, true);
 };
 
-/** Halves the way between the highest rate that is not broken and the lowest that is, `null` when they are near. */
+/** The middle between the highest rate that is not broken and the lowest that is; `null` when they are near. */
 const bisect = ({ limits, clean, verdicts }: State): number | null => {
-  // Without a verdict, the share as it stands says on which side of the answer to look.
+  // Where there is no verdict, the measured share shows on which side the answer is.
   const isBroken = clean.map(({ tallies }, i) =>
     verdicts[i] === "open"
       ? tallies.some(({ bad, n }, of) => bad > n * (limits[of] as number))
@@ -160,7 +160,7 @@ const bisect = ({ limits, clean, verdicts }: State): number | null => {
   return below.length > 0 && lowestBroken / highestMet > BISECTED ? Math.sqrt(lowestBroken * highestMet) : null;
 };
 
-/** Wider than this, from end to end, an interval is no answer. */
+/** An interval whose ends differ by more than this factor is not an answer. */
 const WIDEST = 2;
 
 const intervalOf = ({ limits, clean, verdicts, results }: State) => {
@@ -194,7 +194,7 @@ const narrow = (state: State): Step => {
   const played = (purpose: Purpose): number => results.filter(({ plan }) => plan.purpose === purpose).length;
   const confirmations = clean.flatMap(({ plan }, i) => (plan.purpose === "confirm" ? [verdicts[i]] : []));
   const refuted = confirmations.filter((verdict) => verdict === "broken").length;
-  // What a confirmation refuted may be looked for once more, for half as long again.
+  // After a refuted confirmation the search may play half as long again.
   const mayPlayS = policy.playS * (1 + refuted / 2);
   if (sides > Math.log1p(policy.tolerance) && spentS < mayPlayS) {
     const half = sides > NEAR ? bisect(state) : null;
@@ -213,11 +213,11 @@ const narrow = (state: State): Step => {
   return { answer: answer(isConfirmed) };
 };
 
-/** Some probes are broken, and others are not. */
+/** Reports whether some probes are broken and others are not. */
 const isBracketed = ({ verdicts }: State): boolean =>
   verdicts.includes("broken") && verdicts.some((verdict) => verdict !== "broken");
 
-/** What the probes say so far, where nothing more may be played. */
+/** The answer from the probes so far, when nothing more may be played. */
 export const answerSoFar = (
   results: readonly ProbeResult[],
   limits: readonly number[],
@@ -227,13 +227,13 @@ export const answerSoFar = (
   return isBracketed(state) ? intervalOf(state).answer(false) : answerBracket(state);
 };
 
-/** What to play next after these probes, in the order in which they were played, or what was found. */
+/** Returns the next probe, given the results so far in the order of play, or the answer. */
 export const nextStep = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy): Step => {
   const state = stateOf(results, limits, policy);
   const last = results.at(-1);
   const spoilt = results.length - 1 - results.findLastIndex((result) => generatorDoubt(result) === null);
   if (spoilt >= SPOILT) return { answer: answerSoFar(results, limits, policy) };
-  // What was spoilt is tried once more, unless that rate has turned out to be more than the generator can do.
+  // A spoilt probe is repeated, unless the generator turned out to be unable to send its rate.
   if (spoilt > 0 && last !== undefined && last.plan.ratePerS <= state.topPerS) return { probe: last.plan };
   return isBracketed(state) ? narrow(state) : bracket(state);
 };

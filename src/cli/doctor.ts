@@ -140,8 +140,8 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
 };
 
 const EXCLUSIONS: readonly Exclusion[] = [
-  ["precise", "!calibrate", "--precise is a way to --calibrate; give both"],
-  ["find-limits", "!target", "--find-limits looks at a deployment; name its file with --target"],
+  ["precise", "!calibrate", "--precise changes how --calibrate measures; give both"],
+  ["find-limits", "!target", "--find-limits calls a deployment; name its file with --target"],
   ["out", "!find-limits", "--out names the copy that --find-limits writes; give both"],
 ];
 

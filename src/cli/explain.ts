@@ -105,7 +105,7 @@ const explainItem = (item: number) => {
   };
 };
 
-/** Paragraphs, each list with its title beside the first. */
+/** Wrapped paragraphs in a column; the first of each list has the title of the list in front of it. */
 const under = (titled: Readonly<Record<string, readonly string[]>>): string[] =>
   Object.entries(titled).flatMap(([title, texts]) =>
     texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13)),

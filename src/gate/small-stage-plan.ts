@@ -11,8 +11,8 @@ import { type BlockLoad, partsOfBlock, profileOfBlock, type Side } from "./block
 import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
 /**
- * What blocks of half a second can decide: they hold too few calls to compare more of them by, and looks are taken at one, two
- * and three times as many pairs.
+ * The policy for blocks of half a second, which hold too few calls for the other measurements. It looks at the result
+ * after one, two and three times the number of pairs.
  */
 export const SMALL_POLICY: GatePolicy = {
   ...GATE_POLICY,
@@ -21,7 +21,7 @@ export const SMALL_POLICY: GatePolicy = {
 };
 export const SMALL_CLAIM_IDS: readonly string[] = SMALL_POLICY.measurements.map((name) => `gate/${name}`);
 
-/** Long enough that the timers and turns of two busy cores are small beside it. */
+/** Long enough that delays of timers and event loops on two busy cores are small beside it. */
 export const SERVICE_MS = 80;
 export const SLOTS = 16;
 export const PAIRS = 16;
@@ -30,12 +30,12 @@ const LOAD: BlockLoad = {
   ...{ lowPerS: 0.7 * CAPACITY_PER_S, overloadPerS: 2 * CAPACITY_PER_S },
   ...{ settleS: 0, lowS: 0.3, overloadS: 0.18 },
 };
-/** Most of what is under way when a block ends is over before the other deployment is loaded. */
+/** A rest after each block, in which most calls end before the other deployment is loaded. */
 const REST_S = 0.06;
 const LOAD_S = LOAD.lowS + LOAD.overloadS;
-/** An answer twice as late as it should be is no good one. */
+/** An answer that takes more than twice the service time is not good. */
 const SLO_MS = 2 * SERVICE_MS;
-/** Loaded before anything is measured: code is compiled, connections are made. */
+/** The load before anything is measured: code is compiled, connections are made. */
 const WARM_UP_S = 0.5;
 const SEED = 1;
 
@@ -63,7 +63,7 @@ export const profileOf = (blocks: readonly GateBlock[], side: Side): Profile => 
   return { name: `gate-${side}`, pieces };
 };
 
-/** The blocks measured and put together again. `startUs`: when both loads began. */
+/** Measures the blocks and joins them to pairs. `startUs`: when both loads began. */
 export const pairsOf = (
   blocks: readonly GateBlock[],
   lines: Readonly<Record<Side, readonly CallLine[]>>,

@@ -9,26 +9,26 @@ import { known } from "./statistics/counts.ts";
 import { Histogram } from "./statistics/histogram.ts";
 import { type DurationName, durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
 
-/** Of one organization on one route; what a deployment varies from answer to answer is not to fill the memory. */
+/** The most kinds of one organization on one route. It bounds the memory when a deployment varies its answers. */
 const KINDS_MOST = 64;
 
 type KnownKind = {
   readonly first: CallLine;
-  /** It breaks a promise as far as it shows by itself. */
+  /** This call alone violates an invariant. */
   readonly isWrong: boolean;
   readonly isAdmitted: boolean;
-  /** Equal for calls of one stage, driver, organization and outcome. */
+  /** A key that is equal for calls of one stage, driver, organization and outcome. */
   readonly whose: string;
 };
 
-/** In what calls of one organization and route differ that are of two kinds. */
+/** The fields by which two kinds of calls of one organization and route differ. */
 const OF_KIND = [
   ...(["outcome", "stage", "driver", "bucket", "attempt", "unscheduled", "meter", "ended", "retry_after"] as const),
   ...(["expires_in", "product", "clock_error_us", "envelope", "error", "aborted", "event_names"] as const),
 ];
 const OF_FACTS = ["credential", "state", "origin", "ip", "tier", "product", "body", "scopes", "products"] as const;
 
-/** Whether these are equal, lists by what they hold. */
+/** Reports whether the named fields are equal; lists are compared by their items. */
 const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean => {
   if (a === b) return true;
   if (a === undefined || b === undefined) return false;
@@ -45,12 +45,12 @@ const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined,
 const sameKind = (a: CallLine, b: CallLine): boolean =>
   sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
 
-/** So many calls on either side of one that looks wrong stay whole. */
+/** How many calls before and after one that looks wrong are kept whole. */
 export const NEIGHBOURS = 100;
-/** A second is written when the newest call ended so much later; what comes later still makes a second line of it. */
+/** A second is written when a call ends this much later. Calls that come after that start another line of the same second. */
 const SETTLED_AFTER_US = 1_000_000;
 
-/** An admitted call with nothing about it but its times. */
+/** Reports whether a call is admitted and has nothing to tell but its times. */
 const isPlain = (call: CallLine, { isAdmitted }: KnownKind): boolean =>
   isAdmitted &&
   streamResult(call) === "whole" &&
@@ -68,7 +68,7 @@ const withoutTimes = (call: CallLine): CallKind =>
 
 const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 
-/** The line of what one organization got in one second with one outcome, as it grows. */
+/** The growing line of one organization, second and outcome. */
 type Second = { line: FoldLine; kinds: Map<KnownKind, { n: number }>; durations: Map<DurationName, Histogram> };
 
 const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number): Second => {
@@ -78,22 +78,22 @@ const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number): S
 };
 
 type CallFoldOptions = {
-  /** Calls that stay whole, and folds, each once its second is over. */
+  /** Takes the calls that are kept whole, and each fold once its second is over. */
   emit(line: CallLine | FoldLine): void;
-  /** Whether a call breaks a promise as far as it shows by itself; asked once for each kind. */
+  /** Reports whether a call alone violates an invariant; called once for each kind. */
   looksWrong(call: CallLine): boolean;
 };
 
 type Held = { call: CallLine; kind: KnownKind };
 
-/** `see` calls in the order in which they end; `end` gives what is left. */
+/** `see` takes calls in the order in which they end; `end` emits the rest. */
 export class CallFold {
   readonly #options: CallFoldOptions;
   /** By organization and route, which have few kinds each. */
   readonly #kinds = new Map<string, Map<string, KnownKind[]>>();
-  /** By second, then by whose and what. */
+  /** By second, then by the keys of its lines. */
   readonly #seconds = new Map<number, Map<string, Second>>();
-  /** Plain calls that may turn out to stand just before one that looks wrong, the oldest first. */
+  /** The last plain calls, oldest first, held back in case the next call looks wrong. */
   readonly #before: Held[] = [];
   #wholeLeft = 0;
   #settledS = Number.NEGATIVE_INFINITY;
@@ -129,7 +129,7 @@ export class CallFold {
     this.#kinds.clear();
   }
 
-  /** `null` where there are too many kinds already. */
+  /** Returns `null` if there are too many kinds. */
   #kindOf(call: CallLine): KnownKind | null {
     const kinds = known(
       known(this.#kinds, call.org, () => new Map()),

@@ -30,7 +30,8 @@ export const streamVocabulariesDiffer: Judge = (facts) => {
       const { stream } = routeOf(line.route);
       if (stream === undefined || line.event_names === undefined) return;
       const borrowed = line.event_names.filter((name) => foreign[stream].has(name));
-      if (borrowed.length > 0) evidence.breach(line.id, `the ${stream} stream spoke ${borrowed.join(", ")}`);
+      if (borrowed.length > 0)
+        evidence.breach(line.id, `the ${stream} stream sent ${borrowed.join(", ")}, events of another kind of stream`);
       if (line.event_names.some((name) => VOCABULARIES[stream].content.includes(name))) spoken.add(stream);
     },
     end() {

@@ -17,7 +17,7 @@ export const GLOBAL_SHED = "429 b2b_overloaded";
 export const ORGANIZATION_SHED = "429 org_overloaded";
 export const KEY_REFUSED = "429 rate_limited";
 
-/** Reads hold a place for a moment, and on some deployments none: they show nothing of a cap by being admitted. */
+/** Only streams count: a read holds a slot for a moment or not at all, so its admission does not show a cap. */
 const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 const decidedUs = ({ first_us: first, done_us: done }: CallLine): number => first ?? done;
 
@@ -27,10 +27,7 @@ export type WholeBounds = { readonly least: number; readonly most: number | null
 export const isExact = ({ least, most }: WholeBounds): boolean => least === most;
 export const isContradiction = ({ least, most }: WholeBounds): boolean => most !== null && least > most;
 
-/**
- * One call may be read out of order by a client that stood still for a moment, so a bound counts when a second call shows
- * it too.
- */
+/** The number of calls that must show a bound: one alone may be read out of order by a client that stalled. */
 const SUPPORT = 2;
 
 /**
@@ -92,8 +89,8 @@ const WAIT_TIMES = 2;
 const WAIT_LEAST_US = 20_000;
 
 /**
- * Streams that are served at once, where more are admitted: the first events of the others come late, and only once
- * another stream has ended. `calm`: streams that were alone.
+ * Bounds of the slots, where more streams are admitted than are served at once: the first events of the others come
+ * late, after another stream has ended. `calm`: streams that ran alone.
  */
 export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[], slack: Slack): WholeBounds => {
   const alone = calm.flatMap((call) => firstEventUs(call) ?? []);
@@ -111,14 +108,14 @@ export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[]
     else if (tookUs > WAIT_TIMES * calmUs + WAIT_LEAST_US && lines.some(isBehind)) waited.push(ahead);
   }
   const { least } = boundsOf(served, []);
-  // Whoever was served at once beside so many shows it; a late first event beside fewer has another cause.
+  // A stream that was served at once beside others shows that many slots. A late first event beside fewer has another cause.
   return boundsOf(
     served,
     waited.filter((ahead) => ahead >= least),
   );
 };
 
-/** Streams from which a mean has an interval. */
+/** The fewest streams for a mean with an interval. */
 const STREAMS_MIN = 3;
 
 const staysMs = (calls: readonly CallLine[]): number[] =>
@@ -141,12 +138,12 @@ export type BucketFound =
    */
   | { readonly found: false; readonly code: "never-refused" | "too-short" | "too-fast" | "no-bucket" };
 
-/** Calls admitted after the first refusal from which a rate is known. */
+/** The fewest calls admitted after the first refusal for a rate. */
 const PRESSED_MIN = 8;
-/** By how much a limiter's clock may be coarse. */
+/** The resolution of a limiter's clock, at worst. */
 const CLOCK_US = 2_000;
 
-/** So many calls in a row, for each that is under way, are no chance. */
+/** This many admitted calls in a row, for each call in flight, are not chance. */
 const UNREFUSED_TIMES = 6;
 const REFUSALS_MOST = 250;
 const evenly = <T>(all: readonly T[]): readonly T[] => {
@@ -171,7 +168,7 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
   if (admitted.filter(({ sent_us: sent }) => sent > refused.done_us).length < PRESSED_MIN) return none("too-short");
   const decided = admitted.map(decidedUs).toSorted((a, b) => a - b);
   const sent = admitted.map(({ sent_us: us }) => us);
-  /** How many of these moments in order are not after `us`. */
+  /** How many of these ordered moments are not after `us`. */
   const until = (moments: readonly number[], us: number): number => moments.findLastIndex((at) => at <= us) + 1;
   const owed = admitted.map((call) => ({
     s: (decidedUs(call) - first.sent_us + CLOCK_US) / 1e6,
@@ -181,7 +178,10 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
     sentUs: call.sent_us - CLOCK_US,
     n: until(sent, decidedUs(call)) + 1,
   }));
-  /** The highest rate at which a bucket that was full before some admission is empty at a refusal; below 0 where none is. */
+  /**
+   * The highest rate that explains a refusal: a bucket that was full before some admission is then empty. Below 0 if no
+   * rate does.
+   */
   const highest = (burst: number, { sentUs, n }: (typeof denied)[number]): number => {
     let rate = -1;
     for (let k = 0; n - k > burst; k += 1) {
@@ -192,7 +192,7 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
   };
   const before = calls.filter(({ sent_us: us }) => us < refused.sent_us);
   const atOnce = Math.max(1, mostAtOnce(before.map(({ sent_us: us, done_us: done }) => [us, done] as const)));
-  // Calls that are decided side by side say little of a smaller burst; but one would have refused some of them at once.
+  // Concurrent calls show little of a smaller burst; but it would have refused some of them at once.
   const smallest = before.length > UNREFUSED_TIMES * atOnce ? atOnce + 1 : 1;
   const bursts = admitted.map((_, at) => at + 1).filter((burst) => burst >= smallest);
   const fitting = bursts
@@ -216,12 +216,12 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
   };
 };
 
-/** An interval narrower than this holds one whole number that people would set, at most. */
+/** An interval narrower than this share holds at most one whole number that people would set. */
 const NARROW = 0.01;
 
 /**
- * What may be written into a target file: the whole number in a narrow interval, because limits are set by people; else the
- * upper end, which accuses nobody.
+ * The rate to write into a target file: the whole number in a narrow interval, because people set limits; else the upper
+ * end, which causes no false failure.
  */
 export const writtenRate = ({ low, high }: Estimate): number => {
   const whole = Math.round((low + high) / 2);

@@ -33,7 +33,7 @@ type CurveClaim = {
   readonly measure: string;
   readonly level: Level;
   readonly expected: string | ((curve: Curve, facts: StageFacts) => string);
-  /** What may explain a figure beside the deployment's shedding. */
+  /** What may explain a figure besides the shedding of the deployment. */
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
 };
@@ -46,7 +46,7 @@ const rate = (perS: number): string => `${perS.toFixed(1)}/s`;
 const NOT_ENOUGH = "not enough to judge by";
 const open = (reason: string, got = NOT_ENOUGH): Finding => found("inconclusive", reason, got);
 
-/** Where `of` lies against a bound. `words` says what the figure is; `write` writes it. */
+/** Compares `of` with a bound. `words` says what the figure is; `write` formats it. */
 const against = (
   of: Estimate | null,
   { least, most = 0 }: { least?: number; most?: number },
@@ -74,7 +74,7 @@ const failedWith =
     total(Object.entries(failed), ([outcome, n]) => (isMeant(outcome) ? n : 0));
 
 const isEdge = (outcome: string): boolean => outcome.startsWith("edge ");
-/** An answer of the platform that refuses without saying that it is overloaded. */
+/** Reports whether the platform refused without saying that it is overloaded. */
 const isOtherRefusal = (outcome: string): boolean =>
   /^(?:[45]\d\d|200 error)/.test(outcome) && outcome !== RATE_LIMITED && !/^429 (?:map_load|tile_access)/.test(outcome);
 
@@ -84,7 +84,7 @@ const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
 const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
 
-/** That so much of the largest goodput is kept at a multiple of the knee, or what chance leaves of it. */
+/** Judges whether at least this share of the largest goodput is kept at a multiple of the knee, less what chance takes away. */
 const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
   const boundOf = (curve: Curve): number => Math.min(least, 0.98 * retentionByChance(curve, times));
   return {
@@ -107,20 +107,20 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
   };
 };
 
-/** Less of the largest goodput is a collapse. */
+/** Goodput below this share of the largest is a collapse. */
 const [AT_5, AT_10] = [kept(5, 0.5), kept(10, 1 / 3)];
 
 /** Levels up to this multiple of the knee are calm. */
 const CALM = 0.77;
-/** Medians that differ by less than this are the machine's. */
+/** A median that grows by less than this factor may be the machine's. */
 const SLOWER = 1.5;
 const SLOWER_MS = 50;
-/** Goodput at the calmest level that is not back by this much of what is offered is lost. */
+/** Goodput at the calmest level is lost if it is lower afterwards by more than this share of the offered load. */
 const LOST = 0.05;
-/** Capacity that is lower afterwards by this much is lost, not scattered. */
+/** Capacity is lost if it is lower afterwards by this share; less is scatter. */
 const CAPACITY_LOST = 0.1;
 
-/** How much of what is offered is good no more on the way down, at a level, with the 95 % of chance. */
+/** The share of offered calls at a level that is no longer good on the way down, with its 95 % margin. */
 const lostAt = ([up, down]: [CurveLevel, CurveLevel]): { by: number; half: number; got: string } => {
   const goodOf = ({ good, offered }: CurveLevel): number => good / Math.max(1, offered);
   const halves = [up, down].flatMap(({ offered, shedShare }) => [
@@ -137,7 +137,10 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
   return `calls take ${is.toFixed(0)} ms (median) at ${rate(down.ratePerS)} after the overload, ${was.toFixed(0)} ms before it`;
 };
 
-/** Where others may call, less than this share of calm calls has to be good: nobody's load takes as much at that moment. */
+/**
+ * If other callers are possible, a failure needs a share of good calm calls below this: their load is unlikely to take
+ * as much just then.
+ */
 const GOOD_BESIDE_OTHERS = 0.5;
 
 /** By both knees, and by what the same rate past them got before the overload. */
@@ -372,12 +375,16 @@ const LEVELS_FOR_SWING = 4;
 /** Above this share of calls the key's rate, or an edge, shapes the curve. */
 const SHAPING = 0.05;
 
-/** Late calls at the calmest level make the objective that is read from them too long: beyond a tenth nothing may pass by it. */
+/**
+ * Late calls at the calmest level make the objective that is derived from it too generous. Beyond this share nothing
+ * passes by that objective.
+ */
 const LATE_OBJECTIVE = 0.1;
 
 /**
- * Levels whose calls left late explain a failure that does not stand without them. They never make a deployment look better,
- * because what was not offered is no level, unless an objective was read from them.
+ * Puts a verdict in doubt because calls left late. A failure is doubted if it does not stand without the levels with
+ * late calls. A pass is doubted only if the objective was derived from such a level: calls that were not offered cannot
+ * make a deployment look better.
  */
 const lateDoubt = ({ isFailed, curve, facts, judge }: Judged): string | false => {
   const { levels, objective, serviceMs } = curve;
@@ -391,11 +398,11 @@ const lateDoubt = ({ isFailed, curve, facts, judge }: Judged): string | false =>
   return `calls left late (p99) at ${named.join(", ")}`;
 };
 
-/** The largest share of a level's calls that ended so. */
+/** The largest share of such outcomes at any level. */
 const mostOfALevel = ({ levels }: Curve, isMeant: (outcome: string) => boolean): number =>
   Math.max(...levels.map((level) => shareIn([level], failedWith(isMeant)).share));
 
-/** Where these callers or permits end below the knee there is nothing to judge past it; `null` where they do not. */
+/** The finding where these callers or permits end below the knee, so that nothing past it can be judged; `null` otherwise. */
 const beyondReach = (curve: Curve): Finding | null => {
   const limited = mostOfALevel(curve, (outcome) => outcome === RATE_LIMITED);
   if (limited > SHAPING) {
@@ -415,7 +422,7 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
-/** Why a need is not met, where it would take the verdict away. */
+/** Why a need is not met, for each need; an unmet one makes the verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.before === null && "the load did not reach the knee",
   steady: ({ curve }) => {
@@ -426,7 +433,7 @@ const UNMET = {
   settled: ({ curve }) =>
     curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
-  // Load of others that is the same before and after only makes the knee lower.
+  // A constant load of others makes the knee lower and nothing else.
   bracketed: ({ isFailed, facts, curve }) =>
     isFailed && !facts.exclusive && (curve.knee.after === null || hasMoved(curve)) && OTHERS,
   direct: ({ isFailed, curve }) => {
@@ -440,9 +447,10 @@ const UNMET = {
   },
   late: lateDoubt,
   /**
-   * What on this machine may explain a failure. How late calls left, also because all our connections were in use, is looked
-   * at level by level: a deployment that never refuses takes them all. Programs that use less than
-   * half of the cores, as a deployment on this machine does, at most double every time (M/M/1): three times the calm p99 bears it.
+   * What on this machine may explain a failure. Lateness of calls, also for want of a connection, is judged level by
+   * level, because a deployment that never refuses uses up all connections. Programs that use less than half of the
+   * cores, such as a deployment on this machine, at most double every time (M/M/1); an objective of three times the calm
+   * p99 allows for that.
    */
   host: ({ isFailed, facts: { host }, curve: { objective } }) => {
     const isBorne = objective.from === "calm" && (host?.other_cores ?? 0) <= (host?.cores ?? 0) / 2;
@@ -452,7 +460,7 @@ const UNMET = {
 } satisfies Record<string, (of: Judged) => string | false>;
 type Need = keyof typeof UNMET;
 
-/** Where no objective is stated, what fails by lateness alone fails only if the most patient caller would not have waited. */
+/** If no objective is stated, a failure by lateness alone stands only if the most patient caller would have given up too. */
 const impatience = ({ curve: { patient }, facts, judge, isFailed }: Judged): string | false =>
   isFailed &&
   patient !== null &&

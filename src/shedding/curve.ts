@@ -11,7 +11,7 @@ export type Estimate = Interval & { readonly value: number };
 /** `up` to the highest level, `down` from it, and `after`: past the knee once more, when calm has returned. */
 export type Pass = "up" | "down" | "after";
 
-/** A level as it is planned; moments in microseconds from the beginning of the schedule. */
+/** A planned level; moments in microseconds from the beginning of the schedule. */
 export type PlannedLevel = {
   readonly pass: Pass;
   readonly ratePerS: number;
@@ -23,7 +23,7 @@ export type PlannedLevel = {
 export type Quantiles = { readonly p50: number | null; readonly p99: number | null };
 
 /**
- * What came of the first attempts that were due in a level, its warm-up left out. offered = good + late + shed + failed +
+ * The outcomes of first attempts that were due in a level, without its warm-up. offered = good + late + shed + failed +
  * aborted.
  */
 export type CurveLevel = {
@@ -49,20 +49,23 @@ export type CurveLevel = {
   readonly goodputPerS: Estimate;
   /** Share of first attempts that were shed, by batches. */
   readonly shedShare: Estimate;
-  /** How far the shed share of windows lies off (68 % of them less far), over what chance does; `null` where hardly any or nearly all are shed. */
+  /**
+   * Spread of the shed share over windows (68 % of them), divided by that of chance; `null` where hardly any or nearly
+   * all are shed.
+   */
   readonly shedDispersion: number | null;
-  /** From the intended moment: to the end of whole answers, to their first event, to the end of refusals. */
+  /** Measured from the intended moment: to the end of whole answers, to their first event, to the end of refusals. */
   readonly stayMs: Quantiles;
   readonly firstEventMs: Quantiles;
   readonly refusalMs: Quantiles;
-  /** How late the slowest of a hundred calls was sent: by the generator, or for want of a connection of ours. */
+  /** p99 of how late calls were sent, because of the generator or for want of a free connection. */
   readonly lagMs: number | null;
   /** Events of all streams, and of those that were then cut or came late. */
   readonly events: number;
   readonly wastedEvents: number;
 };
 
-/** What a call has to keep to be good, in milliseconds from its intended moment. */
+/** The time limits of a good call, in milliseconds from its intended moment. */
 export type CallObjective = {
   readonly firstEventMs: number;
   readonly stayMs: number;
@@ -84,7 +87,10 @@ export type LossSystem = {
 /** First attempts of one organization at the levels past the knee. */
 export type OrganizationShare = { readonly org: string; readonly offered: number; readonly good: number };
 
-/** Sheds below the knee that come in bursts, as of a limiter that measures its shortest round trip; `null`: no regular period. */
+/**
+ * Sheds below the knee that come in bursts, as from a limiter that measures its shortest round trip. `periodS` is `null`
+ * if they are not regular.
+ */
 export type Bursts = { readonly count: number; readonly periodS: number | null };
 
 export type Curve = {

@@ -1,34 +1,34 @@
 /**
- * What a deployment can carry, out of levels past its knee. A system without room to wait is not always full there: of eight
- * slots at twice the knee 9 % of the time is idle (Erlang's loss formula). So the rate that was carried is read as that of a
- * loss system with as many places as were ever taken and as many slots as the calmest calls' time fills.
+ * Estimates what a deployment can carry from levels past its knee. A system without a queue is not always busy there: of
+ * eight slots at twice the knee 9 % of the time is idle (Erlang's loss formula). So the carried rate is fitted by a loss
+ * system: it has as many places as were ever taken, and as many slots as the calmest calls' times fill.
  */
 import { bisect, studentT, Z_95 } from "../history/statistics/distributions.ts";
 import { mean } from "../history/statistics/statistics.ts";
 import type { Estimate, LossSystem } from "./curve.ts";
 
 /**
- * What was carried at one level, in calls per second: one figure a batch, all batches equally long. `isQueue`: it is what came out
- * of a queue that was never empty, so nothing was idle.
+ * The rate carried at one level, in calls per second; `batches`: the rate in each of its equally long batches.
+ * `isQueue`: the calls came out of a queue that was never empty, so no slot was idle.
  */
 export type Carried = { readonly ratePerS: number; readonly batches: readonly number[]; readonly isQueue: boolean };
 
-/** Levels this near above the knee show it: further above, refusals may cost what is carried. */
+/** How many levels above the knee are used, the lowest first: further above, refusals may cost capacity. */
 const LEVELS_MOST = 3;
 const REPLICAS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] as const;
-/** Replicas of fewer slots than this are not thought of. */
+/** The fewest slots of a replica that a fit assumes. */
 const SLOTS_OF_REPLICA = 2;
-/** A system that explains this much less than the best, in squared standard errors, is excluded: one in 1,800 by chance. */
+/** A system whose misfit exceeds the best by this much, in squared standard errors, is excluded: one in 1,800 by chance. */
 const EXCLUDED = 12;
-/** Within this the knee may be that of either: one in twenty by chance. */
+/** Systems whose misfit exceeds the best by no more than this all widen the interval of the knee: one in twenty by chance. */
 const AS_LIKELY = 4;
-/** A standard error below this share of what is carried is not believed. */
+/** The smallest standard error that is believed, as a share of what is carried. */
 const ERROR_MIN = 0.01;
-/** Levels from this multiple of the knee on tell what chance refuses. */
+/** Levels from this multiple of the knee on show what is refused by chance. */
 const NEAR = 0.6;
-/** What is carried of nearly all that is offered says nothing of what could be. */
+/** Where at least this share of the offered rate is carried, the level does not show the capacity. */
 const NEARLY_OFFERED = 0.98;
-/** How far the correction for idle slots may be off, as a share of it: with room to wait the kind of service times matters. */
+/** Error of the correction for idle slots, as a share of it: with a queue it depends on the distribution of service times. */
 const MODEL_ERROR = { loss: 0.2, queue: 0.9 };
 const NEARLY_ALL = 0.85;
 const PLACES_MOST = 4096;
@@ -44,7 +44,7 @@ export const refusedShare = (load: number, slots: number, places: number): numbe
   return 1 / inverse;
 };
 
-/** Calls per second that a system carries of those offered. */
+/** The calls per second that a system carries at this offered rate. */
 export const carriedPerS = ({ perS, slots, places, replicas }: LossSystem, ratePerS: number): number =>
   ratePerS * (1 - refusedShare(ratePerS / perS, slots / replicas, Math.max(1, Math.round(places / replicas))));
 
@@ -68,14 +68,17 @@ export const worstOf = (all: readonly Estimate[], of: (one: Estimate) => number)
 
 type Shape = { readonly most: number; readonly stayS: number; readonly replicas: number };
 
-/** As many slots as calls fill, or all places where it is nearly that: what calls take at the calmest level scatters. */
+/**
+ * The system with as many slots as calls fill, or one for each place where that is nearly as many: the measured times
+ * scatter.
+ */
 const systemOf = (perS: number, { most, stayS, replicas }: Shape): LossSystem => {
   const places = Math.max(replicas, Math.min(PLACES_MOST, most));
   const filled = perS * stayS;
   return { perS, slots: filled >= NEARLY_ALL * places ? places : Math.max(replicas, filled), places, replicas };
 };
 
-/** The capacity at which a system of this shape carries what was carried. */
+/** The capacity at which a system of this shape carries the measured rate. */
 const capacityAt = (shape: Shape, { batches, ratePerS, isQueue }: Carried): number => {
   const carried = mean(batches) ?? 0;
   if (isQueue || carried >= NEARLY_OFFERED * ratePerS) return carried;
@@ -107,10 +110,10 @@ const kneeBy = (system: LossSystem, shown: readonly Carried[]): Estimate => {
 };
 
 /**
- * `past`: the levels past the knee, the lowest first; `all`: every level of the same way; `most`: calls admitted and in flight
- * at once, at most; `stayS`: how long the calmest calls took. `replicas`, where they are known: several that get unequal parts
- * of the load are like more that get equal ones. Of the systems that explain
- * the levels, the one with the fewest replicas comes first and is the knee's; the others widen its interval.
+ * Fits the knee. `past`: the levels past the knee, the lowest first; `all`: every level of the same direction; `most`:
+ * the most calls in flight; `stayS`: how long the calmest calls took; `replicas`: their number, if known (unequal
+ * replicas behave like a larger number of equal ones). Of the systems that explain the levels, the one with the fewest
+ * replicas gives the knee; the others widen its interval.
  */
 export const kneeOfLevels = (
   past: readonly Carried[],
@@ -127,7 +130,7 @@ export const kneeOfLevels = (
     return { system, off: misfit(system, all) };
   });
   const least = Math.min(...fits.map(({ off }) => off));
-  // Where no system explains the levels well, as of unequal replicas, few are excluded.
+  // Where no system explains the levels well, as with unequal replicas, fewer are excluded.
   const scale = Math.max(1, least / Math.max(1, all.length - 2));
   const possible = fits.filter(({ off }) => off <= least + EXCLUDED * scale);
   const systems = possible.map(({ system }) => system);
@@ -142,7 +145,7 @@ export const kneeOfLevels = (
   const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
   const best = worstOf(estimates, ({ low }) => low);
   if (best === null || best.low <= knee.value) return { knee, systems };
-  // Past the knee less is carried than below it: the level that carries most shows what could be.
+  // Less was carried past the knee than below it, so the level that carried most shows the capacity.
   const known = { value: best.value, low: best.low, high: Math.max(best.high, knee.high) };
   return {
     knee: best.low <= knee.high ? { ...known, low: knee.low } : { ...known, high: best.high },

@@ -17,10 +17,13 @@ import type { Profile } from "../workload/load-profiles.ts";
 import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
 import { batchMean } from "./knee.ts";
 
-/** `calm` before the step, `strained` after it, `after` it is taken back; then, after a `pause` without load, once more. */
+/**
+ * `calm` is before the step, `strained` after it, `after` when it is undone; then a `pause` without load, and the load
+ * `again`.
+ */
 const PHASES = ["calm", "strained", "after", "pause", "again"] as const;
 type Phase = (typeof PHASES)[number];
-/** Moments of the run's clock. */
+/** A phase by the run's clock. */
 type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number };
 
 /** The phases of a load whose second piece is the overload. */
@@ -35,45 +38,51 @@ export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): S
 
 /** Calls by the moment at which they were due. */
 const nothing = () => ({
-  /** How many short windows these are of. */
+  /** How many short windows these counts cover. */
   spans: 0,
-  /** First attempts, and with retries; refused ones; those that left later than `LAG_US`. */
+  /** First attempts, all attempts, refused ones, and those sent later than `LAG_US`. */
   ...{ first: 0, attempts: 0, refused: 0, lagged: 0 },
-  /** Attempts that were answered whole; inside the objective, the first ones among them; late; slower than nearly all calm ones. */
+  /**
+   * Attempts answered whole; those inside the objective, and the first attempts of them; late ones; ones slower than
+   * nearly all calm ones.
+   */
   ...{ whole: 0, good: 0, firstGood: 0, late: 0, slow: 0 },
 });
 type Counts = ReturnType<typeof nothing>;
 
 const FINE_US = 100_000;
 const WINDOWS_MOST = 6_000;
-/** First attempts, and good ones, that a window needs on average. */
+/** First attempts and good ones that a window needs on average. */
 const CALLS_A_WINDOW = 25;
 const GOOD_A_WINDOW = 20;
-/** Windows are looked at alone, and so many in a row: a small loss shows in a long one alone. */
+/** Windows are judged in runs of these lengths: a small loss shows only in a long run. */
 const LENGTHS = [1, 4, 16] as const;
 /** The chance that any window of a steady phase looks bad. */
 const FALSE_ALARM = 0.01;
 const CALLS_MIN = 30;
 const WARM_UP_US = 1e6;
 const WARM_UP_SHARE = 0.2;
-/** A call is slow from half as much again as the calm p90 on. */
+/** A call is slow if it takes more than 1.5 times the p90 of calm calls. */
 const SLOW_QUANTILE = 0.9;
 const SLOW_TIMES = 1.5;
-/** Latency is as it was where no more calls than this are slow beside those that were. */
+/** Latency is back if the share of slow calls is at most this much above that of calm calls. */
 const SLOW_MORE = 0.1;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
 const STEADILY = 0.5;
-/** Of its new level and of the calm one that a window has to keep. */
+/** The share of its new level, and of the calm one, that a window has to keep. */
 const REACTED = 0.95;
 const RECOVERED = 0.99;
-/** A loss below this is too small for a failure; a state whose share is known less well than this is not known. */
+/** A smaller loss is too small to fail; a state whose share is known less precisely than this is unclear. */
 const LOST = 0.95;
 const SHARP = 0.15;
-/** The part of `after` that shows the state it leads to. */
+/** The last part of `after`, which shows the state that it leads to. */
 const END_SHARE = 0.4;
 const PARTS = 5;
-/** Slots that free up late make windows vary by some times as much as chance; more is a load that comes and goes. */
+/**
+ * Slots that are released late make windows vary by a few times as much as chance does; a larger variance means that a
+ * load comes and goes.
+ */
 const DISPERSION_MOST = 8;
 /** One-sided 99.95 %. */
 const SURE = 3.29;
@@ -88,15 +97,15 @@ const oneWindow = (): Counts => ({ ...nothing(), spans: 1 });
 
 const ratio = (part: number, of: number): number => (of === 0 ? 0 : part / of);
 
-/** The share nearest to a half that so many calls may have come from: what varies most. */
+/** The share nearest to one half that is compatible with so many calls: it has the largest variance. */
 const inside = (share: number, n: number): number => {
   const { low, high } = wilsonInterval(Math.min(1, share) * n, n) ?? { low: 0, high: 1 };
   return Math.min(high, Math.max(low, 0.5));
 };
 
 /**
- * What windows are compared with: good attempts, or first ones alone, for each first attempt. `dispersion`: the variance
- * between windows over that of chance, 1 at the least.
+ * The level that windows are compared with: good attempts, or good first attempts, for each first attempt. `dispersion`:
+ * the variance between windows divided by that of chance, at least 1.
  */
 const levelOf = (windows: readonly Counts[], of: "good" | "firstGood" = "good") => {
   const counts = sum(windows);
@@ -109,7 +118,7 @@ const levelOf = (windows: readonly Counts[], of: "good" | "firstGood" = "good") 
 };
 type Level = ReturnType<typeof levelOf>;
 
-/** By how much a sum of this variance may be off, but for one in e^`log` (Bernstein). */
+/** By how much a sum of this variance may deviate with probability 1 - e^-`log` (Bernstein). */
 const mayBeOff = (variance: number, log: number): number => log / 3 + Math.sqrt((log / 3) ** 2 + 2 * log * variance);
 
 const isBelow = (window: Counts, { of, share, counts, dispersion }: Level, kept: number, log: number): boolean => {
@@ -128,7 +137,7 @@ const isSlower = ({ whole, slow }: Counts, { counts }: Level, log: number): bool
 const isTooLate = ({ whole, late }: Counts, log: number): boolean =>
   late > 0 && 1 - shareBelow(whole, LATE_SHARE, late - 1) < Math.exp(-log);
 
-/** Which of the windows begin a bad one of one or several. */
+/** Marks each window that begins a bad run of any of the lengths. */
 const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) => boolean): boolean[] => {
   const log = Math.log((LENGTHS.length * Math.max(1, windows.length)) / FALSE_ALARM);
   return windows.map((_, at) => {
@@ -137,7 +146,7 @@ const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) 
   });
 };
 
-/** As much of a phase as is there, in windows of `fine` ones; what is left over at the end is no window. */
+/** Joins every `fine` windows of a phase to one; drops the remainder at its end. */
 const grouped = (windows: readonly Counts[], fine: number): Counts[] =>
   Array.from({ length: Math.floor(windows.length / fine) }, (_, at) => sum(windows.slice(at * fine, (at + 1) * fine)));
 
@@ -153,10 +162,10 @@ const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine:
     low: Math.max(0, last) * windowMs,
     /** `null`: not until the end of the phase. */
     high: last === windows.length - 1 ? null : (last + (last < 0 ? 2 : 1)) * windowMs,
-    /** Most windows before `high` missed the level. Otherwise the deployment had settled before and was disturbed once more. */
+    /** Most windows before `high` missed the level. Otherwise the deployment had settled earlier and was disturbed again. */
     isSteadily: until.filter(Boolean).length >= STEADILY * until.length,
     windowMs,
-    /** The share that one window may be off by chance (95 %). */
+    /** By how much the share of one window may be off by chance (95 %). */
     resolution: 1.96 * Math.sqrt((share * (1 - share) * windows.length) / Math.max(1, first)),
     calls: first,
   };
@@ -164,8 +173,8 @@ const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine:
 export type SettledAfter = NonNullable<ReturnType<typeof settledAfter>>;
 
 /**
- * Calls that are served by a retry are served, a little later than they were due; how much that varies is read from first
- * attempts, which are not shifted in time.
+ * Compares a state with the calm one. A call that is served by a retry counts as served, a little later than it was due.
+ * So its variance is taken from first attempts, which are not shifted in time.
  */
 const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | "unclear" => {
   if (now.first === 0) return "unclear";
@@ -189,7 +198,7 @@ const NEVER = Number.POSITIVE_INFINITY;
  */
 export const openSettling = (stage: string, spans?: readonly Span[], stated: readonly Objective[] = []) => {
   const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
-  /** What is asked of a calm call. */
+  /** The objective for calm calls. */
   const ofCalm = { stayUs: statedUs("answer"), firstEventUs: statedUs("first event"), slowUs: NEVER };
   const phases = (spans ?? []).map((span) => ({ ...span, windows: [] as Counts[] }));
   const stays = new Histogram();
@@ -208,7 +217,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     begin(begins, atUs);
   };
 
-  /** What is asked of other calls: in time order, every calm call has come before the first of another phase. */
+  /** The objective for all other calls. Lines come in time order, so all calm calls have been seen by then. */
   const limits = (): typeof ofCalm => {
     const { stayUs, firstEventUs } = ofCalm;
     ofOthers ??= {
@@ -252,7 +261,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     if (line.type === "call" && line.unscheduled === undefined) count(line);
   };
 
-  /** The windows of a phase, without a beginning that warms up and without what no call was due in any more. */
+  /** The windows of a phase, without its warm-up and without the time in which no more calls were due. */
   const windowsOf = (wanted: Phase): Counts[] => {
     const found = phases.find(({ phase }) => phase === wanted);
     if (found === undefined) return [];
@@ -263,7 +272,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     return wanted === "calm" || wanted === "again" ? windows.slice(skipped) : windows;
   };
 
-  /** So many fine windows make one: no shorter than a call, or it would hang on the one before. */
+  /** How many fine windows make one. A window is no shorter than a call, because it would depend on the one before. */
   const fineOf = (windows: readonly Counts[]): number => {
     const { first, good } = sum(windows);
     const wanted = Math.max(CALLS_A_WINDOW / Math.max(1, first), GOOD_A_WINDOW / Math.max(1, good));
@@ -279,7 +288,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const fewest = Math.min(all.first, afterAll.first);
     if (fewest < CALLS_MIN) return `${CALLS_MIN} calls after the step, and after its end; ${fewest} came`;
     const { slowUs, stayUs } = limits();
-    // Calm calls were counted before it was known what is slow.
+    // Calm calls were counted before it was known which of them are slow.
     const calmLevel = (of: Level["of"]): Level => {
       const level = levelOf(grouped(calmFine, fineCalm), of);
       const above = stays.n === 0 ? 0 : 1 - stays.countUpTo(slowUs) / stays.n;
@@ -298,7 +307,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const strained = grouped(strainedFine, fineStrained);
     const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
     const calmGood = ratio(calmAll.good, calmAll.spans);
-    // What grows under load beyond what was served before is no late answer.
+    // Under load, more answers than were served before are not late answers.
     const unsettled = badOf(
       strained,
       (now, log) =>
@@ -309,7 +318,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const worse = badOf(afterWindows, (now, log) => isBelow(now, calm, RECOVERED, log) || isSlower(now, calm, log));
     const last = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
     const endState = state(last);
-    // What is lost to the end did not settle, also where the last windows of all look well.
+    // A state that is lost at the end has not settled, even if its last windows look well.
     if (endState === "lost") worse[worse.length - 1] = true;
     const partOf = Math.floor(afterFine.length / PARTS);
     const parts = Array.from({ length: PARTS }, (_, at) => sum(afterFine.slice(at * partOf, (at + 1) * partOf)));

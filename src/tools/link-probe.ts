@@ -24,7 +24,7 @@ export type LinkProbe = {
   request: string;
   isComplete: (received: Buffer) => boolean;
   giveUpMs: number;
-  /** Until there is a connection, where `giveUpMs` counts from then on. */
+  /** Time limit of the connect. `giveUpMs` counts from the connection on. */
   connectMs?: number;
 };
 
@@ -71,7 +71,7 @@ export const splitAddress = (address: string): { host: string; port: number } =>
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 };
 
-/** A GET whose answer is complete when as many bytes as its Content-Length says have come. `link` is `host:port`. */
+/** A GET request. Its answer is complete when as many bytes have come as its Content-Length says. `link` is `host:port`. */
 export const httpProbe = (link: string, path: string, giveUpMs: number): LinkProbe => ({
   ...splitAddress(link),
   request: `GET ${path} HTTP/1.1\r\nhost: ${link}\r\nconnection: keep-alive\r\n\r\n`,
@@ -85,7 +85,7 @@ export const httpProbe = (link: string, path: string, giveUpMs: number): LinkPro
   giveUpMs,
 });
 
-/** So many pings of Redis: `+PONG` each, or an error for each where it wants a password. */
+/** `pings` PING commands to Redis. Each is answered by `+PONG`, or by an error if Redis wants a password. */
 export const redisProbe = (link: string, giveUpMs: number, pings = 1): LinkProbe => ({
   ...splitAddress(link),
   request: "*1\r\n$4\r\nPING\r\n".repeat(pings),
@@ -96,7 +96,7 @@ export const redisProbe = (link: string, giveUpMs: number, pings = 1): LinkProbe
   giveUpMs,
 });
 
-/** A listener on every address is reached where toxiproxy's API is. */
+/** Returns where a proxy can be reached: a listener on all addresses is reached on the host of toxiproxy's API. */
 export const reachableListener = (listen: string, apiUrl: string): { host: string; port: number } => {
   const { host, port } = splitAddress(listen);
   const isEverywhere = host === "" || host === "0.0.0.0" || host === "::";
@@ -104,16 +104,16 @@ export const reachableListener = (listen: string, apiUrl: string): { host: strin
 };
 
 const CONNECT_MS = 1_000;
-/** Toxiproxy takes a connection before it has one to the other side, and closes it when it gets none. */
+/** Toxiproxy accepts a connection before it connects to the upstream, and closes it within this time if that fails. */
 const PASSED_ON_MS = 200;
 
-/** `refuses`: nobody listens. `closes`: it hangs up at once. `unseen`: it cannot be reached from here, so nothing is known. */
+/** `refuses`: nothing listens. `closes`: it closes the connection at once. `unseen`: it cannot be reached from here. */
 export type Serving = "serves" | "refuses" | "closes" | "unseen";
 
-/** Whether a proxy serves, as a caller of it sees it: it takes a connection, and passes it on. */
+/** Reports whether a proxy accepts a connection and keeps it open, as a caller would see it. */
 export const isServing = async ({ listen }: { listen: string }, apiUrl: string): Promise<Serving> => {
   const { host, port } = reachableListener(listen, apiUrl);
-  // Loopback of another machine.
+  // The listener is on the loopback of another machine.
   if (isLoopbackHost(host) && !isLoopbackHost(new URL(apiUrl).hostname)) return "unseen";
   const silently = { request: "", isComplete: () => true, connectMs: CONNECT_MS, giveUpMs: PASSED_ON_MS };
   const { ended, connected } = await observeLink({ host, port, ...silently });

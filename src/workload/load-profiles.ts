@@ -28,10 +28,10 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
   return { name: "spike", pieces: [level(ratePerS, part), level(ratePerS * factor, part), level(ratePerS, 2 * part)] };
 };
 
-/** Shorter than this, a storm has no pause. */
+/** A storm shorter than this has no pause. */
 const PAUSED_FROM_S = 60;
 
-/** Baseline, top, baseline; a long one has a pause, which ends a state that only its own load keeps up. */
+/** Baseline, top, baseline. A long one also has a pause, which ends an overload that keeps itself up. */
 export const storm = (ratePerS: number, topPerS: number, durationS: number): Profile => {
   const parts = durationS < PAUSED_FROM_S ? [4, 12, 12] : [4, 12, 8, 1, 3];
   const rates = [ratePerS, topPerS, ratePerS, 0, ratePerS];
@@ -53,18 +53,18 @@ const PERIODS = 5;
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level that shows, once calm has returned, whether as much is carried as before. */
 const AFTERWARDS = 2;
-/** Seconds at which a level counts for its share of the time: longer below the knee, where calls are fewer. */
+/** A level's weight in sharing out the time: larger below the knee, where calls are fewer. */
 const weightOf = (level: number): number => 1 / Math.min(1, level);
 
-/** By so many calls a share is known to ±1 % (95 %): 1.96² / (4 × 0.01²). */
+/** The calls by which a share is known to ±1 % (95 %): 1.96² / (4 × 0.01²). */
 const LEVEL_CALLS = 9_604;
-/** A level that lasts so many calls' stays, and so many seconds, is settled for two thirds of its time. */
+/** A level that lasts this many times a call's duration, and at least `LEVEL_MIN_S`, is settled for two thirds of its time. */
 const LEVEL_STAYS = 7;
 const LEVEL_MIN_S = 8;
 
 /**
- * The levels up to `maxPerS`, up and down, then twice the knee once more. Each has its share of the time, or less where it
- * makes enough calls before that; `stayS`: how long a call takes, without which none is shorter.
+ * The levels up to `maxPerS`, rising and falling, then twice the knee once more. Each gets its share of the time, or
+ * less if that gives enough calls. `stayS`: how long a call takes; if unknown, no level is shortened.
  */
 export const upAndDown = (
   kneePerS: number,

@@ -55,7 +55,7 @@ export const byCommands = (
   };
 };
 
-const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is judged by the callers"] };
+const BY_CALLERS = { shows: null, notes: ["injected by commands: the effect is judged by what callers see"] };
 
 /** Shows the effect through the named proxy if it can be reached, else by the callers. */
 const effectOf = async (

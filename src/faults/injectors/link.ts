@@ -103,9 +103,11 @@ export const linkInjector = async (
     const watch = await watchLink(listen, giveUpMs);
     const canShow = watch?.canShow(fault) === true;
     shows = watch !== null && canShow ? async () => fault.shows(await watch.look()) : null;
-    if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by the callers`);
+    if (watch === null) notes.push(`${listen} cannot be reached from here: the effect is judged by what callers see`);
     else if (!canShow)
-      notes.push(`the whole link (${watch.speaks}) already looks like this fault: the effect is judged by the callers`);
+      notes.push(
+        `the whole link (${watch.speaks}) already looks like this fault: the effect is judged by what callers see`,
+      );
   }
   const undo = undoOf(broken, undoTarget(deployment));
   return { ...onLink(broken), ...TIMES, undo, stream: fault.stream, shows, notes };

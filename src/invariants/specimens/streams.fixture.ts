@@ -240,12 +240,12 @@ export const streamVocabulariesDiffer: Specimens = {
     {
       name: "speaks control everywhere",
       lines: [said("1", "chat.control", "token", "done"), said("2", "chat.summary", "token", "done")],
-      says: /summary stream spoke token, done/,
+      says: /summary stream sent token, done/,
     },
     {
       name: "a meter on a button",
       lines: [said("1", "chat.button", "chunk", "quota")],
-      says: /button stream spoke quota/,
+      says: /button stream sent quota/,
     },
   ],
   thin: [

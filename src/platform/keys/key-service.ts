@@ -25,7 +25,7 @@ const lookupsBody = Compile(
     lookups: Type.Array(Type.Union([Type.Object({ hash: Type.String() }), Type.Object({ id: Type.String() })])),
   }),
 );
-/** What key management may be asked for is checked by the API; words are judged by the core. */
+/** The API checks which fields a request has; the core judges their values. */
 const managementBody = (name: "keys.create" | "keys.update") => REQUESTS[name]?.schema as TSchema;
 const creationBody = Compile(Type.Object({ org: Type.String(), request: managementBody("keys.create") }));
 const updateBody = Compile(
@@ -33,16 +33,16 @@ const updateBody = Compile(
 );
 const revocationBody = Compile(Type.Object({ org: Type.String(), id: Type.String() }));
 
-/** So many that sums of them stay whole numbers in every store. */
+/** Bounded, so that sums stay exact integers in every store. */
 const Loads = Type.Integer({ minimum: 0, maximum: 1_000_000_000_000 });
-/** Half of a surrogate pair is no text: a store would keep it as something else, and two names might become one. */
+/** Refuses text with a lone surrogate: a store would change it, and two names might become one. */
 const Name = Type.Refine(
   Type.String({ minLength: 1, maxLength: 200 }),
   (name) => name.isWellFormed(),
   () => "must be text",
 );
 
-/** Control plane. Fields that are not known are a mistake, reported rather than ignored. */
+/** A body of the control plane. An unknown field is an error and is not ignored. */
 const organizationBody = Compile(
   Type.Partial(Type.Object({ ...organizationFields, id: Name, map_load_allowance: Loads, map_loads_used: Loads }), {
     additionalProperties: false,
@@ -64,7 +64,7 @@ const adminTokenBody = Compile(
   Type.Object({ org: Name, expires_in: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000 })) }),
 );
 
-/** A record that cannot be stored is the caller's mistake. */
+/** Turns a record that cannot be stored into an error of the caller. */
 const stored = <T>(work: () => T): T => {
   try {
     return work();
@@ -74,7 +74,7 @@ const stored = <T>(work: () => T): T => {
   }
 };
 
-/** What the limiter keeps of an organization. Without its answer an operator must know what was done all the same. */
+/** Waits for the limiter, which stores part of an organization. If it does not answer, the error says what has been stored. */
 const ofLimiter = <T>(stored: string, answer: Promise<T>): Promise<T> =>
   answer.catch((error: unknown) => {
     throw new RequestError(503, `${stored}, but the limiter did not answer (${reasonOf(error)}): send it again`);

@@ -1,4 +1,4 @@
-/** HTML by template, escaped unless it is already markup: forgetting to escape is then not possible, only refusing to. */
+/** HTML by template literals. Text is escaped unless it is already markup, so that escaping cannot be forgotten. */
 import { escapeHtml } from "../escape.ts";
 
 export class Markup {
@@ -38,7 +38,7 @@ export const table = (style: string, heads: readonly Head[], rows: Part): Markup
   return html`<table class="${style}"><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table>`;
 };
 
-/** Names and what they stand for; what is `null` is left out. */
+/** A definition list of names and values, without the entries whose value is `null`. */
 export const facts = (style: string, all: readonly (readonly [name: string, text: string | null])[]): Markup => {
   const shown = all.filter(([, text]) => text !== null);
   return html`<dl class="facts${style}">${shown.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>`;

@@ -135,8 +135,7 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
   const isUnbounded = permits?.load_max_rps === undefined || budget?.requests === undefined;
   const said = [
     isLoopbackHost(host) && `base_url is on ${host}: a runner in a cluster finds itself there, not your deployment`,
-    isUnbounded &&
-      "the target file bounds neither requests nor rate as a whole: state budget.requests and permits.load_max_rps",
+    isUnbounded && "the target file leaves requests or rate unbounded: state budget.requests and permits.load_max_rps",
     ...small.map(([unit, most]) => `budget.${unit} (${most}) is less than one for each of ${parallelism} runners`),
   ];
   return said.filter((one) => one !== false);

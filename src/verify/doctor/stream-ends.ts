@@ -1,4 +1,7 @@
-/** Which event ends a stream of each kind (item 173): last in two streams, in no other place of them, and without content. */
+/**
+ * Finds the event that ends a stream of each kind (item 173): the last of two streams, nowhere else in them, and without
+ * content.
+ */
 import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
 import { isError } from "../../contract/refusals.ts";
@@ -15,7 +18,7 @@ const CALLS_PER_KIND = 2;
 
 const routeOfKind = (kind: Stream): RouteName => ROUTE_NAMES.find((name) => routeOf(name).stream === kind) as RouteName;
 
-/** Whoever may open a stream, of those who work; the server key needs no session. */
+/** The first caller that works and may open a stream; the server key needs no session. */
 const callerOf = ({ tenants = [] }: Target, works: ReadonlySet<string>): CredentialRef | null => {
   if (works.has("server")) return { as: "server", of: "role:server" };
   if (works.has("publishable")) return { as: "session", of: "role:publishable", product: "chat" };
@@ -29,7 +32,7 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   const names = (answer.seen?.kept ?? []).map(({ name }) => name);
   const last = names.at(-1);
   if (last === undefined) return { why: "a stream ended without one event" };
-  // It is written into the target file: a server may send anything for a name.
+  // Checked, because the name is written into the target file and a server may send anything.
   if (foreignId(last) !== last || last.length > NAME_MOST || !isWord(last))
     return { why: `streams end by an event whose name is no word (${foreignName(last)})` };
   if (answer.ended === "error_event" || last === ERROR_EVENT) return { why: "a stream ended by an error event" };
@@ -41,7 +44,10 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   return isOfContent ? { why: `streams end in order behind ${last}, which is no event of its own` } : { name: last };
 };
 
-/** `why`: the reason why they say nothing; `todo`: what to do about a call that the API itself did not answer with one event. */
+/**
+ * The streams of one kind. `why`: why they do not show the last event; `todo`: what to do if the API did not answer with
+ * events.
+ */
 type Tried = { kind: Stream; ended: Answered[]; why: string | null; todo?: string };
 
 const EMPTY_ADVICE =
@@ -104,7 +110,7 @@ const describe = (
   return { finding: finding("warn", what, `no event was found that ends them: ${reason}, ${rest}`) };
 };
 
-/** Each kind at once with the others, since a stream may take its time. `works`: names of roles that were tried and are good. */
+/** Tries all kinds concurrently, because a stream may take long. `works`: names of roles whose trial succeeded. */
 export const findStreamEnds = async (
   target: Target,
   calls: SingleCalls,
@@ -131,7 +137,7 @@ export const findStreamEnds = async (
 export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>) =>
   withSingleCalls(target, folder, (calls) => findStreamEnds(target, calls, works));
 
-/** The text with the field behind its last member; `null` for a text that is no object with members, or has the field. */
+/** Inserts the field after the last member of a JSON object; `null` if the text is no object with members, or has the field. */
 export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | null => {
   const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
@@ -143,7 +149,10 @@ export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | n
   return `${members}${separator}"stream_end": { ${names.join(", ")} }${text.slice(members.length)}`;
 };
 
-/** Replaces the file whole, so that nobody reads half of one; leaves a link alone. Returns whether it was written. */
+/**
+ * Replaces the file in one step, so that no reader sees half of it. Leaves a symbolic link alone. Returns whether it was
+ * written.
+ */
 export const writeStreamEnds = async (file: string, ends: StatedStreamEnds): Promise<boolean> => {
   try {
     const there = await lstat(file);

@@ -24,7 +24,7 @@ type StreamedCall = {
 
 export class StreamRun implements Job {
   readonly tokens: number;
-  // Declared, not set: the inference keeps its own marks here.
+  // Declared without a value: the inference sets it.
   state?: "waiting" | "running" | "over";
   queuedAtMs?: number;
 
@@ -63,7 +63,7 @@ export class StreamRun implements Job {
     this.#tick();
   }
 
-  /** The connection is gone, whoever ended it: nothing is generated any more. */
+  /** Called when the connection is gone, whoever ended it. Nothing more is generated. */
   abandon(): void {
     this.#stop();
     this.#call.context.inference.release(this);
@@ -111,7 +111,7 @@ export class StreamRun implements Job {
     let text = "";
     if (this.#startedMs >= 0) {
       const last = this.#frames.length - 1;
-      // An ordered failure comes in place of the frame that would follow its last event.
+      // A failure that an operator ordered replaces the frame after its last event.
       const failAt = this.#failure === null ? -1 : Math.min(this.#failure.after_events ?? 0, last);
       const elapsed = now - this.#startedMs;
       while (this.#next <= last && this.#next !== failAt && this.#dueMs(this.#next) <= elapsed) {
@@ -145,7 +145,7 @@ export class StreamRun implements Job {
     });
   }
 
-  /** The call is over for us before its last byte leaves. */
+  /** Ends the call for our counts before its last byte leaves. */
   #finish(outcome: StreamOutcome, lastText: string): void {
     this.#stop();
     const { context, response } = this.#call;
