@@ -7,6 +7,7 @@ import type { RecordedStage } from "../history/stage-outcome.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
+import { describeEnvironment } from "./environment.ts";
 import { worstExit } from "./exit-codes.ts";
 
 /** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
@@ -31,7 +32,9 @@ export const verdictOf = (
   };
 };
 
-export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "commit" | "claims" | "environment"> & {
+export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "commit" | "claims"> & {
+  /** Their versions. */
+  tools: Parameters<typeof describeEnvironment>[0];
   started: Date;
   finished: Date;
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
@@ -47,7 +50,7 @@ export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "commit" | 
 };
 
 export const composeDocument = (facts: RunFacts): RunDocument => {
-  const { id, profile, seed, commit, started, finished, deployments, stages, claims, environment } = facts;
+  const { id, profile, seed, commit, started, finished, deployments, stages, claims } = facts;
   const { required, standIns, calibration, measurements, exitCode } = facts;
   const follows = verdictOf(claims, facts.outcomesSeen, required);
   const [first] = deployments;
@@ -67,7 +70,10 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       base_url: first?.target.base_url ?? "",
       embedded: first?.embedded ?? true,
     },
-    environment,
+    environment: describeEnvironment(
+      facts.tools,
+      stages.flatMap(({ notes }) => notes),
+    ),
     ...(standIns.length > 0 && { stand_ins: [...standIns] }),
     calibration: [...calibration],
     spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },

@@ -10,7 +10,6 @@ import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { composeDocument } from "./compose-document.ts";
-import { describeEnvironment } from "./environment.ts";
 import { judgeAgain, judgeSecrets, NoRunError } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
 import { openRunFolder } from "./run-folder.ts";
@@ -78,7 +77,7 @@ const recordRun = async (
     claims: all,
     required: [],
     exitCode: null,
-    environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
+    tools: { k6: null, toxiproxy: null },
   };
   await writeReports(folder, composeDocument(about), recorder.series());
   return path;

@@ -24,7 +24,7 @@ import { lockTarget } from "../target/lock.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
 import { composeDocument, type RunFacts } from "./compose-document.ts";
-import { commitOf, describeEnvironment } from "./environment.ts";
+import { commitOf } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { judgeSecrets } from "./judge-again.ts";
@@ -172,18 +172,12 @@ const documentOf = (
   claims: Claim[],
   end: Partial<RunFacts>,
 ): RunDocument => {
-  const { deployments, measurements, calibration, standIns, tools } = progress;
   const { stages } = recorder;
   const named = targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
   return composeDocument({
+    ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
     ...{ id: folder.id, profile, seed, commit: null, started, finished: new Date(), required: [], exitCode: null },
-    ...{ claims, stages, outcomesSeen: recorder.outcomesSeen(), measurements, calibration, standIns },
-    deployments: deployments.length > 0 ? deployments : named,
-    environment: describeEnvironment(
-      tools,
-      stages.flatMap(({ notes }) => notes),
-    ),
-    ...end,
+    ...{ claims, stages, outcomesSeen: recorder.outcomesSeen(), ...end },
   });
 };
 

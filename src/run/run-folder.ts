@@ -14,10 +14,11 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { open, rename, rm, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
 import type { RunFolder } from "../deployments/run-context.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
 import { makeFolders } from "../supervision/user-file.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
@@ -112,23 +113,8 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor = ofTh
     makeFolders(dirname(path), 0o700);
     return path;
   };
-  const writeText = async (name: string, text: string): Promise<void> => {
-    const path = pathOf(name);
-    const draft = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString("hex")}`);
-    try {
-      const file = await open(draft, "wx", 0o600);
-      try {
-        await file.writeFile(redactor.redact(text));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(draft, path);
-    } catch (error) {
-      await rm(draft, { force: true });
-      throw error;
-    }
-  };
+  const writeText = async (name: string, text: string): Promise<void> =>
+    writePrivateFile(pathOf(name), redactor.redact(text));
   return {
     ...made,
     pathOf,

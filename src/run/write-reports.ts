@@ -21,55 +21,50 @@ import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-
 const FOLDER = /^\d{8}T\d{6}Z-(.+)-[0-9a-f]{4}$/;
 const LOOKED_AT_MOST = 10;
 
-const read = <T>(path: string): T | null => (existsSync(path) ? (readUserJson(path, RECORDED_BOUNDS) as T) : null);
+const read = <T>(...path: string[]): T | undefined =>
+  existsSync(join(...path)) ? (readUserJson(join(...path), RECORDED_BOUNDS) as T) : undefined;
+
+type Run = Earlier & Pick<RunDocument, "target">;
 
 /** The previous run of the same profile on the same target, among the sibling folders; names sort by time. */
-const readEarlier = (path: string): Earlier | null => {
+const readEarlier = (path: string): Earlier | undefined => {
   const [, profile] = FOLDER.exec(basename(path)) ?? [];
-  const own = read<Earlier & Pick<RunDocument, "target">>(join(path, "run.json"));
-  if (profile === undefined || own === null) return null;
-  const names = readdirSync(dirname(path)).filter(
-    (name) => FOLDER.exec(name)?.[1] === profile && name < basename(path),
-  );
-  for (const name of names.sort().reverse().slice(0, LOOKED_AT_MOST)) {
+  const own = read<Run>(path, "run.json");
+  if (profile === undefined || own === undefined) return undefined;
+  const isEarlier = (name: string): boolean => FOLDER.exec(name)?.[1] === profile && name < basename(path);
+  const names = readdirSync(dirname(path)).filter(isEarlier).sort().reverse();
+  for (const name of names.slice(0, LOOKED_AT_MOST)) {
     try {
-      const document = read<Earlier & Pick<RunDocument, "target">>(join(dirname(path), name, "run.json"));
-      if (document !== null && document.target.name === own.target.name) return document;
+      const document = read<Run>(dirname(path), name, "run.json");
+      if (document?.target.name === own.target.name) return document;
     } catch {
       // A killed run may have left half a document; the one before it will do.
     }
   }
-  return null;
+  return undefined;
 };
 
-const readCurve = ({ path }: { path: string }): Curve | undefined => read<Curve>(join(path, "curve.json")) ?? undefined;
+const readCurve = (path: string): Curve | undefined => read(path, "curve.json");
 
-const readFound = (folder: { path: string }): Found & { earlier?: Earlier } => {
-  const { path } = folder;
-  const gate = read<{ comparisons?: Comparison[] }>(join(path, "gate.json"))?.comparisons;
-  const capacity = read<FoundCapacity>(join(path, "capacity.json"));
-  const earlier = readEarlier(path);
-  return { earlier: earlier ?? undefined, gate, capacity: capacity ?? undefined, curve: readCurve(folder) };
-};
+const readFound = (path: string): Found & { earlier?: Earlier } => ({
+  earlier: readEarlier(path),
+  gate: read<{ comparisons?: Comparison[] }>(path, "gate.json")?.comparisons,
+  capacity: read<FoundCapacity>(path, "capacity.json"),
+  curve: readCurve(path),
+});
 
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
-const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] = [
-  { name: "series.json", render: ({ series }) => `${JSON.stringify(series)}\n` },
-  {
-    name: "report.html",
-    render: ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder))),
-  },
-  {
-    name: "summary.md",
-    render: ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder)) }),
-  },
-  { name: "junit.xml", render: ({ document }) => junitXml(document) },
-  { name: "ctrf.json", render: ({ document }) => ctrfJson(document) },
-  { name: "night.json", render: ({ document }) => nightJson(document) },
-  { name: "metrics.prom", render: ({ document }) => openMetrics(document) },
-];
+const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
+  "series.json": ({ series }) => `${JSON.stringify(series)}\n`,
+  "report.html": ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder.path))),
+  "summary.md": ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder.path)) }),
+  "junit.xml": ({ document }) => junitXml(document),
+  "ctrf.json": ({ document }) => ctrfJson(document),
+  "night.json": ({ document }) => nightJson(document),
+  "metrics.prom": ({ document }) => openMetrics(document),
+};
 
 type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
 type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
@@ -84,7 +79,7 @@ const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): 
   const document = folder.masked(found);
   const series = folder.masked(ofRun);
   const failed = new Map<string, string[]>();
-  for (const { name, render } of REPORTS) {
+  for (const [name, render] of Object.entries(REPORTS)) {
     try {
       await folder.writeText(name, render({ document, series, folder }));
     } catch (error) {
@@ -104,7 +99,7 @@ export const writeReports = async (folder: ReportsIn, document: RunDocument, ser
 
 export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
   // They contradict the document and take its room.
-  for (const { name } of REPORTS) rmSync(join(folder.path, name), { recursive: true, force: true });
+  for (const name of Object.keys(REPORTS)) rmSync(join(folder.path, name), { recursive: true, force: true });
   // If this fails too, the draft stays, which is inconclusive.
   await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
   await writeEach(folder, document, series);

@@ -31,7 +31,8 @@ export const writePrivateFile = async (
   const draft = `${path}.${randomBytes(6).toString("hex")}.part`;
   try {
     const file = await open(draft, "wx", 0o600);
-    await file.writeFile(text).finally(() => file.close());
+    const written = file.writeFile(text).then(() => file.sync());
+    await written.finally(() => file.close());
     // A link to the same file fails where the name is taken; renaming would replace it.
     await (mayReplace ? rename(draft, path) : link(draft, path));
   } finally {

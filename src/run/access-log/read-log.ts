@@ -73,14 +73,12 @@ const spreadOverSeconds = (atMs: number[]): void => {
   }
 };
 
-type StepBack = { line: number; byMs: number; lines: number; overlapMs: number };
-
 /** Watches the clock of the log in the order of its lines. */
 class ClockWatch {
   #fromMs = Number.POSITIVE_INFINITY;
   #toMs = Number.NEGATIVE_INFINITY;
   #run: { line: number; byMs: number; lines: number; fromMs: number; toMs: number } | null = null;
-  largest: StepBack | null = null;
+  largest: { line: number; byMs: number; lines: number; overlapMs: number } | null = null;
 
   see(ms: number, line: number): void {
     if (ms < this.#toMs - ORDER_SLACK_MS) {

@@ -35,12 +35,9 @@ export const compareRuns = (before: readonly string[], after: readonly string[])
 /** Without a baseline nothing can pass: inconclusive. */
 export const compareWithBaseline = (file: string, runs: readonly string[]): RecordedComparison => {
   const after = runs.map(readFigures);
-  const missing = (reason: string): RecordedComparison => ({
-    verdict: "inconclusive",
-    reasons: [reason],
-    broken: [],
-    rows: [],
-  });
+  const missing = (reason: string): RecordedComparison => {
+    return { verdict: "inconclusive", reasons: [reason], broken: [], rows: [] };
+  };
   if (!existsSync(file))
     return missing(`there is no baseline ${file}; --save-baseline ${file} --reason TEXT writes one`);
   const value = recordedJson(file);
