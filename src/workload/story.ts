@@ -26,23 +26,17 @@ export const costsOfPlan = (
   view: TargetView,
   calls: number,
 ): Costs => {
-  const seen = { requests: 0, map_loads: 0, analyses: 0, streams: 0 };
   const looked = Math.min(LOOKED_AT, Math.ceil(calls));
-  for (let i = 0; i < looked; i++) {
-    for (const { route, meter, retry } of plan(SEED, i, view)) {
-      seen.requests += 1 + (retry?.times ?? 0);
-      if (meter === "map_loads") seen.map_loads += 1;
-      if (meter === "design_analyses") seen.analyses += 1;
-      if (route !== "-" && routeOf(route).stream !== undefined) seen.streams += 1;
-    }
-  }
+  const steps = Array.from({ length: looked }, (_, i) => plan(SEED, i, view)).flat();
   const factor = looked === 0 ? 0 : calls / looked;
-  const streams = seen.streams * factor;
+  const all = (of: (step: Step) => number | boolean): number =>
+    steps.reduce((sum, step) => sum + Number(of(step)), 0) * factor;
+  const streams = all(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
   const { service_ms } = view.limits;
   return {
-    requests: seen.requests * factor + sessions,
-    map_loads: seen.map_loads * factor,
-    analyses: seen.analyses * factor,
+    requests: all(({ retry }) => 1 + (retry?.times ?? 0)) + sessions,
+    map_loads: all(({ meter }) => meter === "map_loads"),
+    analyses: all(({ meter }) => meter === "design_analyses"),
     streams,
     stream_seconds: streams === 0 ? 0 : service_ms === undefined ? null : (streams * service_ms) / 1000,
   };

@@ -116,11 +116,7 @@ const refusalResponse = (status: number, names: readonly AnyRefusalName[]): Json
 };
 
 const refusalResponses = (name: RouteName): Json => {
-  const byStatus = new Map<number, AnyRefusalName[]>();
-  for (const refusal of refusalsOf(name)) {
-    const { status } = refusalOf(refusal);
-    byStatus.set(status, [...(byStatus.get(status) ?? []), refusal]);
-  }
+  const byStatus = Map.groupBy(refusalsOf(name), (refusal) => refusalOf(refusal).status);
   return Object.fromEntries([...byStatus].map(([status, names]) => [status, refusalResponse(status, names)]));
 };
 

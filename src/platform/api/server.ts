@@ -5,7 +5,7 @@
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
-import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
+import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
 import type { Answer } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
@@ -97,16 +97,15 @@ export const createServer = (
       handler: unreachable,
     });
   };
-  const byPath = new Map<string, string[]>();
-  for (const name of ROUTE_NAMES) {
-    const { path, method } = routeOf(name);
-    // `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405.
-    const methods = method === "GET" ? ["GET", "HEAD"] : [method];
-    byPath.set(path, [...(byPath.get(path) ?? []), ...methods]);
-    if (isManagement(name)) add(path, methods, (...asked) => void manageKeys(context, name, ...asked));
-    else add(path, methods, (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());
-  }
-  for (const [path, methods] of byPath) {
+  // `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405.
+  const methodsOf = (name: RouteName): string[] =>
+    routeOf(name).method === "GET" ? ["GET", "HEAD"] : [routeOf(name).method];
+  for (const [path, names] of Map.groupBy(ROUTE_NAMES, (name) => routeOf(name).path)) {
+    for (const name of names) {
+      if (isManagement(name)) add(path, methodsOf(name), (...asked) => void manageKeys(context, name, ...asked));
+      else add(path, methodsOf(name), (...asked) => new IncomingCall(context, name, WORK[name], ...asked).go());
+    }
+    const methods = names.flatMap(methodsOf);
     const allowed = [...methods, "OPTIONS"].join(", ");
     const others = server.supportedMethods.filter((method) => !methods.includes(method) && method !== "OPTIONS");
     add(path, ["OPTIONS"], ({ raw }, response) => preflight(raw, response, allowed));

@@ -2,12 +2,10 @@
  * Takes and refunds over SQLite (requirements.md, B4), a batch as one transaction. A charge happens once for each id; a
  * refund undoes it for good, in its month, also when it comes first. A repeat of a refused take is decided afresh.
  */
-
 import type { SQLOutputValue } from "node:sqlite";
 import type { Meter } from "../../contract/routes.ts";
 import type { TakeOutcome } from "../../core/call.ts";
-import type { LedgerLine } from "../../core/meters.ts";
-import { fits, windowOf } from "../../core/meters.ts";
+import { fits, type LedgerLine, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Instant } from "../clock.ts";
 import type { Refund, Take } from "../limiter.ts";

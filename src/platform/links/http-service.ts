@@ -7,10 +7,10 @@ import { type Network, TCP, urlOf } from "./network.ts";
 /** Thrown by a handler: the caller's mistake, reported in a sentence. */
 export class RequestError extends Error {
   override name = "RequestError";
-  readonly status: number;
-  constructor(status: number, message: string) {
+  readonly statusCode: number;
+  constructor(statusCode: number, message: string) {
     super(message);
-    this.status = status;
+    this.statusCode = statusCode;
   }
 }
 
@@ -122,9 +122,8 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   server.setNotFoundHandler(({ method, url }) => {
     throw new RequestError(404, `there is no ${method} ${url.split("?", 1)[0]} here`);
   });
-  server.setErrorHandler((error: FastifyError | RequestError, _request, reply) => {
-    const status = error instanceof RequestError ? error.status : (error.statusCode ?? 500);
-    void reply.code(status).header("connection", "close").send({ error: error.message });
+  server.setErrorHandler(({ statusCode = 500, message }: FastifyError | RequestError, _request, reply) => {
+    void reply.code(statusCode).header("connection", "close").send({ error: message });
   });
   await server.ready();
   return {
