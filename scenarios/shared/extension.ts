@@ -4,8 +4,9 @@ import exec from "k6/execution";
 import type { SseKind } from "k6/x/floodgate";
 import type { SseParams, SseResponse } from "k6/x/sse";
 import { arrivalTimesUs } from "../../src/workload/arrivals.ts";
-import type { HandOver } from "../../src/workload/handover.ts";
+import type { HandOver, PrintedFault, PrintedPart, PrintedSpent } from "../../src/workload/handover.ts";
 import { LEAD_MS } from "../../src/workload/k6-executor.ts";
+import type { SessionWanted, Step } from "../../src/workload/step.ts";
 
 type Extension = typeof import("k6/x/floodgate");
 
@@ -86,4 +87,32 @@ export const send = ({ kind, url, headers, body }: Outgoing): SseResponse => {
   const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
   const whole = { ...params, headers, body };
   return floodgate.open(url, whole, resting === undefined ? undefined : (client) => client.on("event", resting));
+};
+
+/**
+ * Prints a line for each call (src/workload/handover.ts) to the file that the runner names. The extension writes a call's line by itself,
+ * from what it has seen. To be called in the init context, by every VU.
+ */
+export const printingTo = (path: string) => {
+  floodgate.printTo(path);
+  const print = (line: PrintedPart | PrintedFault | PrintedSpent): void => floodgate.print(JSON.stringify(line));
+  return {
+    /** The first line of a part of a distributed run. */
+    part: (handed: HandOver, story: string, target: PrintedPart["target"]): void => {
+      const { seed, idPrefix, view, schedule } = handed;
+      const { profile, arrivals } = schedule;
+      print({ type: "part", story, seed, idPrefix, view, profile, arrivals, target, atUs: Date.now() * 1000 });
+    },
+    /** The VU's last call, of the story. */
+    call: ({ i, step, attempt, intendedUs }: CallMade, { route }: Step): void =>
+      floodgate.printCall(i, step, attempt, intendedUs, route === "sdk.sessions"),
+    /** The VU's last call, which minted a session. */
+    mint: ({ id, of, product }: SessionWanted & { id: string }): void => floodgate.printMint(id, of, product),
+    fault: (fault: Omit<PrintedFault, "type">): void => print({ type: "fault", ...fault }),
+    /** The last line. */
+    spent: (): void => {
+      print({ type: "spent", ...floodgate.spent() });
+      floodgate.printed();
+    },
+  };
 };

@@ -14,7 +14,8 @@ const WINDOW_MS = 100;
 const LIMIT_LEAST = 3;
 
 /**
- * s: reacts within a few windows; in steady load the limit varies by 2 % (18 % without it; 40 slots in virtual time).
+ * The s of the formula. The limit reacts within a few windows and varies by 2 % in steady load (18 % without smoothing;
+ * 40 slots in virtual time).
  */
 const SMOOTHING = 0.3;
 

@@ -11,22 +11,22 @@ export type FaultStream = ToxicStream | "both";
 
 type Row = {
   stream: FaultStream;
-  /** For people. `ms`: as returned by `sizeMs`. */
+  /** The description for reports. `ms`: as returned by `sizeMs`. */
   what: (ms: number, budgetMs: number) => string;
   /** Size of the fault, from the caller's time budget on this link. */
   sizeMs?: (budgetMs: number) => number;
   toxic?: (ms: number) => ToxicShape;
-  /** Disabled and enabled again for the whole duration. */
+  /** The proxy is disabled and enabled in turn for the whole duration. */
   toggles?: true;
   /** Whether only this fault explains what a client saw. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
 
-/** Faster than a circuit breaker or a pool settles. */
+/** Half a period of flapping: shorter than a circuit breaker or a connection pool needs to settle. */
 const TOGGLE_MS = 150;
-/** Within the head of any HTTP answer. With shorter replies the count continues, and a later one is cut. */
+/** Cuts within the head of any HTTP answer. With shorter replies the count continues, and a later reply is cut. */
 const CUT_AFTER_BYTES = 120;
-/** A tenth of the budget apart, they make an answer of 100 bytes exceed the budget. */
+/** The size of a piece. A tenth of the budget apart, such pieces make an answer of 100 bytes exceed the budget. */
 const CRUMB_BYTES = 8;
 
 const isRefused = ({ ended }: LinkSeen): boolean => ended === "refused";
@@ -72,7 +72,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 
 export const LINK_FAULTS: readonly string[] = Object.keys(ROWS);
 
-/** By this prefix healing recognises our toxics. */
+/** The prefix by which healing recognises our toxics. */
 const TOXIC_PREFIX = "floodgate-";
 
 export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);

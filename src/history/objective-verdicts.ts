@@ -12,28 +12,29 @@ import { callsToShow, type Interval, quantileRanks, wilsonInterval } from "./sta
 import { durationOf } from "./tally.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
 
-/** Of the two sides of a 95 % interval. */
+/** The probability outside each end of a 95 % interval. */
 const ONE_SIDE = 0.025;
 
 export type ObjectiveVerdict = {
   objective: Objective;
-  /** `null`: too few calls to say. */
+  /** `null` if too few calls were seen to tell. */
   met: boolean | null;
   /**
-   * Milliseconds for a time, from 0 to 1 for a share; `null` where there is none, also because the call at that rank got no
-   * answer. `low` and `high`: the 95 % interval, of a quantile by `quantileRanks`, of a share Wilson's; a maximum has none.
+   * Milliseconds for a time, 0 to 1 for a share; `null` where there is none, for example because the call at that rank
+   * got no answer. `low` and `high` are the 95 % interval: of a quantile by `quantileRanks`, of a share by Wilson; a
+   * maximum has none.
    */
   value: number | null;
   low: number | null;
   high: number | null;
-  /** Calls that the metric is over, and those of them that are against it. */
+  /** The calls that the metric covers, and those of them that violate it. */
   n: number;
   against: number;
-  /** Why a time has no verdict though there are calls enough: what generator and host did meanwhile. */
+  /** What generator and host did, where a time has no verdict for that reason. */
   doubts?: string[];
 };
 
-/** Left by the caller before there was an answer: its own doing, and no fault of the service. */
+/** Reports whether the caller left before there was an answer, which is not a failure of the service. */
 const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(call.outcome) === "indeterminate";
 
 const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
@@ -42,8 +43,8 @@ const isStream = ({ route, ended, events }: CallLine): boolean =>
   ended !== undefined || events !== undefined || (route !== "-" && routeOf(route).stream !== undefined);
 
 /**
- * How long the caller waited, in milliseconds; `Infinity` for what never came, so that unanswered calls make no quantile better;
- * `null` for calls that have no such time: refusals, and streams that the caller left.
+ * How long the caller waited, in milliseconds; `Infinity` if nothing came, so that unanswered calls improve no quantile;
+ * `null` for calls without such a time: refusals, and streams that the caller left.
  */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
   if (of === "first event" && !isStream(call)) return null;
@@ -59,23 +60,23 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
 const finite = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-/** So many times are kept as they are. */
+/** Up to this number times are stored exactly. */
 const EXACT_MAX = 100_000;
 
-/** How long callers waited, by rank and in bounded memory: to the letter for a stage, to 0.1 % for a soak. */
+/** Waiting times by rank, in bounded memory: exact up to `EXACT_MAX` of them, then to 0.1 %. */
 export class WaitedTimes {
   #exact: number[] | null = [];
   readonly #many = new Histogram();
   #never = 0;
 
-  /** Milliseconds; `Infinity` for what never came. */
+  /** Adds a time in milliseconds; `Infinity` if nothing came. */
   add(ms: number): void {
     if (ms === Number.POSITIVE_INFINITY) this.#never += 1;
     else if (this.#exact === null) this.#many.record(ms * 1000);
     else if (this.#exact.push(ms) > EXACT_MAX) this.merge(new Histogram());
   }
 
-  /** All of a histogram of microseconds. */
+  /** Adds a histogram of microseconds. */
   merge(all: Histogram): void {
     for (const ms of this.#exact ?? []) this.#many.record(ms * 1000);
     this.#exact = null;
@@ -86,7 +87,7 @@ export class WaitedTimes {
     return (this.#exact?.length ?? this.#many.n) + this.#never;
   }
 
-  /** The wait at `rank` (1 is the shortest) lies in [low, high]; `undefined` for a rank that none has. */
+  /** The wait at `rank` (1 is the shortest) lies in [low, high]; `undefined` for a rank that does not exist. */
   at(rank: number): { low: number; value: number; high: number } | undefined {
     if (rank < 1 || rank > this.n) return undefined;
     const found = rank > this.n - this.#never ? null : this.#many.atRank(rank);
@@ -96,12 +97,12 @@ export class WaitedTimes {
   }
 }
 
-/** What is known of the calls under one objective. */
+/** The counts of the calls under one objective. */
 class Tally {
   readonly #objective: Objective;
   readonly #waits = new WaitedTimes();
   #calls = 0;
-  /** Calls that the share counts, or waits that do not keep the limit. */
+  /** Calls that the share counts, or waits beyond the limit. */
   #against = 0;
 
   constructor(objective: Objective) {
@@ -184,19 +185,19 @@ export class ObjectivesTally {
     for (const tally of this.#tallies) tally.see(call);
   }
 
-  /** Every call of the line is meant. */
+  /** Adds a line all of whose calls are under the objectives. */
   fold(line: FoldLine): void {
     this.calls += line.offered;
     for (const tally of this.#tallies) tally.fold(line);
   }
 
-  /** One verdict for each objective, in their order; of times beside what the host did, where that is known. */
+  /** One verdict for each objective, in their order. `host`: what the host did, which may put times in doubt. */
   verdicts(host?: StageHost): ObjectiveVerdict[] {
     return this.#tallies.map((tally) => onThisHost(tally.verdict(), host));
   }
 }
 
-/** The same over calls that are at hand. */
+/** Judges calls that are in memory. */
 export const judgeObjectives = (
   objectives: readonly Objective[],
   calls: Iterable<CallLine>,
@@ -217,7 +218,7 @@ const described = ({ objective: { kind, metric }, value, low, high, n }: Objecti
   return `${metric} ${figure(value)} (${n} calls${interval})`;
 };
 
-/** What a percentile that has no interval yet would need. */
+/** The objective as text, with the number of calls that a percentile without an interval needs. */
 const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
   const { text } = objective;
   if (objective.kind === "share" || objective.quantile === 1 || low !== null || n === 0) return text;

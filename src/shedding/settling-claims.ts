@@ -16,11 +16,14 @@ export const found = (verdict: Claim["verdict"], reason: string, got = reason): 
 export const open = (reason: string, got = reason): Finding => found("inconclusive", reason, got);
 export const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
 
-/** With more of the calls served under strain there was no overload to come back from. */
+/** If fewer calls than this share were lost under strain, there was no overload to recover from. */
 const OVERLOAD_LOSS = 0.25;
-/** Where others may call, a loss is the deployment's own only when more than this is gone, from the overload on, until a pause. */
+/**
+ * If others may call, a loss is attributed to the deployment only if more than this share is lost from the overload
+ * until a pause.
+ */
 const SHARED_LEFT = 0.5;
-/** Of calls that left late: more than one in a hundred may explain a loss, more than one in ten anything. */
+/** Shares of calls that left late: above the first they may explain a loss, above the second (a tenth) any figure. */
 const LAGGED = 0.01;
 const LAGGED_MOST = 0.1;
 /**
@@ -28,13 +31,13 @@ const LAGGED_MOST = 0.1;
  * between them, and longer than a limit by AIMD or Vegas needs at some ten calls a second.
  */
 const REACTION_MS = 5_000;
-/** A storm goes on where attempts are nearer to what they were at the top than to the calm ones. */
+/** A storm of retries persists if the attempts are nearer to those at the top than to the calm ones. */
 const STILL = 0.5;
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 const seconds = (ms: number): string => (ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
-/** What was seen of a time, and how finely windows show it. */
+/** Describes a measured time and the resolution of the windows. */
 const described = ({ low, high, windowMs, resolution }: SettledAfter): string => {
   const fine = `windows of ${seconds(windowMs)}, each within ±${percent(resolution)} by chance`;
   if (high === null) return `not within ${seconds(low)} (${fine})`;
@@ -130,7 +133,10 @@ export const SETTLING_CLAIMS: readonly SettlingClaim[] = [
   },
 ];
 
-/** Of a step of the capacity nothing but the reaction is judged. `settling`: in words what is lacking, where nothing can be judged. */
+/**
+ * Claims about one stage. For a step of the capacity only the reaction is judged. `settling`: a text says what is
+ * lacking, where nothing can be judged.
+ */
 export const settlingClaims = (
   settling: Settling | string,
   of: StepFacts["of"],

@@ -3,7 +3,7 @@
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
 
-/** Where between 0 and `high` something begins to be above what is sought. */
+/** Returns the value between 0 and `high` from which on `isAbove` is true. */
 export const bisect = (high: number, isAbove: (value: number) => boolean): number => {
   let [low, top] = [0, high];
   for (let halved = 0; halved < 60; halved++) {
@@ -24,7 +24,7 @@ type Terms = { first: number; terms: number[]; total: number };
 const termsOf = (n: number, p: number): Terms => {
   const mode = Math.min(n, Math.floor((n + 1) * p));
   const odds = p / (1 - p);
-  /** From the largest on, each by its ratio to the one before. */
+  /** The terms on one side of the largest one, each computed by its ratio to the one before. */
   const side = (count: number, ratio: (k: number) => number): number[] => {
     const terms: number[] = [];
     for (let i = 0, term = ratio(0); i < count && term >= NEGLIGIBLE; i++, term *= ratio(i)) terms.push(term);
@@ -93,12 +93,13 @@ export const kolmogorovDistance = (sorted: readonly number[], below: (value: num
   }, 0);
 };
 
-/** Of the limiting distribution, by significance (Smirnov, "Table for Estimating the Goodness of Fit", 1948). */
+/** Critical values of the limiting distribution, by significance (Smirnov, "Table for Estimating the Goodness of Fit", 1948). */
 const LIMITS = { 0.05: 1.3581, 0.01: 1.6276, 0.001: 1.9495 } as const;
 
 /**
- * The distance that a sample of `n` passes only so seldom though the distribution is the known one. Source: Stephens, "Use
- * of the Kolmogorov-Smirnov, Cramer-von Mises and Related Statistics", JRSS B 32 (1970), whose correction holds from n = 5 on.
+ * The critical distance: a sample of `n` from the known distribution exceeds it with probability `significance`. Source:
+ * Stephens, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and Related Statistics", JRSS B 32 (1970), whose correction
+ * holds from n = 5 on.
  */
 export const kolmogorovLimit = (n: number, significance: keyof typeof LIMITS): number => {
   const root = Math.sqrt(n);

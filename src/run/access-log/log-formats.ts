@@ -17,24 +17,24 @@ import {
   type Unit,
 } from "./log-line.ts";
 
-/** Of what the moment in the line is. `logged`: the format leaves it open, so it is taken as the start. */
+/** Which moment of the call the line holds. `logged`: the format does not say, so it is taken as the start. */
 type MomentOf = "start" | "end" | "logged";
 
 type LineTime = { readonly at: Moment; readonly of: MomentOf; readonly tookMs?: number };
 
 export type LogFormat = {
-  /** As in `--log-format`. */
+  /** The name for `--log-format`. */
   readonly name: string;
-  /** The field that is read, as the format calls it. */
+  /** The name of the field that is read, in the words of the format. */
   readonly field: string;
-  /** Whose log it is, and how its lines are recognised. */
+  /** Which program writes the log, and how its lines are recognised. */
   readonly of: string;
   read(line: LogLine): LineTime | null;
-  /** Whether the line belongs to such a log and tells of no call. */
+  /** Reports whether the line belongs to such a log and is not about a call. */
   isNoCall?(line: LogLine): boolean;
-  /** Only read when it is named: its lines have nothing that marks them. */
+  /** Read only if the user names it, because nothing in its lines identifies it. */
   readonly byNameOnly?: true;
-  /** A format of many programs, by JSON members or by the beginning of a line: looked at once none of the others fits. */
+  /** A format of many programs, recognised by JSON members or by the beginning of a line. It is tried after all others. */
   readonly general?: "json" | "line";
 };
 
@@ -130,11 +130,11 @@ const ALB_CREATED = new RegExp(
   String.raw`^\S+ \S+ \S+ \S+ \S+ (?:\S+ ){7}${QUOTED} ${QUOTED} \S+ \S+ \S+ ${QUOTED} ${QUOTED} ${QUOTED} \S+ (?<at>${ISO})(?: |$)`,
 );
 
-/** Logs without a moment of creation have the end alone, and how long it took up to that. */
+/** Logs without a moment of creation have only the end, and the duration up to it. */
 const createdOrEnded = (created: string | undefined, end: string | undefined, took?: number): LineTime | null =>
   created === undefined ? timed(momentOf(end), "end", took) : timed(momentOf(created), "start", took);
 
-/** Logs of before the field `request_creation_time` have three times that lead to the end. */
+/** Logs from before the field `request_creation_time` have three durations that lead to the end. */
 const albTime = ({ text: line }: LogLine): LineTime | null => {
   const head = ALB_HEAD.exec(line);
   if (head === null) return null;

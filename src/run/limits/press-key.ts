@@ -41,7 +41,7 @@ const press = async (
     }
   };
   const all = Array.from({ length: pressers }, presser);
-  // Where nothing is refused, more of them.
+  // If nothing is refused, more callers are added.
   while (refusedMs === null && all.length < PRESSERS_MOST && performance.now() < beganMs + PRESS_UNREFUSED_MS) {
     await Promise.race([sender.pause(700), Promise.all(all)]);
     if (refusedMs !== null || !sender.mayGoOn()) break;
@@ -57,7 +57,11 @@ const perSecond = (lines: readonly CallLine[]): number => {
   return s > 0 ? lines.length / s : 0;
 };
 
-/** A first estimate: what was admitted before the first refusal, and a second from then on; `null` where there is none. */
+/**
+ * A first estimate: the burst is what was admitted before the first refusal, the rate what was admitted per second after
+ * it. `null` if nothing was refused,
+ * or nothing admitted afterwards.
+ */
 const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
   const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
   const at = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
@@ -69,8 +73,8 @@ const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | 
 };
 
 /**
- * Once to learn how long the key needs to rest; then rested, by no more callers than it takes. It had rested for long enough
- * when it has saved up less than its rate gave it meanwhile.
+ * Presses the key once to learn how long it needs to rest; then presses it rested, by no more callers than necessary, until
+ * the rest was long enough: the key saved up less than its rate gave it meanwhile.
  */
 export const pressKey = async (
   sender: Sender,

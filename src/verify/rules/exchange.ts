@@ -100,7 +100,7 @@ export const EXCHANGE_RULES: readonly Rule[] = [
     lookalikes("lenient", "whether an Origin of another scheme, port or subdomain is refused", 6)),
   // Whether `null` is an Origin is not specified (item 53); both readings refuse it, unless the key lists that text.
   must("exchange-origin-null", [71, 72], {
-    title: "the exchange takes Origin: null neither for an allowlisted one nor for enough",
+    title: "the exchange refuses Origin: null, as a missing or as a foreign origin",
     cost: { calls: 1 },
     rows: (context) => all(listedOrigin(context) === "null" ? [] : [exchangeCall("publishable", "null", "chat")],
       ["session_origin_mismatch", "origin_required"]) }),

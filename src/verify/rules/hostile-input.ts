@@ -73,8 +73,8 @@ const HEADS: readonly Odd[] = [
   { what: "a good body sent as text/plain", headers: { "content-type": "text/plain" } },
   { what: "a good body without a content type", headers: { "content-type": "" } },
   { what: "a good body said to be in another charset", headers: { "content-type": "application/json; charset=iso-8859-7" } },
-  { what: "a content type that is none", headers: { "content-type": "nonsense;;=" } },
-  { what: "an Accept that is none", headers: { accept: "nonsense" } },
+  { what: "a content type that is not valid", headers: { "content-type": "nonsense;;=" } },
+  { what: "an Accept that is not valid", headers: { accept: "nonsense" } },
 ];
 
 const longKey = (prefix: string): Odd => ({
@@ -191,7 +191,7 @@ const ODD_HEADS: readonly OddOn[] = [
   { route: "-", what: "a very long path", path: `/design/${"a".repeat(LONG_LINE)}` },
   { route: "poi.enrich", what: "encodings and languages that are none",
     headers: { "accept-encoding": "nonsense;q=high, *;q=-1", "accept-language": "-;q=x, en-" } },
-  { route: "chat.route", what: "a body with an encoding that is none", headers: { "content-encoding": "nonsense" } },
+  { route: "chat.route", what: "a body with an encoding that does not exist", headers: { "content-encoding": "nonsense" } },
   { route: "chat.route", what: "a plain body that is called compressed", headers: { "content-encoding": "gzip" } },
   { route: "chat.route", what: "a query behind the path of a POST", path: "/chat/control/route?x=%ff&x[]=1&=&&" },
 ];
@@ -200,13 +200,13 @@ const ODD_HEADS: readonly OddOn[] = [
 const AT_EXCHANGE: readonly Odd[] = [
   ...BODIES, ...oddBodies(inExchange), ...HEADS, longKey("svc_pk_live_"),
   { what: "a known product beside a deeply nested field", body: malformed(`{"product": "chat", "floodgate": ${deep}}`) },
-  { what: "a caller whose addresses are none", headers: { "x-forwarded-for": "unknown, 999.1.1.1, [::1", "x-forwarded-host": "-" } },
+  { what: "addresses of a caller that are not valid", headers: { "x-forwarded-for": "unknown, 999.1.1.1, [::1", "x-forwarded-host": "-" } },
 ];
 
 const FIRST: readonly OddOn[] = [
   ...[...oddBodies(inControl), ...BODIES].map((odd): OddOn => ({ route: "chat.control", ...odd })),
   ...BODIES.map((odd): OddOn => ({ route: "design.apply", ...odd })),
-  { route: "design.styles", what: "an Accept that is none", headers: { accept: "nonsense" } },
+  { route: "design.styles", what: "an Accept that is not valid", headers: { accept: "nonsense" } },
   ...QUERIES.map(([what, query]): OddOn => ({ route: "poi.enrich", what, path: `/retrieval/poi/enrich?${query}` })),
   { route: "poi.enrich", ...longKey("svc_sk_live_") },
   { route: "poi.enrich", ...longKey("svc_sess_live_") },

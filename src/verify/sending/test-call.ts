@@ -95,7 +95,7 @@ export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable
 
 const CREDENTIAL_WORDS: Readonly<Record<CredentialRef["as"], string>> = {
   none: "no credential",
-  garbage: "a credential that is none",
+  garbage: "a credential of no known form",
   unknown: "a credential that nobody issued",
   publishable: "publishable key",
   server: "server key",
