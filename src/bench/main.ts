@@ -3,7 +3,7 @@ import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
-import { commitOf } from "../run/environment.ts";
+import { commitOf } from "../run/compose-document.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { Journal } from "../supervision/journal.ts";
 import { REPOSITORY } from "../supervision/repository.ts";

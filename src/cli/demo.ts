@@ -5,7 +5,7 @@ import { Command } from "commander";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
-import { commitOf, describeEnvironment } from "../run/environment.ts";
+import { commitOf, describeEnvironment } from "../run/compose-document.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";

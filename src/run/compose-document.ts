@@ -1,4 +1,7 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
+import { execFile } from "node:child_process";
+import { cpus, release, type } from "node:os";
+import { promisify } from "node:util";
 import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -7,8 +10,34 @@ import type { RecordedStage } from "../history/stage-outcome.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
-import { describeEnvironment } from "./environment.ts";
 import { worstExit } from "./exit-codes.ts";
+
+/** A disk that does not answer must not keep a finished run from its report. */
+const GIT_MS = 5_000;
+const git = async (folder: string, ...args: string[]): Promise<string> =>
+  (await promisify(execFile)("git", ["-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
+
+/** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
+export const commitOf = async (folder: string): Promise<string | null> => {
+  try {
+    const commit = await git(folder, "rev-parse", "--short=12", "HEAD");
+    return commit + ((await git(folder, "status", "--porcelain", "--untracked-files=no")) === "" ? "" : "+");
+  } catch {
+    return null;
+  }
+};
+
+export const describeEnvironment = (
+  tools: { k6: string | null; toxiproxy: string | null },
+  hostNotes: string[],
+): RunDocument["environment"] => ({
+  node: process.versions.node,
+  ...tools,
+  os: `${type()} ${release()} ${process.arch}`,
+  cores: cpus().length,
+  cpu: cpus()[0]?.model ?? "unknown",
+  host_notes: hostNotes,
+});
 
 /** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
@@ -54,6 +83,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
   const { required, standIns, calibration, measurements, exitCode } = facts;
   const follows = verdictOf(claims, facts.outcomesSeen, required);
   const [first] = deployments;
+  const notes = stages.flatMap((stage) => stage.notes);
   const budget = deployments.length === 1 ? first?.target.budget : undefined;
   const spent = deployments.reduce((sum, one) => addSpent(sum, one.budget.spent()), NOTHING_SPENT);
   return shown({
@@ -70,10 +100,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       base_url: first?.target.base_url ?? "",
       embedded: first?.embedded ?? true,
     },
-    environment: describeEnvironment(
-      facts.tools,
-      stages.flatMap(({ notes }) => notes),
-    ),
+    environment: describeEnvironment(facts.tools, notes),
     ...(standIns.length > 0 && { stand_ins: [...standIns] }),
     calibration: [...calibration],
     spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },

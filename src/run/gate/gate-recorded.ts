@@ -14,7 +14,7 @@ import {
 import type { RunDocument } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
-import { commitOf } from "../environment.ts";
+import { commitOf } from "../compose-document.ts";
 import { atPlace } from "../exit-codes.ts";
 import { NoRunError, recordedJson } from "../judge-again.ts";
 
