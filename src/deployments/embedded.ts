@@ -46,20 +46,11 @@ export const openEmbedded = async (
   const secrets = { FLOODGATE_SESSION_SECRET: randomBytes(32).toString("hex"), FLOODGATE_ADMIN_SECRET: adminSecret };
   const startRole = roleStarter({ supervisor, secrets, logOf: (name) => folder.pathOf(`logs/${name}.log`), serve });
 
-  const startLimiter = async (): Promise<
-    Pick<OwnParts, "store"> & Omit<ServePart, "control"> & { control?: string }
-  > => {
-    if (redis === undefined) {
-      const path = join(data, "limiter.db");
-      const service = await startRole("limiter", "limiter", ["--limiter", `sqlite:${path}`]);
-      return { ...service, store: { kind: "sqlite", path } };
-    }
-    const log = folder.pathOf("logs/limiter.log");
-    const started = await startRedisPart({ supervisor, path: redis.path, folder: join(data, "redis"), log });
-    return { part: started.part, url: started.url, store: { kind: "redis", redis: started } };
-  };
   // The API's upstreams have to be known before it starts, so it comes last.
-  const limiter = await startLimiter();
+  const path = join(data, "limiter.db");
+  const log = folder.pathOf("logs/limiter.log");
+  const ofRedis = redis && (await startRedisPart({ supervisor, path: redis.path, folder: join(data, "redis"), log }));
+  const limiter = ofRedis ?? (await startRole("limiter", "limiter", ["--limiter", `sqlite:${path}`]));
   const [keys, server] = await Promise.all([
     startRole("keys", "keys", ["--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiter.url]),
     startToxiproxy({
@@ -90,7 +81,11 @@ export const openEmbedded = async (
     target: referenceTarget(api.url, seeded, {
       name: "embedded",
       // Of a limiter in Redis the API shows the ledger.
-      control: { keys: keys.control, limiter: limiter.control ?? api.control, api: [api.control] },
+      control: {
+        keys: keys.control,
+        limiter: "control" in limiter ? limiter.control : api.control,
+        api: [api.control],
+      },
       toxiproxy: { api_url: server.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       exclusive: true,
     }),
@@ -98,7 +93,10 @@ export const openEmbedded = async (
     ...{ embedded: true, reference: true, exclusive: true, found: {} },
     faults: { toxiproxy, links: { ...links, edge }, mayReset: true, restart: () => server.restart() },
     faultsMissing: "",
-    own: { limiter: limiter.part, keys: keys.part, apis: [api.part], store: limiter.store, startApi, startRole },
+    own: {
+      ...{ limiter: limiter.part, keys: keys.part, apis: [api.part], startApi, startRole },
+      store: ofRedis === undefined ? { kind: "sqlite", path } : { kind: "redis", redis: ofRedis },
+    },
   };
 };
 
