@@ -68,7 +68,7 @@ those of an organization that holds less than its share of it.`;
 
 const EXCLUSIONS: readonly Exclusion[] = [
   ["tenants", "!write-target", "--tenants needs --write-target FILE: without it nobody knows the tenants' keys"],
-  ["target-from", "!write-target", "--target-from needs --write-target FILE: it is the rest of that file"],
+  ["target-from", "!write-target", "--target-from needs --write-target FILE: it gives the other fields of that file"],
   ["tls-cert tls-key", "!tls-cert !tls-key", "--tls-cert and --tls-key belong together: give both or neither"],
 ];
 

@@ -14,12 +14,12 @@ export type InProcess = Awaited<ReturnType<typeof startInProcess>>;
 export const startInProcess = async (options: {
   name: string;
   parts: Parts;
-  /** Of every replica, for services as well. */
+  /** Options of every replica, and of the services. */
   role: RoleOptions;
   links?: (services: { keys: string; limiter: string }) => Links | Promise<Links>;
   replicas?: number;
   tenants: readonly SeedTenant[];
-  /** What the target says beside addresses and credentials. */
+  /** What the target states besides addresses and credentials. */
   target: Partial<Target>;
   nowMs?: () => number;
 }) => {
@@ -32,7 +32,7 @@ export const startInProcess = async (options: {
       lookupsMs.push(nowMs());
       return look(name);
     };
-  // What parts keep is laid open, whatever a mutant has made of them.
+  // Wraps the stores, so that judges can read what the parts keep, whatever a mutant has made of them.
   const parts: Parts = {
     ...options.parts,
     limiterStore: (healthy) => {
@@ -82,7 +82,7 @@ export const startInProcess = async (options: {
         ...options.target,
       });
     return {
-      /** The first one has the services as well. */
+      /** The replicas; the first one also runs the services. */
       apis: apis as readonly Running[],
       targets: apis.map(targetOf),
       tenants: Object.fromEntries(
@@ -92,7 +92,7 @@ export const startInProcess = async (options: {
         ]),
       ),
       log: () => log,
-      /** When the key service was asked for a record, as `nowMs` says. */
+      /** The moments at which the key service was asked for a record, by `nowMs`. */
       lookupsMs,
       counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},
       ledger: (idRun: string) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],

@@ -7,7 +7,7 @@ import { bareReason, groupedBy } from "./verdict.ts";
 
 /** Skipped claims by what was missing, the largest group first, and documented outcomes that are in no stage's table. */
 export const notJudged = ({ claims, stages }: RunDocument) => {
-  // An error in a body and one in a stream share a row there.
+  // In `by_outcome` an error in a body and one in a stream are one outcome.
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
   const groups = [...groupedBy(skipped, bareReason)].map(([reason, list]) => ({
@@ -20,14 +20,14 @@ export const notJudged = ({ claims, stages }: RunDocument) => {
   };
 };
 
-/** `must`: the experiment proves nothing without it; `missed`: and it was not met. */
+/** `must`: the experiment proves nothing unless it met the state; `missed`: it did not. */
 const cellOf = (reached: StateReached | undefined) => {
   if (reached === undefined) return { text: "–", must: false, missed: false };
   const { must, times } = reached;
   return { text: times === null ? "not shown" : count(times), must, missed: must && times === 0 };
 };
 
-/** A row an experiment, a column a situation; `null` where no stage had a fault that has to meet anything. */
+/** One row per experiment and one column per state; `null` if no stage had a fault with states to meet. */
 export const statesMet = ({ stages }: Pick<RunDocument, "stages">) => {
   const rows = stages.flatMap(({ name, states }) => {
     if (states === undefined) return [];

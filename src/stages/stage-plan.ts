@@ -17,12 +17,12 @@ export type LoadStage = {
   driverNamed?: true;
   /** A name of workload/catalogue.ts; k6 runs `scenarios/<story>.ts`. */
   story: string;
-  /** Calls per second (at the most, where the driver is a closed loop) and seconds, in place of the story's own. */
+  /** Calls per second (at most, for a closed loop) and seconds, in place of those of the story. */
   ratePerS?: number;
   durationS?: number;
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
-  /** The load itself, as it was planned elsewhere. */
+  /** The load itself, planned elsewhere. */
   profile?: Profile;
   /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
   replayOfMs?: readonly number[];
@@ -31,27 +31,30 @@ export type LoadStage = {
   segments?: number;
   /** Admitted calls are not written one by one, but folded into seconds (history/call-fold.ts): for high rates. */
   fold?: true;
-  /** The open-loop driver spends a whole core, each process of it, on not being late. */
+  /** Each process of the open-loop driver uses a whole core, so that no call leaves late. */
   precise?: true;
   judges: readonly string[];
   disturbance?: Disturbance;
   /** The load must fill the in-flight cap, so the cap must be known and `ratePerS` permitted. */
   pastTheCap?: true;
-  /** What the fault has to meet, and how often it did is reported. */
+  /** The states that the fault has to meet; how often it did is reported. */
   requiredStates?: readonly FaultState[];
-  /** Of the embedded deployment: three tenants alone, or organizations with one map load left beside the others. */
+  /** Tenants of the embedded deployment: three alone, or with added organizations that have one map load left. */
   tenants?: "few" | "last-units";
-  /** API replicas of the embedded deployment; anybody else's has those that it has. */
+  /** API replicas of the embedded deployment; another deployment keeps its own number. */
   replicas?: number;
-  /** Outcomes that must be seen on the embedded deployment or because of the disturbance; else the story's own. */
+  /** Outcomes that must be seen on the embedded deployment or because of the disturbance; default: those of the story. */
   reaches?: readonly string[];
   /** Whether the `slo` of the target file is judged. */
   objectives?: boolean;
   /** The curve of goodput over offered load is judged (shedding/): up past the knee and down again. */
   curve?: true;
-  /** How fast its second piece of load, or the fault that takes capacity away, is answered, and whether it is got over. */
+  /**
+   * Judges how fast the deployment adapts to a step and recovers from it: of the load (its second piece), or of the
+   * capacity (a fault).
+   */
   step?: "load" | "capacity";
-  /** Played twice, beside a noisy organization and without it, to compare what the quiet ones got. */
+  /** Played twice, with a noisy organization and without it, to compare what the quiet ones got. */
   isolation?: IsolationPart;
   /** Some arrivals make no call, so fewer calls than were offered are no fault of the generator. */
   leavesOut?: true;
@@ -69,7 +72,10 @@ export type VerifyStage = {
   allowWrites: boolean;
   allowQuotaBurn: boolean;
   allowLoad: boolean;
-  /** For overload to end, and how long a deployment sheds everything before its slots count as lost; a minute where absent. */
+  /**
+   * How long to wait for an overload to end, and how long a deployment may shed everything before its slots count as
+   * lost; default: one minute.
+   */
   patienceMs?: number;
 };
 
@@ -96,7 +102,7 @@ export type SuiteFor = {
 };
 
 const SHORT_SHARE = 0.2;
-/** Each level of the curve has to have calls enough to be judged. */
+/** A larger share, because each level of the curve needs enough calls to be judged. */
 const SHORT_CURVE_SHARE = 0.5;
 const SHORTEST_S = 4;
 

@@ -15,10 +15,10 @@ import { pause } from "./waiting.ts";
 
 export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
 
-/** Whose deployment something was done to. `file` is where its target file stood, for people. */
+/** The deployment that was changed. `file` is where its target file was, for messages. */
 export type TargetName = { base_url: string; name?: string; file?: string };
 
-/** What an operator had set on one control plane before it was changed: data that `PATCH /deployment` takes. */
+/** What was set on one control plane before it was changed, as fields for `PATCH /deployment`. */
 export type PlaneState = {
   plane: "api" | "keys" | "limiter";
   at: number;
@@ -38,14 +38,14 @@ export type NamedUndo =
   | (GroupId & { how: "end-process"; end_last: boolean })
   /** A folder of ours that holds secrets, after the processes that write into it. */
   | { how: "remove-folder"; path: string }
-  /** Several, the last of them first; one that fails does not keep the others. */
+  /** Several undos, run in reverse order; one that fails does not stop the others. */
   | { how: "all"; undos: readonly NamedUndo[] }
   | { how: "nothing" };
 
 type Named<How extends NamedUndo["how"]> = Extract<NamedUndo, { how: How }>;
 
 export type ProxyUndo = Named<"heal-proxy"> & { api_url: string };
-/** For the shell, one after the other, in the folder of the target file. */
+/** Shell commands, run one after the other in the folder of the target file. */
 export type CommandUndo = Named<"command"> & { commands: readonly string[]; cwd: string };
 export type ChangeUndo = Named<"deployment"> & { planes: readonly (PlaneState & { url: string })[] };
 
@@ -59,7 +59,7 @@ export type Undo =
   | { how: "remove-lock"; path: string }
   | { how: "all"; undos: readonly Undo[] };
 
-/** A side effect with what takes it back, for memory alone. */
+/** A side effect and its undo, kept in memory only. */
 export type Effect = { id: string; kind: (typeof KINDS)[number]; name: string; undo: Undo };
 
 export type Notes = {
@@ -78,15 +78,15 @@ const fieldsOf = (value: unknown): Record<string, unknown> =>
 const isNumber = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isName = (value: unknown): value is string => typeof value === "string" && NAME.test(value);
 
-/** For people, without what a terminal would act on. */
+/** Returns a text for messages, without control characters. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined;
 
-/** Fields that `PATCH /deployment` takes and an operator's change may have to be taken back from. */
+/** The fields of `PATCH /deployment` that may have to be restored after an operator's change. */
 const NUMBERS = new Set(["clock_offset_ms", "global_in_flight", "org_in_flight", "slots", "service_factor"]);
 const SESSIONS = new Set<unknown>(["enabled", "disabled", "not_configured"]);
 
-/** Of what a control plane or a journal says, the known fields with values of the right kind. */
+/** Picks the known fields with values of the right kind from what a control plane or a journal says. */
 export const stateOfPlane = (value: unknown): Record<string, number | string> => {
   const was: Record<string, number | string> = {};
   for (const [name, said] of Object.entries(fieldsOf(value))) {
@@ -103,7 +103,10 @@ const planesOf = (value: unknown): PlaneState[] =>
     return [{ plane, at, was: stateOfPlane(was) }];
   });
 
-/** Of what stands in a journal: known fields with values of the right kind, built anew. Anything else is `nothing`. */
+/**
+ * Reads an undo from a journal: builds it anew from known fields with values of the right kind. Anything else becomes
+ * `nothing`.
+ */
 export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);
   const { how, proxy, fault, pid, pgid, start, path, undos } = said;
@@ -129,7 +132,7 @@ export const namedUndo = (value: unknown, depth = 0): NamedUndo => {
 
 type CallLimits = { signal: AbortSignal; callMs: number };
 
-/** What knows proxies and control planes, handed in (faults/healing.ts); each returns what it did. */
+/** Functions that know proxies and control planes (faults/healing.ts); each returns what it did. */
 export type UndoPorts = {
   proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
   change(undo: ChangeUndo, limits: CallLimits): Promise<string>;
@@ -138,14 +141,14 @@ export type UndoPorts = {
 /** `signal` ends the attempt; `callMs` is the deadline of each control call. */
 type UndoLimits = CallLimits & {
   ports: UndoPorts;
-  /** What heal commands find in their environment (default: this process's own). */
+  /** The environment of heal commands (default: that of this process). */
   env?: NodeJS.ProcessEnv;
-  /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
+  /** A heal command that fails is run again after pauses of this many milliseconds, until the signal fires. */
   againMs?: number;
   graceMs: number;
 };
 
-/** What it did, in a few words. Throws a sentence when the side effect is still there. */
+/** Undoes one side effect and returns what it did, in a few words. Throws a sentence if the side effect is still there. */
 export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> => {
   switch (undo.how) {
     case "all": {
@@ -201,7 +204,10 @@ export type UndoResult = { kind: string; name: string; did: string | null; troub
 const isLast = ({ undo }: Effect): boolean =>
   undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
 
-/** Faults and load at the same time, then what carries the links and what they wrote. Never rejects because of one effect. */
+/**
+ * Undoes faults and load at the same time, then the proxies and folders that they used. One effect that fails does not
+ * make it reject.
+ */
 export const undoAll = async (
   effects: readonly Effect[],
   notes: Notes | null,

@@ -1,12 +1,12 @@
 /** How k6 and toxiproxy are built, and recognized by what they print about their version. */
 import { type ExecFileException, type ExecFileOptions, execFile } from "node:child_process";
 
-/** A tool is missing or is not what it is said to be. The message is for users: what was expected, what came, what to do. */
+/** A tool is missing or is another program. The message is for users: what was expected, what was found, what to do. */
 export class ToolError extends Error {
   override name = "ToolError";
 }
 
-/** The tool is not there and cannot be had here, through no mistake of the user's: something may stand in for it. */
+/** The tool is missing and cannot be built here, through no mistake of the user. Something may stand in for it. */
 export class ToolMissing extends ToolError {}
 
 /** `path` is absolute, or the name as found on PATH; `version` as the tool says it, without a "v". */
@@ -70,14 +70,14 @@ export const TOOL_RECIPES = {
 export type ToolName = keyof typeof TOOL_RECIPES;
 export type ToolRecipe = (typeof TOOL_RECIPES)[ToolName];
 
-/** What a program that ends by itself prints; `error` where it could not be started, failed or took too long. */
+/** Runs a program to its end and returns what it prints; `error` if it could not be started, failed or took too long. */
 export const askProgram = (path: string, args: readonly string[], how: ExecFileOptions) =>
   new Promise<{ error: ExecFileException | null; stdout: string; stderr: string }>((resolve) => {
     const given = { ...how, encoding: "utf8" } as const;
     execFile(path, args, given, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
   });
 
-/** What the program prints for its version arguments; the reason instead when it cannot be run. */
+/** Returns what the program prints for its version arguments, or why it cannot be run. */
 export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.ProcessEnv) => {
   const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
   const { error, stdout, stderr } = await askProgram(path, recipe.versionArguments, { env: bare, timeout: 20_000 });
@@ -88,11 +88,14 @@ export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.P
 };
 
 const REDIS_VARIABLE = "FLOODGATE_REDIS";
-/** From here on scripts may read the time and write afterwards, and a replica names its errors as ours reads them. */
+/**
+ * The first Redis in which a script may write after it has read the time, and a replica names its errors as our reader
+ * expects.
+ */
 const REDIS_LEAST_MAJOR = 6;
 const REDIS_ADVICE = `install it (apt-get install redis-server), or name one with ${REDIS_VARIABLE}`;
 
-/** Where redis-server is: it is never built here, only found. */
+/** Finds redis-server, which is never built here. */
 export const findRedis = async (env: NodeJS.ProcessEnv = process.env): Promise<Tool> => {
   const path = env[REDIS_VARIABLE] || "redis-server";
   const { error, stdout: said } = await askProgram(path, ["--version"], { timeout: 5_000 });

@@ -15,12 +15,15 @@ import { type Interval, quantileRanks } from "./statistics.ts";
 
 /** Twice as many are joined in pairs, so there are between this and half of it. */
 const BATCHES_MAX = 64;
-/** Fewer than this say too little about how they differ. */
+/** The fewest batches from which their variance is estimated. */
 const BATCHES_MIN = 8;
 const FIRST_BATCH_US = 1_000;
-/** Batches that follow one another are too short when they are correlated by more than this, in standard deviations. */
+/** Adjacent batches are too short if they are correlated by more than this, in standard deviations. */
 const CORRELATED = 0.5;
-/** Calls that vary this many times more than independent ones come in bursts; a few bursts do not show how they vary. */
+/**
+ * Calls whose variance exceeds that of independent ones by this factor come in bursts, and a few bursts do not show the
+ * variance.
+ */
 const IN_BURSTS = 1.5;
 const BURSTS_MIN = 10;
 
@@ -32,7 +35,7 @@ const inPairs = (batches: readonly Batch[]): Batch[] =>
     return second === undefined ? first : { n: first.n + second.n, below: first.below + second.below };
   });
 
-/** How many times more the share varies than that of independent calls would, at least 1. */
+/** The variance of the share divided by that of independent calls, at least 1. */
 const dispersionOf = (whole: readonly Batch[], n: number, share: number): number => {
   let batches = whole;
   for (;;) {
@@ -48,7 +51,7 @@ const dispersionOf = (whole: readonly Batch[], n: number, share: number): number
     const count = batches.length;
     if (count < 2) return 1;
     const dispersion = ((count / (count - 1)) * squares) / n / (share * (1 - share));
-    // Independent calls come out up to here, by one standard deviation of a chi-square over its degrees of freedom.
+    // Independent calls yield up to this value (one standard deviation of chi-square over its degrees of freedom).
     if (batches === whole && dispersion < 1 + Math.sqrt(2 / (count - 1))) return 1;
     const width = studentT(count - 1) / Z_95;
     return Math.max(1, dispersion * width * width);
@@ -67,7 +70,7 @@ export class BatchedHistogram {
     this.#batchAt(atUs).record(us);
   }
 
-  /** Durations that belong to one span of time: batches are no shorter than it from then on. */
+  /** Adds durations of one span of time. From then on batches are no shorter than it. */
   merge(all: Histogram, fromUs: number, spanUs: number): void {
     this.whole.merge(all);
     while (this.#batchUs < spanUs) this.#join();
@@ -87,7 +90,7 @@ export class BatchedHistogram {
     return low === null || high === null ? null : { low: low.low, high: high.high };
   }
 
-  /** The effective sample size about a quantile; `null` where too few bursts were seen to say. */
+  /** The effective sample size about a quantile; `null` if too few bursts were seen. */
   #worth(p: number): number | null {
     const { n } = this.whole;
     const value = this.whole.quantile(p) as number;
