@@ -43,16 +43,17 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("timeout: %s within %s", e.what, e.limit)
 }
 
-// afterTerminal begins what is said of a break that changed the end of nothing.
+// afterTerminal is the prefix of a message about an error after the terminal event, which does not change the end.
 const afterTerminal = "after the terminal event: "
 
 // errGraceOver ends the wait for events after the terminal one.
 var errGraceOver = errors.New("grace over")
 
-// errNoLastEvent is why a body that ended in order was no whole stream. src/contract/streams.ts has the same word.
+// errNoLastEvent is the error of a body that ended in order without the required last event. src/contract/streams.ts uses the same word.
 var errNoLastEvent = errors.New("no_last_event")
 
-// classify says what a failed round trip or read means. The context comes first: where we cut the connection, the read only echoes that.
+// classify returns the end and the cause of a failed round trip or read. It looks at the context first: after we cut a connection, the read only
+// reports that.
 func classify(ctx context.Context, err error) (end, error) {
 	cause := context.Cause(ctx)
 	timeout, isTimeout := as[*timeoutError](cause)
@@ -98,10 +99,9 @@ var codeOfErrno = map[syscall.Errno]string{
 	syscall.ENOMEM:        "no_memory",
 }
 
-// transportCode says why no whole answer came in the words of src/contract/transport-codes.ts, which every driver uses; "" where it has
-// none for it.
+// transportCode returns the word of src/contract/transport-codes.ts for an error, "" where there is none. Every driver uses the same words.
 func transportCode(err error) string {
-	if err == nil { // of most calls, so that nothing is looked for
+	if err == nil { // the usual case, returned without a search
 		return ""
 	}
 	timeout, isTimeout := as[*timeoutError](err)
@@ -170,7 +170,7 @@ func (x *exchange) outcome() outcome {
 	return came
 }
 
-// admitted names a success; a stream that was cut before its first event is named as no answer.
+// admitted returns the outcome of a success; a stream that was cut before its first event counts as no answer.
 func (x *exchange) admitted() string {
 	status := fmt.Sprint(x.status)
 	switch isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout; {
@@ -196,13 +196,13 @@ func saysError(body string) bool {
 
 var subcode = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isGateways is that of src/contract/envelopes.ts, without the statuses for which the contract has words in `detail`.
+// isGateways is the isGateways of src/contract/envelopes.ts, without the statuses whose `detail` the contract specifies.
 func isGateways(status int, said string, hasDetail bool) bool {
 	return status/100 == 3 || slices.Contains([]int{46, 49, 52}, status/10) || slices.Contains([]int{408, 414, 431, 502, 504, 530}, status) ||
 		slices.Contains([]int{403, 404, 405, 429}, status) && !hasDetail && !subcode.MatchString(said)
 }
 
-// refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.
+// refusal returns the outcome of a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters for telling errors.
 func refusal(status int, body string) string {
 	var fields map[string]any
 	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil

@@ -15,7 +15,7 @@ import (
 	"go.k6.io/k6/v2/metrics"
 )
 
-// made says which call of the schedule an exchange was, and when it was due.
+// made is the place of an exchange in the schedule, and when it was due.
 type made struct {
 	I          int64 `json:"i"`
 	Step       int64 `json:"step"`
@@ -23,14 +23,14 @@ type made struct {
 	IntendedUs int64 `json:"intendedUs"`
 }
 
-// minted says which session an exchange minted, and the id that it was sent with.
+// minted is the session that an exchange minted, and the id that it was sent with.
 type minted struct {
 	ID      string `json:"id"`
 	Of      string `json:"of"`
 	Product string `json:"product"`
 }
 
-// record is what came of a call, as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts, whose names k6 makes of these.
+// record is the result of a call as open returns it to a script: SseResponse of scenarios/k6-x-sse.d.ts. k6 derives the names there from these.
 type record struct {
 	StartedUs    any      `json:"startedUs"` // here and below: an int64, or nil where it did not happen
 	ConnectUs    any      `json:"connectUs"`
@@ -55,7 +55,7 @@ type record struct {
 	Headers map[string]string `json:"-"`
 }
 
-// line is what is printed of a call: Printed or, with what was minted, PrintedMint of src/workload/handover.ts.
+// line is what is printed for a call: Printed or, for a minted session, PrintedMint of src/workload/handover.ts.
 type line struct {
 	Type string `json:"type"`
 	*made
@@ -98,7 +98,7 @@ func (x *exchange) response(rt *sobek.Runtime) sobek.Value {
 	return rt.ToValue(&r)
 }
 
-// moment gives microseconds since 1970 of what happened so long after the start, or nil for what did not happen.
+// moment returns microseconds since 1970 of an event at this duration after the start, nil if it did not happen.
 func (x *exchange) moment(happened bool, since time.Duration) any {
 	if !happened {
 		return nil
@@ -110,7 +110,7 @@ func (x *exchange) onWire(nanoseconds int64) any {
 	return x.moment(nanoseconds != 0, time.Duration(nanoseconds))
 }
 
-// line is l with the record, as it is printed: without secrets. isSession: a success has a token.
+// line returns l with the record as printed text, without secrets. isSession: the answer to a success holds a token.
 func (x *exchange) line(l line, isSession bool) []byte {
 	l.record = x.record()
 	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
@@ -127,11 +127,11 @@ func (x *exchange) line(l line, isSession bool) []byte {
 	if values := x.header["Content-Encoding"]; len(values) > 0 {
 		l.Coding = strings.Join(values, ", ")
 	}
-	text, _ := json.Marshal(l) // cannot fail: it has texts, numbers and lists of them
+	text, _ := json.Marshal(l) // cannot fail: it holds only texts, numbers and lists of them
 	return text
 }
 
-// shortened bounds what a server may say beside its body: a number, a date, an error that quotes it.
+// shortened bounds the length of a text from a server that is not the body: a number, a date, an error that quotes it.
 func shortened(text string) string {
 	if len(text) > 300 {
 		return foreignName(text)
@@ -139,7 +139,7 @@ func shortened(text string) string {
 	return text
 }
 
-// printEvery is how long a line may wait for others to be written with it: a write each would cost more than the call itself.
+// printEvery is how long a line may wait to be written together with others: a write for each would cost more than the call.
 const printEvery = 20 * time.Millisecond
 
 // printer writes lines to a file for the runner.
@@ -179,7 +179,7 @@ func (p *printer) write(line []byte) error {
 	if p.buffer == nil {
 		return fmt.Errorf("sse.print: say where to by sse.printTo")
 	}
-	// So that whoever reads along never sees a part of a line for long.
+	// Flushed first, so that a reader of the file rarely sees a part of a line.
 	if p.buffer.Available() <= len(line) {
 		if err := p.buffer.Flush(); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (p *printer) write(line []byte) error {
 	return err
 }
 
-// flush writes what waits. A script calls it after its last line.
+// flush writes the buffered lines. A script calls it after its last line.
 func (p *printer) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *printer) flush() error {
 	return p.buffer.Flush()
 }
 
-// streamMetrics are what every exchange is counted in, by name. There is no url tag: addresses with ids in them would make a time series each.
+// streamMetrics are the k6 metrics of every exchange, by name. They have no url tag: addresses with ids would make a time series each.
 type streamMetrics map[string]*metrics.Metric
 
 func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
@@ -224,7 +224,7 @@ func registerMetrics(registry *metrics.Registry) (streamMetrics, error) {
 	return m, err
 }
 
-// push sends all samples of an exchange at once, also where the iteration was interrupted: a stream cut at the end of a test was made.
+// push sends all samples of an exchange at once, also for an interrupted iteration: a stream that was cut by the end of a test counts.
 func (m streamMetrics) push(state *lib.State, x *exchange) {
 	if x.startedAt.IsZero() || state.Samples == nil {
 		return
