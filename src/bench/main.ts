@@ -80,7 +80,7 @@ const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> 
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
   try {
-    return await supervisor.within(() => body({ supervisor, folder }), stop.signal);
+    return await supervisor.within(stop.signal, () => body({ supervisor, folder }));
   } finally {
     journal.close();
     rmSync(folder, { recursive: true, force: true });

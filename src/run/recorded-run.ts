@@ -266,7 +266,7 @@ export const recordRun = async (
     const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
     supervisor = open;
     if (!stop.signal.aborted) {
-      await open.within(async (signal) => {
+      await open.within(stop.signal, async (signal) => {
         const context = makeContext(request, recorded, { supervisor: open, journal, signal });
         for (const target of targets) {
           await prepareFixtures(context, target);

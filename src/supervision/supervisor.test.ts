@@ -213,7 +213,7 @@ describe("the end of a run", () => {
 
   test("an exception in the body takes everything back and comes through", async () => {
     const order: string[] = [];
-    const body = supervisor.within(async () => {
+    const body = supervisor.within(new AbortController().signal, async () => {
       await supervisor.start(sleeper("load"));
       supervisor.registerUndo("heal", async () => void order.push("heal"));
       throw new Error("in the middle");
@@ -227,7 +227,7 @@ describe("the end of a run", () => {
     const order: string[] = [];
     supervisor.registerUndo("heal", async () => void order.push("heal"));
     const stop = listenForStop(() => {});
-    const body = supervisor.within(() => new Promise(() => {}), stop.signal);
+    const body = supervisor.within(stop.signal, () => new Promise(() => {}));
     process.emit("SIGTERM", "SIGTERM");
     await expect(body).rejects.toThrow("stopped before the end");
     expect(order).toEqual(["heal"]);
@@ -243,8 +243,8 @@ describe("the end of a run", () => {
       healed = true;
     });
     const body = supervisor.within(
-      (signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
       stop.signal,
+      (signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
     );
     process.emit("SIGINT", "SIGINT");
     process.emit("SIGINT", "SIGINT");
@@ -275,11 +275,11 @@ describe("a whole runner", () => {
     const supervisor = await Supervisor.open({ journal, watchdog: ${JSON.stringify(WATCHDOG_PROCESS)} });
     const stop = listenForStop((signal, times) => console.log(signal, times));
     supervisor.registerUndo("heal", async () => console.log("healed"));
-    await supervisor.within(async (signal) => {
+    await supervisor.within(stop.signal, async (signal) => {
       const child = await supervisor.start({ name: "sleeper", command: "sleep", args: ["600"], ends: "by-signal" });
       console.log("child", child.pid);
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    }, stop.signal);
+    });
     stop.release();
     journal.close();
     console.log("over");

@@ -218,8 +218,8 @@ export class Supervisor {
   }
 
   /** Takes everything back after the body, however it ends; one that does not end when `stop` fires is left. */
-  async within<T>(body: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
-    stop?.addEventListener("abort", () => this.#stopping.abort());
+  async within<T>(stop: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    stop.addEventListener("abort", () => this.#stopping.abort());
     const over = new AbortController();
     const stuck = once(this.signal, "abort", { signal: over.signal }).then(async (): Promise<never> => {
       await pause(this.#stopMs, over.signal);
