@@ -40,11 +40,11 @@ test("the first page is at most 150 lines, and its pictures are there", () => {
   }
 });
 
-describe.each(pages)("%s", (page) => {
-  test.runIf(/^src\/.*README\.md$/.test(page))("is read in a few minutes", () => {
-    expect(read(page).trimEnd().split("\n").length).toBeLessThanOrEqual(page === "src/README.md" ? 150 : 60);
-  });
+test.each(pages.filter((page) => /^src\/.*README\.md$/.test(page)))("%s is read in a few minutes", (page) => {
+  expect(read(page).trimEnd().split("\n").length).toBeLessThanOrEqual(page === "src/README.md" ? 150 : 60);
+});
 
+describe.each(pages)("%s", (page) => {
   test("every link leads to a file that is there", () => {
     for (const [, target] of read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
       if (/^https?:/.test(target as string)) continue;
