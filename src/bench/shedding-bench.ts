@@ -1,10 +1,11 @@
 /** What shedding costs the reference platform, by `load` as users run it, on 64 slots. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { withServed } from "../deployments/served.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
+import type { Target } from "../target/target.ts";
 import { type Bench, type BenchRoom, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
 
@@ -20,11 +21,25 @@ const CALM_MS = 100;
 const CALM_PER_S = 320;
 const CALM_S = 315;
 
+/** Adds to a target file the commands that halve its slots and give them back, as a user's deployment would have. */
+const withHalving = (file: string): void => {
+  const target = JSON.parse(readFileSync(file, "utf8")) as Target;
+  const slots = (n: number): string[] =>
+    (target.control?.api ?? []).map((api) => {
+      const request = { method: "PATCH", headers: { "content-type": "application/json" }, body: `{"slots":${n}}` };
+      const script = `const { ok } = await fetch("${api}/deployment", ${JSON.stringify(request)}); process.exit(ok ? 0 : 1)`;
+      return `'${process.execPath}' --input-type=module -e '${script}'`;
+    });
+  const faults = { "service.halved": { inject: slots(SLOTS / 2), heal: slots(SLOTS) } };
+  writeFileSync(file, JSON.stringify({ ...target, faults, permits: { ...target.permits, chaos: true } }));
+};
+
 /** Plays `load` on a reference platform of its own; `disturbances`: what others did to the machine meanwhile. */
 const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[], options: readonly string[] = []) =>
   withServed(
     1,
     async ([file = ""]) => {
+      withHalving(file);
       const disturbed = watchHost();
       const run = await recordLoad(room, [...words, "--target", file]);
       return { ...run, disturbances: disturbed() };

@@ -40,7 +40,7 @@ export const CALM_ADDED_MS = 100;
 /** The most patient caller: calls that share what serves them take as many times longer as there are in flight. */
 const PATIENT_TIMES = 10;
 const PATIENT_ADDED_MS = 1_000;
-/** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level. */
+/** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level, and never less than one. */
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
@@ -292,7 +292,7 @@ export const openCurve = (options: CurveOptions) => {
     const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
     return {
       stage,
-      warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: warmUpS > WARM_UP_SHARE * levelS },
+      warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
       levels: judged.map(({ level }) => level),
       objective,
       serviceMs: about.stayS * 1000,
