@@ -5,6 +5,7 @@ import { withServed } from "../deployments/served.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import type { Target } from "../target/target.ts";
 import { type Bench, type BenchRoom, compare, type Pair, plainBlock, type Row, watchHost } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
@@ -24,11 +25,11 @@ const CALM_S = 315;
 /** Adds to a target file the commands that halve its slots and give them back, as a user's deployment would have. */
 const withHalving = (file: string): void => {
   const target = JSON.parse(readFileSync(file, "utf8")) as Target;
+  const control = join(REPOSITORY, "src/client/control-planes.ts");
   const slots = (n: number): string[] =>
     (target.control?.api ?? []).map((api) => {
-      const request = { method: "PATCH", headers: { "content-type": "application/json" }, body: `{"slots":${n}}` };
-      const script = `const { ok } = await fetch("${api}/deployment", ${JSON.stringify(request)}); process.exit(ok ? 0 : 1)`;
-      return `'${process.execPath}' --input-type=module -e '${script}'`;
+      const change = `controlSend("PATCH", "${api}/deployment", { slots: ${n} })`;
+      return `'${process.execPath}' --input-type=module -e 'const { controlSend } = await import("${control}"); await ${change}'`;
     });
   const faults = { "service.halved": { inject: slots(SLOTS / 2), heal: slots(SLOTS) } };
   writeFileSync(file, JSON.stringify({ ...target, faults, permits: { ...target.permits, chaos: true } }));
@@ -44,7 +45,7 @@ const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[], op
       const run = await recordLoad(room, [...words, "--target", file]);
       return { ...run, disturbances: disturbed() };
     },
-    ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", ...options],
+    ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", "--control-port", "0", ...options],
   );
 
 /** One figure of one scenario on a platform of its own, beside what it is to reach. */
