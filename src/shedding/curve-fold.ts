@@ -40,7 +40,10 @@ export const CALM_ADDED_MS = 100;
 /** The most patient caller: calls that share what serves them take as many times longer as there are in flight. */
 const PATIENT_TIMES = 10;
 const PATIENT_ADDED_MS = 1_000;
-/** Calls of the level before are in flight for about two medians; at least half a second, at most a third of a level, and never less than one. */
+/**
+ * Calls of the level before are in flight for about two medians. The warm-up is at least half a second and at most a third of a
+ * level; where a third is shorter than one median, the level is cut.
+ */
 const WARM_UP_STAYS = 2;
 const WARM_UP_MIN_S = 0.5;
 const WARM_UP_SHARE = 1 / 3;
@@ -89,17 +92,21 @@ export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "firs
   return limits.length === 0 ? null : Math.min(...limits);
 };
 
-const objectiveOf = (calm: readonly Kept[], stated: readonly Objective[], isPatient: boolean): CallObjective => {
+const objectiveOf = (calmStaysMs: readonly number[], stated: readonly Objective[]): CallObjective => {
   const [first, stay] = [statedLimitMs(stated, "first event"), statedLimitMs(stated, "answer")];
-  const times = calm.map(stayMs);
-  const patientMs = isPatient ? PATIENT_TIMES * (mean(times) ?? 0) + PATIENT_ADDED_MS : 0;
-  const calmMs = stay ?? Math.max(patientMs, CALM_TIMES * p99(times) + CALM_ADDED_MS);
+  const calmMs = stay ?? CALM_TIMES * p99(calmStaysMs) + CALM_ADDED_MS;
   return {
     // Unless it is stated, a first event may come as late as a whole answer: a short queue is no failure.
     firstEventMs: first ?? calmMs,
     stayMs: calmMs,
     from: first === null && stay === null ? "calm" : "stated",
   };
+};
+
+/** No shorter than the strict one. */
+const patientObjective = (calmStaysMs: readonly number[], { firstEventMs, stayMs }: CallObjective): CallObjective => {
+  const patientMs = PATIENT_TIMES * (mean(calmStaysMs) ?? 0) + PATIENT_ADDED_MS;
+  return { from: "calm", firstEventMs: Math.max(patientMs, firstEventMs), stayMs: Math.max(patientMs, stayMs) };
 };
 
 const countBy = (some: readonly Told[]): Record<string, number> => {
@@ -253,7 +260,7 @@ export const openCurve = (options: CurveOptions) => {
     else first.push(Object.fromEntries(KEPT.map((name) => [name, line[name]])) as Kept);
   };
 
-  const end = (start?: number, isPatient = false): Curve | string => {
+  const end = (start?: number): Curve | string => {
     if (folded > 0) return `every call whole; ${folded} were folded into seconds`;
     if (first.length >= CALLS_MOST) return `at most ${CALLS_MOST} calls`;
     first.sort((a, b) => a.intended_us - b.intended_us);
@@ -263,16 +270,16 @@ export const openCurve = (options: CurveOptions) => {
     const isCalm = ({ intended_us: due }: Kept): boolean => due < startUs + calmest.toUs;
     const calm = first.filter((call) => isCalm(call) && isWhole(call));
     if (calm.length < CALM_CALLS) return `${CALM_CALLS} whole answers at the lowest rate; ${calm.length} came`;
-    const calmS = (median(calm.map(stayMs)) as number) / 1000;
+    const calmStaysMs = calm.map(stayMs);
+    const calmS = (median(calmStaysMs) as number) / 1000;
     const levelS = Math.min(...planned.map(({ fromUs, toUs }) => toUs - fromUs)) / 1e6;
     const warmUpS = Math.max(WARM_UP_MIN_S, WARM_UP_STAYS * calmS);
-    const objective = objectiveOf(calm, stated, isPatient);
+    const objective = objectiveOf(calmStaysMs, stated);
     const admitted = first.filter(isAdmitted);
-    const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs: admitted.map(({ done_us: us }) => us) };
-    const judged = planned.map((level) => {
+    const doneUs = admitted.map(({ done_us: us }) => us);
+    const inLevels = planned.map((level) => {
       const isIn = (us: number): boolean => us >= startUs + level.fromUs && us < startUs + level.toUs;
-      const calls = first.filter(({ intended_us: us }) => isIn(us));
-      return judgeLevel(level, calls, retries.filter(isIn).length, frame);
+      return { level, calls: first.filter(({ intended_us: us }) => isIn(us)), retries: retries.filter(isIn).length };
     });
     const about = {
       most: mostAtOnce(admitted.map(({ sent_us: sent, done_us: done }) => [sent, done] as const)),
@@ -285,26 +292,28 @@ export const openCurve = (options: CurveOptions) => {
         levels.map(({ carried }) => carried),
         about,
       );
-    const up = ofWays(judged, "up");
-    const before = kneeOf(up);
-    const after = kneeOf(ofWays(judged, "down", "after"));
-    const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
-    const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
-    return {
-      stage,
-      warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
-      levels: judged.map(({ level }) => level),
-      objective,
-      serviceMs: about.stayS * 1000,
-      knee: { before: before?.knee ?? null, after: after?.knee ?? null },
-      models: before?.systems ?? [],
-      organizations: organizationsOf(past),
-      burstsBelowKnee: burstsOf(below.map(({ windows }) => windows)),
-      kneeBy: kneeByOf(past),
-      closedForm,
-      notPlayed,
-      patient: objective.from === "calm" && !isPatient ? (end(start, true) as Curve) : null,
+    const curveBy = (objective: CallObjective, patient: Curve | null): Curve => {
+      const frame: Frame = { startUs, warmUpS, calmS, objective, doneUs };
+      const judged = inLevels.map(({ level, calls, retries: n }) => judgeLevel(level, calls, n, frame));
+      const up = ofWays(judged, "up");
+      const before = kneeOf(up);
+      const after = kneeOf(ofWays(judged, "down", "after"));
+      const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
+      const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
+      return {
+        ...{ stage, objective, closedForm, notPlayed, patient },
+        warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
+        levels: judged.map(({ level }) => level),
+        serviceMs: about.stayS * 1000,
+        knee: { before: before?.knee ?? null, after: after?.knee ?? null },
+        models: before?.systems ?? [],
+        organizations: organizationsOf(past),
+        burstsBelowKnee: burstsOf(below.map(({ windows }) => windows)),
+        kneeBy: kneeByOf(past),
+      };
     };
+    const isStated = objective.from === "stated";
+    return curveBy(objective, isStated ? null : curveBy(patientObjective(calmStaysMs, objective), null));
   };
-  return { see, end: (startUs?: number) => end(startUs) };
+  return { see, end };
 };
