@@ -26,7 +26,7 @@ import { lineHoldsNoCredential } from "./request-log-law.ts";
 import { admitsExactlyWhoFits } from "./shedding-law.ts";
 import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
 
-export type OpenLaw = { property: Property; close(): Promise<void> };
+type OpenLaw = { property: Property; close(): Promise<void> };
 
 export type PartLaw = {
   /** Whether it spends its time waiting for sockets and budgets, rather than counting. */

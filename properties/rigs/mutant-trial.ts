@@ -25,7 +25,7 @@ export type LawTrial = {
 /** The healthy platform of a trial: records are not remembered, so that a change shows at once. */
 const HEALTHY_PARTS = FORGETFUL;
 
-export const spoiltPartsOf = (mutant: Mutant): (keyof Parts)[] => {
+const spoiltPartsOf = (mutant: Mutant): (keyof Parts)[] => {
   const spoilt = mutant.spoil(HEALTHY_PARTS);
   return (Object.keys(HEALTHY_PARTS) as (keyof Parts)[]).filter((part) => spoilt[part] !== HEALTHY_PARTS[part]);
 };

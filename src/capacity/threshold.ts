@@ -17,7 +17,7 @@ import {
 } from "./probe.ts";
 
 /** Weights over `logRates` (natural logarithms of calls per second, ascending), summing to 1. */
-export type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };
+type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };
 
 type Point = Tally & { logRate: number };
 

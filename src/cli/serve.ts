@@ -75,7 +75,7 @@ const EXCLUSIONS: readonly Exclusion[] = [
 const DISTRIBUTIONS = ["constant", "exponential", "lognormal"];
 const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"];
 const port = whole(0, 65_535);
-/** Bounds, because a timer that is set for longer than it can count fires at once. */
+/** Upper bounds in milliseconds: Node fires a timer of 2^31 ms or more at once. */
 const serviceMs = upTo(600_000);
 const tokenMs = upTo(60_000, true);
 const slowdown = upTo(Number.MAX_VALUE, true);

@@ -70,7 +70,7 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
 /** Reports whether a body may come from the API, which answers JSON and not pages, sentences or binary data. */
-export const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
+const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
 
 /** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */
 const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;

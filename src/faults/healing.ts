@@ -17,9 +17,9 @@ import {
 import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 
 type HealOptions = CallOptions & {
-  /** False where the server is shared: then it is not `/reset`, and only toxics of ours are removed. */
+  /** False if others use this toxiproxy server too: healing then removes only our own toxics and never calls `/reset`. */
   mayReset?: boolean;
-  /** False where the fault did not disable the proxy. The toxic of a fault that disables shows that it was us all the same. */
+  /** False if the fault did not disable the proxy. A mark of ours found on a disabled proxy overrides it: then we disabled it. */
   mayEnable?: boolean;
   restart?: (() => Promise<void>) | undefined;
 };

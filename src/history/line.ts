@@ -61,7 +61,7 @@ export type CallLine = {
   /** As a session exchange has them. */
   expires_in?: unknown;
   product?: unknown;
-  /** What the caller did on purpose: leave the stream, or take it more slowly than it was offered. */
+  /** `aborted`: the caller left the stream on purpose. `slow_reader`: it reads more slowly than the events are sent, on purpose. */
   aborted?: true;
   slow_reader?: true;
   /** Why there was no whole answer: a word of contract/transport-codes.ts, e.g. `connection_reset`, or how it ended. */

@@ -35,7 +35,7 @@ export type Offered = {
 };
 
 /** What the curve of a stage hangs on beside its calls. */
-export type CurveFacts = {
+type CurveFacts = {
   /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
   not_played: number[];
   /** Calls that one replica serves at once for these callers; absent where caps are not stated. */

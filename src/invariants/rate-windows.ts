@@ -17,9 +17,9 @@ type Span = { fromUs: number; toUs: number; id: string };
  *
  *     calls admitted wholly inside [a, b]  <=  burst + rate x (b - a) + 1
  *
- * A call counts as inside only if its whole span of decision is (from its sending to its first byte, widened by the
- * clock's error). For each left edge `a` one number is kept, count + rate x a. Edges before all undecided calls grow
- * alike, so only the best of them is kept.
+ * A call lies inside a window only if its whole decision span does: from its sending to its first byte, widened by the
+ * clock's error. For each left edge `a` of a window one number is kept, count + rate x a. The numbers of all edges before
+ * the undecided calls grow alike, so only the largest of them is kept.
  */
 const rateBound = (ratePerS: number, burst: number) => {
   const perUs = ratePerS / 1_000_000;

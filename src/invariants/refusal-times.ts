@@ -143,8 +143,6 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
   return { verdict: "inconclusive", got, reason: "it is not certain" };
 };
 
-export type PooledRefusals = ReturnType<typeof createPooledRefusals>;
-
 /**
  * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments. A should,
  * because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the must.

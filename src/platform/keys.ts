@@ -20,7 +20,7 @@ export type KeyLookup = {
   byId(id: string, budgetMs: number): Promise<KeySnapshot | null>;
 };
 
-export type KeyManagement = {
+type KeyManagement = {
   create(org: string, request: KeyCreation, budgetMs: number): Promise<CreatedKey | ManagementRefusal>;
   update(org: string, id: string, request: KeyUpdate, budgetMs: number): Promise<UpdatedKey | ManagementRefusal>;
   /** Revokes for good. `not_found` for a key that is foreign, unknown or revoked already (items 127, 141). */

@@ -31,8 +31,8 @@ export const isContradiction = ({ least, most }: WholeBounds): boolean => most !
 const SUPPORT = 2;
 
 /**
- * `marginUs`: by how much the ends of two calls may be read in another order than they happened. `releaseUs`: for how long after its
- * last byte a deployment may hold a call's place; `marginUs` where absent.
+ * `marginUs`: two calls that end within this time may appear in the wrong order. `releaseUs`: how long after its last byte a call
+ * may still hold its place in the deployment; `marginUs` where absent.
  */
 type Slack = { readonly marginUs: number; readonly releaseUs?: number };
 

@@ -7,6 +7,7 @@ import { claimOf } from "../history/claim.ts";
 import type { Claim, Level, Measurement } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { Curve, CurveLevel, Estimate, Pass } from "./curve.ts";
+import { type Finding, found, machineDoubts, skipped } from "./finding.ts";
 import { carriedPerS, worstOf } from "./knee.ts";
 import {
   chanceSheds,
@@ -27,7 +28,6 @@ import {
   wastedOf,
   wayOf,
 } from "./measures.ts";
-import { type Finding, found, machineDoubts, skipped } from "./settling-claims.ts";
 
 type CurveClaim = {
   readonly measure: string;

@@ -85,7 +85,7 @@ export type LossSystem = {
 };
 
 /** First attempts of one organization at the levels past the knee. */
-export type OrganizationShare = { readonly org: string; readonly offered: number; readonly good: number };
+type OrganizationShare = { readonly org: string; readonly offered: number; readonly good: number };
 
 /**
  * Sheds below the knee that come in bursts, as from a limiter that measures its shortest round trip. `periodS` is `null`

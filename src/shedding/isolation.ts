@@ -10,7 +10,7 @@ import type { Claim, Measurement } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { shareBelow } from "../history/statistics/distributions.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
-import { type Finding, found, open, skipped } from "./settling-claims.ts";
+import { type Finding, found, open, skipped } from "./finding.ts";
 
 /** Which of the two a stage plays. */
 export type IsolationPart = "beside" | "alone";
@@ -31,8 +31,6 @@ const LOST_ALONE = 0.01;
 const EVIDENCE_MOST = 10;
 
 const percent = (share: number): string => `${Number((100 * share).toFixed(2))} %`;
-
-export type Isolation = ReturnType<typeof createIsolation>;
 
 export const createIsolation = () => {
   const played = new Map<IsolationPart, Played>();

@@ -11,7 +11,7 @@ import type { Estimate, LossSystem } from "./curve.ts";
  * The rate carried at one level, in calls per second; `batches`: the rate in each of its equally long batches.
  * `isQueue`: the calls came out of a queue that was never empty, so no slot was idle.
  */
-export type Carried = { readonly ratePerS: number; readonly batches: readonly number[]; readonly isQueue: boolean };
+type Carried = { readonly ratePerS: number; readonly batches: readonly number[]; readonly isQueue: boolean };
 
 /** How many levels above the knee are used, the lowest first: further above, refusals may cost capacity. */
 const LEVELS_MOST = 3;

@@ -6,15 +6,8 @@
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Level, Measurement } from "../history/run-document.ts";
 import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
-import type { StageHost } from "../history/stage-host.ts";
-import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
+import { type Finding, found, machineDoubts, open, skipped } from "./finding.ts";
 import type { SettledAfter, Settling } from "./settling.ts";
-
-export type Finding = Pick<Claim, "verdict" | "reason"> & Partial<Pick<Claim, "got" | "evidence">>;
-
-export const found = (verdict: Claim["verdict"], reason: string, got = reason): Finding => ({ verdict, reason, got });
-export const open = (reason: string, got = reason): Finding => found("inconclusive", reason, got);
-export const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
 
 /** If fewer calls than this share were lost under strain, there was no overload to recover from. */
 const OVERLOAD_LOSS = 0.25;
@@ -44,12 +37,6 @@ const described = ({ low, high, windowMs, resolution }: SettledAfter): string =>
   return low === 0
     ? `at most ${seconds(high)}, an upper bound: shorter is not seen in ${fine}`
     : `${seconds(high)} (${fine})`;
-};
-
-/** What on this machine may explain a failure. How late calls left is seen in the calls. `but`: facts that do not count here. */
-export const machineDoubts = (host: StageHost | undefined, limitMs: number, but: Partial<StageHost> = {}): string[] => {
-  if (host === undefined) return [];
-  return doubtsAgainst("fail", timeDoubts({ ...host, lag_ms: [], rate_error: null, ...but }, { tail: 0.01, limitMs }));
 };
 
 const recovered = (settling: Settling, { host, exclusive }: StageFacts): Finding => {

@@ -73,8 +73,9 @@ const STEADILY = 0.5;
 /** The share of its new level, and of the calm one, that a window has to keep. */
 const REACTED = 0.95;
 const RECOVERED = 0.99;
-/** A smaller loss is too small to fail; a state whose share is known less precisely than this is unclear. */
+/** A loss fails only if less than this share of the calm service is left. */
 const LOST = 0.95;
+/** A state is unclear if its share is known less precisely than to ± this. */
 const SHARP = 0.15;
 /** The last part of `after`, which shows the state that it leads to. */
 const END_SHARE = 0.4;

@@ -30,7 +30,7 @@ export type JournalEntry = {
 };
 
 /** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
-export type Keeper = { keep(effect: Effect): void; forget(id: string): void };
+type Keeper = { keep(effect: Effect): void; forget(id: string): void };
 
 const append = (descriptor: number, entry: Omit<JournalEntry, "at">, redactor: Redactor): void => {
   const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry });
@@ -149,7 +149,7 @@ export const readJournal = (path: string): { entries: JournalEntry[]; torn: numb
 
 export const RUN_ITSELF = "the run itself";
 
-export type OpenEffect = Omit<Effect, "undo"> & { undo: NamedUndo; phase: "about" | "done" };
+type OpenEffect = Omit<Effect, "undo"> & { undo: NamedUndo; phase: "about" | "done" };
 
 /** What was begun and not taken back, the newest first. One that was only about to be done counts: it may have happened. */
 export const openEffects = (entries: readonly JournalEntry[]): OpenEffect[] => {

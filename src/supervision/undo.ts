@@ -19,7 +19,7 @@ export const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "ses
 export type TargetName = { base_url: string; name?: string; file?: string };
 
 /** What was set on one control plane before it was changed, as fields for `PATCH /deployment`. */
-export type PlaneState = {
+type PlaneState = {
   plane: "api" | "keys" | "limiter";
   at: number;
   was: Record<string, number | string>;
@@ -44,7 +44,7 @@ export type NamedUndo =
 
 type Named<How extends NamedUndo["how"]> = Extract<NamedUndo, { how: How }>;
 
-export type ProxyUndo = Named<"heal-proxy"> & { api_url: string };
+type ProxyUndo = Named<"heal-proxy"> & { api_url: string };
 /** Shell commands, run one after the other in the folder of the target file. */
 export type CommandUndo = Named<"command"> & { commands: readonly string[]; cwd: string };
 export type ChangeUndo = Named<"deployment"> & { planes: readonly (PlaneState & { url: string })[] };

@@ -141,7 +141,10 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   return { target, warnings: [...warnings, ...unreplaced(target)] };
 };
 
-/** Canonical URLs, references to URLs resolved; `folder` is for the others. Throws `TargetFileError`, `SecretError`. */
+/**
+ * The target with canonical URLs, and with every URL that was given as a reference (`env:`, `file:`) resolved. Other references are
+ * resolved later, relative to `folder`. Throws `TargetFileError` and `SecretError`.
+ */
 export const readTargetFile = async (path: string) => {
   const file = resolve(path);
   let value: unknown;

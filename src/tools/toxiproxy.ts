@@ -186,7 +186,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}) => {
     },
     removeProxy: async (name: string, options?: CallOptions): Promise<void> =>
       void (await call("DELETE", pathOf(name), undefined, options).catch(ignoring404)),
-    /** Enables every proxy and drops all toxics of the whole server. */
+    /** Enables every proxy of the server and removes all toxics, also those of others. */
     reset: async (options?: CallOptions): Promise<void> => void (await call("POST", "/reset", undefined, options)),
   };
 };

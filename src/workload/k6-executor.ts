@@ -36,7 +36,7 @@ const START_MS_PER_VU = 5;
 const BEHIND_MAX_MS = 30_000;
 
 /** What the callers of a story need of k6. */
-export type ConcurrencyProfile = {
+type ConcurrencyProfile = {
   /** Some of its calls are streams. */
   streams: boolean;
   /** Milliseconds that a call pauses: reading slowly (at most), or waiting for a retry (on average). */

@@ -6,7 +6,7 @@ import { constant, type Profile, profilePeakPerS, scaleProfile } from "./load-pr
 import type { SessionWanted, Step } from "./step.ts";
 
 /** The expected use of a deployment's `budget`, were every call admitted. */
-export type Costs = {
+type Costs = {
   /** Calls, retries, and exchanges for sessions beforehand. */
   readonly requests: number;
   readonly map_loads: number;

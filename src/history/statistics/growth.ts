@@ -12,7 +12,7 @@ import { Z_95 } from "./distributions.ts";
 import { type Interval, quantile } from "./statistics.ts";
 
 export type Point = { x: number; y: number };
-export type Slope = { slope: number; low: number; high: number; n: number };
+type Slope = { slope: number; low: number; high: number; n: number };
 
 const EXACT_MOST = 30;
 /** Two-sided points of the standard normal distribution. */

@@ -78,5 +78,3 @@ export const createKeyCache = (
     },
   };
 };
-
-export type KeyCache = ReturnType<typeof createKeyCache>;

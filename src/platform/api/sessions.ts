@@ -5,10 +5,10 @@ import { PRODUCTS, type Product, type Scope } from "../../contract/routes.ts";
 import type { Session } from "../../core/call.ts";
 import type { KeySnapshot } from "../../core/records.ts";
 
-export type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
+type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
 
 /** Item 27. Opaque to clients. */
-export type SessionClaims = {
+type SessionClaims = {
   iss: string;
   sub: string;
   org: string;

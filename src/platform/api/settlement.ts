@@ -84,5 +84,3 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
     },
   };
 };
-
-export type Settlement = ReturnType<typeof createSettlement>;

@@ -20,7 +20,7 @@ export const hashSecret = (secret: string): string => hash("sha256", secret, "he
 const ADMIN_ISSUER = "floodgate-identity";
 const ADMIN_AUDIENCE = "floodgate-key-management";
 
-export type AdminClaims = { iss: string; aud: string; sub: string; org_id: string; role: string; exp: number };
+type AdminClaims = { iss: string; aud: string; sub: string; org_id: string; role: string; exp: number };
 
 /** Any other role than `org_admin` is refused by key management with 403. */
 type AdminWish = { secret: string; org: string; nowMs: number; expiresInS?: number; role?: string };

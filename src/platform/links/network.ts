@@ -2,7 +2,7 @@
 import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
 
-export type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
+type ListensAt = Pick<AddressInfo, "address" | "family" | "port">;
 
 export const urlOf = (scheme: "http" | "https", { address, family, port }: ListensAt): string =>
   `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;

@@ -1,4 +1,4 @@
-/** The one script of the page, without which it is whole: a cursor through all charts of a stage, and a zoom. */
+/** The only script of the page: a cursor through all charts of a stage, and a zoom. The page is complete without it. */
 export const PAGE_SCRIPT = `(() => {
 "use strict";
 const W = 640;

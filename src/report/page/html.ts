@@ -1,6 +1,6 @@
 /**
- * `report.html`: one page that holds all it shows. It loads nothing and runs nothing but one script of its own, which its
- * policy names by its hash and without which it is whole. The verdict stands first, then why, then what was not judged.
+ * `report.html`: one page that holds all it shows. It loads nothing. It runs one script of its own, which its
+ * policy names by its hash, and is complete without it. The verdict stands first, then why, then what was not judged.
  */
 import { scaleLinear } from "d3-scale";
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";

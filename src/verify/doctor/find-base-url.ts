@@ -19,10 +19,9 @@ type WhatAnswers =
 
 const CATALOG = { route: "design.styles", credential: { as: "none" } } as const;
 
-export const plainGet = (calls: SingleCalls, path: string): Promise<Answered> =>
-  calls.ask(CATALOG, { route: "-", path });
+const plainGet = (calls: SingleCalls, path: string): Promise<Answered> => calls.ask(CATALOG, { route: "-", path });
 
-export const statusInWords = (sent: Answered): string => {
+const statusInWords = (sent: Answered): string => {
   const coding = codingOf(headerOf(sent, "content-encoding"));
   const coded = coding === null ? "" : `, coded (${coding}) though every call asks for no coding`;
   return `${sent.answer.status}${coded}`;
@@ -72,7 +71,7 @@ const isOtherProtocol = ({ url, what }: Tried): boolean => {
 const RANK: readonly WhatAnswers["is"][] = ["api", "perhaps", "moved", "other", "silent"];
 
 /** `stated`: a scheme that a user typed is kept, so that https is never given up for http. */
-export type Schemes = "stated" | "either";
+type Schemes = "stated" | "either";
 
 export const findBaseUrl = async (given: string, transport: Transport, folder: string, schemes: Schemes = "either") => {
   const tried: Tried[] = [];
@@ -130,7 +129,7 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   return wrong(`status ${statusInWords(first)} for the style catalog`, todo, goOn);
 };
 
-/** Refused for want of a credential: the route is there. Whoever refuses every path alike shows nothing. */
+/** A 401 shows that the route exists, unless the server answers 401 on every path. */
 const isThere = ({ line }: Answered): boolean => line.outcome === "401";
 
 const triedInWords = ({ url, what }: Tried): string => {

@@ -3,7 +3,7 @@
  * it is not there and something needs it. `wrong`: it is not what the target file says. `silent`: nobody answers.
  * `skipped`: not tried, with the reason. `info`: a figure, neither good nor bad.
  */
-export type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
+type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
 
 /** `text`: what was found; for what is wrong, what was expected and what came. `todo`: what to do about it. */
 export type Finding = {
