@@ -1,5 +1,6 @@
 /** Exit code 1 is a verdict. What is thrown, in whatever layer of a run, ends with another code and with a document that does not say pass. */
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ import { claimOf } from "../history/claim.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
+import { inTime } from "../supervision/waiting.ts";
 import { EXIT, exitCodeOf, UsageError, worstExit } from "./exit-codes.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 import { recordRun } from "./recorded-run.ts";
@@ -140,6 +142,19 @@ describe("exit code 1 comes from a claim and from nothing else", () => {
       throw new UsageError("it is not there");
     });
     expect([document.exit_code, document.verdict]).toEqual([EXIT.usage, "inconclusive"]);
+  });
+
+  test.each([
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const)("%s reaches the body of a run, which ends in order", async (signal, code) => {
+    let heard = false;
+    const { document } = await recordRun(request(), async (context) => {
+      const stopped = once(context.signal, "abort");
+      process.emit(signal, signal);
+      heard = (await inTime(stopped, 10_000)) !== "late";
+    });
+    expect([heard, document.exit_code, document.verdict]).toEqual([true, code, "inconclusive"]);
   });
 
   test("no error has code 1, whatever it says of itself", () => {

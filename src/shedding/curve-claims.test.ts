@@ -77,6 +77,20 @@ test("a server that sheds at half of its stated slots sheds below half of the kn
   expect(failedOf(claims)).toEqual(expect.arrayContaining([expect.stringContaining("curve/false_sheds")]));
 });
 
+test("where no objective is stated, lateness alone leaves a claim open, and a failure has to stand for the most patient caller", () => {
+  // At the knee 40 calls share what serves eight, so each takes five times as long as a calm one.
+  const sharing = queueing(
+    { slots: 40, inFlight: 40, serviceMs: 100, service: "constant" },
+    { slower: ({ inFlight }) => Math.max(1, inFlight / 8) },
+  );
+  const claims = claimsOf(curveOf(sharing, 1, LONG_S));
+  expect(failedOf(claims)).toEqual([]);
+  expect(claims.find(({ id }) => id === "curve/goodput_retention")).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringContaining("no objective is stated"),
+  });
+});
+
 test("where the knee is lower than was thought, nothing shed at the lowest level is nothing below half of it", () => {
   const profile = upAndDown(1.25 * KNEE_PER_S, LONG_S);
   const verdictOf = (sheds: number): string | undefined => {
