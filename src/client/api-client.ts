@@ -4,6 +4,7 @@ import { routeOf } from "../contract/routes.ts";
 import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";
+import { CredentialMissingError } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
 import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
@@ -12,7 +13,7 @@ import { exchangeStep, type SessionWanted, type Step } from "../workload/step.ts
 import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
-import { CredentialMissingError, createCredentialBook } from "./credential-book.ts";
+import { createCredentialBook } from "./credential-book.ts";
 import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
@@ -55,22 +56,20 @@ const mintedFrom = ({ of, product }: SessionWanted, { line, answer }: Sent): { t
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
-type Address = { origin: string; path: string };
+/** Paths with numbers in them are as many as the calls. */
+const ADDRESSES_MOST = 10_000;
 
-/** Per route; paths with numbers in them are as many as the calls. */
-const ADDRESSES_MOST = 1_000;
-
-/** Parsed URLs of steps, cached by route and then path, which avoids building a combined key for each call. */
-const addressBook = (target: Target): ((step: Step) => Address) => {
-  const routes = new Map<Step["route"], Map<string, Address>>();
-  return (step) => {
-    const known = routes.get(step.route);
-    const found = known?.get(step.path);
+/** The parsed URLs of steps, kept because parsing one costs more than the rest of a call's preparation. */
+const addressBook = (target: Target) => {
+  const known = new Map<string, { origin: string; path: string }>();
+  return (step: Step): { origin: string; path: string } => {
+    const url = urlOf(target, step);
+    const found = known.get(url);
     if (found !== undefined) return found;
-    const { origin, pathname, search } = new URL(urlOf(target, step));
+    const { origin, pathname, search } = new URL(url);
     const address = { origin, path: pathname + search };
-    const kept = known === undefined || known.size >= ADDRESSES_MOST ? new Map<string, Address>() : known;
-    routes.set(step.route, kept.set(step.path, address));
+    if (known.size >= ADDRESSES_MOST) known.clear();
+    known.set(url, address);
     return address;
   };
 };
@@ -82,25 +81,23 @@ export const openApiClient = async (options: ApiClientOptions) => {
   const addressOf = addressBook(target);
   let minted = 0;
 
-  const headersFor = (step: Step, id: string, credential: string | null): string[] => {
-    const isListed = step.origin === "listed" && "of" in step.credential;
-    const listedOrigin = isListed ? book.originOf(step.credential.of) : undefined;
-    const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
-    if (headers === null)
-      throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
-    return Object.entries(headers).flat();
-  };
-
   const credentialOf = (step: Step): string | null | Promise<string | null> => {
     const nobodys = nobodysCredential(step);
     if (nobodys !== undefined) return nobodys;
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
-  const chargingOf = ({ meter }: Step, stream: boolean): Charging => ({
-    stream,
-    charge: meter === "design_analyses" ? "analyses" : meter,
-  });
+  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
+    const { method, body, abort, slowReadMs } = step;
+    const of = "of" in step.credential ? step.credential.of : null;
+    const listedOrigin = step.origin === "listed" && of !== null ? book.originOf(of) : undefined;
+    const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
+    if (headers === null) throw new CredentialMissingError(of ?? "-", "origin");
+    const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
+    const stream = kind === undefined ? undefined : lastEventOf(kind, target.stream_end);
+    const sent = { headers: Object.entries(headers).flat(), body, abort, slowReadMs };
+    return { ...addressOf(step), method, ...sent, keepEvents, stream };
+  };
 
   /** Waits for budget in flight to settle and for the call's turn. Throws if the call must not leave. */
   const leave = async (
@@ -128,20 +125,12 @@ export const openApiClient = async (options: ApiClientOptions) => {
     throw new NotSentError(budget.stopped?.reason ?? "nothing more may be sent");
   };
 
-  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
-    const { method, body, abort, slowReadMs } = step;
-    const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
-    const stream = kind === undefined ? undefined : lastEventOf(kind, target.stream_end);
-    const headers = headersFor(step, id, credential);
-    return { ...addressOf(step), method, headers, body, abort, slowReadMs, keepEvents, stream };
-  };
-
-  const start = (
+  const begin = (
     step: Step,
     context: CallContext,
-    keepEvents: boolean,
     sent: (sent: Sent) => void,
     failed: (error: unknown) => void,
+    keepEvents = false,
   ): void => {
     const exchange = (request: OutgoingRequest, taken: Taken | null, heldUs: number): void => {
       // A call held back by the budget was not due earlier.
@@ -163,7 +152,8 @@ export const openApiClient = async (options: ApiClientOptions) => {
     };
     const withCredential = (credential: string | null): void => {
       const request = requestOf(step, context.id, credential, keepEvents);
-      const charging = chargingOf(step, request.stream !== undefined);
+      const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
+      const charging: Charging = { stream: request.stream !== undefined, charge };
       const askedUs = clock.nowUs();
       const asked = budget?.take(askedUs, charging) ?? null;
       const isFree = budget === undefined || (asked !== null && asked.waitUs === 0 && asked.mayLeave());
@@ -183,7 +173,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
   };
 
   const send = (step: Step, context: CallContext, { keepEvents = false } = {}): Promise<Sent> =>
-    new Promise((resolve, reject) => start(step, context, keepEvents, resolve, reject));
+    new Promise((resolve, reject) => begin(step, context, resolve, reject, keepEvents));
 
   const book: ReturnType<typeof createCredentialBook> = createCredentialBook(target, secrets, async (wanted) => {
     const step = exchangeStep(view, minted, wanted.of, wanted.product);
@@ -197,8 +187,7 @@ export const openApiClient = async (options: ApiClientOptions) => {
   return {
     send,
     /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one is called, asynchronously. */
-    begin: (step: Step, context: CallContext, sent: (sent: Sent) => void, failed: (error: unknown) => void): void =>
-      start(step, context, false, sent, failed),
+    begin,
     book,
     connections: transport.connections,
     close: transport.close,

@@ -1,15 +1,14 @@
-/** What the gate found, as claims `gate/<measurement>` of a report. */
+/** What the gate found: as claims `gate/<measurement>` and measurements of a report, and as a table for a terminal of 80 columns. */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { MEASUREMENT_FACTS } from "./measurements.ts";
 import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
-import type { Sinking } from "./sinking.ts";
 
-const VERDICTS: Record<GateVerdict, Claim["verdict"]> = {
-  regression: "fail",
-  "no-regression": "pass",
-  inconclusive: "inconclusive",
-  "not-measured": "skipped",
+const VERDICTS: Record<GateVerdict, readonly [Claim["verdict"], inTable: string]> = {
+  regression: ["fail", "WORSE"],
+  "no-regression": ["pass", "ok"],
+  inconclusive: ["inconclusive", "open"],
+  "not-measured": ["skipped", "-"],
 };
 
 const ratio = (value: number | null): string => (value === null ? "?" : value.toFixed(3));
@@ -25,31 +24,12 @@ export const gateClaims = (comparisons: readonly Comparison[], stage: string, re
   comparisons.map((comparison) => {
     const { measurement, verdict, reason, margin } = comparison;
     return claimOf({
-      ...{ id: `gate/${measurement}`, stage, replay, verdict: VERDICTS[verdict] },
+      ...{ id: `gate/${measurement}`, stage, replay, verdict: VERDICTS[verdict][0] },
       reason: verdict === "not-measured" ? `skipped: ${reason}` : reason,
       expected: `the head's ${measurement} at most ${margin} times as bad as the base's (${MEASUREMENT_FACTS[measurement].about})`,
       got: gotOf(comparison),
     });
   });
-
-const SINKING: Record<Sinking["verdict"], readonly [Claim["verdict"], reason: string]> = {
-  sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
-  holds: ["pass", "the head carries as much in the last pairs as in the first"],
-  "too-few": ["inconclusive", "too few pairs"],
-  nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
-};
-
-/** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
-export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
-  const [judged, reason] = SINKING[verdict];
-  const fall = `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; a fall like this by chance ${(p * 100).toPrecision(2)} %`;
-  return claimOf({
-    ...{ id: "gate/goodput_kept", stage, replay, verdict: judged },
-    reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
-    expected: "the head's goodput beside the base's does not fall while the run goes on",
-    got: lostBy === null ? "nothing to compare" : fall,
-  });
-};
 
 /** Both sides' typical values, and the ratio with its interval. */
 export const gateMeasurements = (comparisons: readonly Comparison[], stage: string): Measurement[] =>
@@ -63,3 +43,35 @@ export const gateMeasurements = (comparisons: readonly Comparison[], stage: stri
       { name: `${measurement}_worse_by`, stage, value: worseBy, unit: "ratio", low, high, n },
     ];
   });
+
+const shown = ({ measurement }: Comparison, value: number | null): string => {
+  if (value === null) return "-";
+  if (MEASUREMENT_FACTS[measurement].unit === "share") return `${(value * 100).toFixed(2)}%`;
+  return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
+};
+
+/** Three digits behind the point; what is many times worse needs none. */
+const shownRatio = (value: number | null): string =>
+  value === null ? "-" : value >= 100 ? ">=100" : value.toFixed(value >= 10 ? 1 : 3);
+
+/** Widths of the columns, 80 with a space between. */
+const WIDTHS = [16, 7, 7, 6, 13, 7, 6, 7];
+const line = (...cells: string[]): string =>
+  cells
+    .map((cell, at) => (at === 0 || at === 7 ? cell.padEnd(WIDTHS[at]!) : cell.padStart(WIDTHS[at]!)))
+    .join(" ")
+    .trimEnd();
+
+export const gateTable = (comparisons: readonly Comparison[]): string[] => [
+  line("measurement", "base", "head", "ratio", "95 % interval", "allowed", "seen", "verdict"),
+  ...comparisons.map((found) => {
+    const { measurement, base, head, worseBy, low, high, margin, improved, verdict } = found;
+    const interval = low === null ? "-" : `${shownRatio(low)}-${shownRatio(high)}`;
+    const ratios = [shownRatio(worseBy), interval, shownRatio(margin), shownRatio(smallestSeen(found))];
+    const word = improved ? "better" : VERDICTS[verdict][1];
+    return line(measurement, shown(found, base), shown(found, head), ...ratios, word);
+  }),
+  "ratio: head to base, turned so that above 1 is worse (shares: by what remains",
+  "of the calls), typical of the pairs. seen: the smallest ratio that these pairs",
+  "would have shown as worse nine times in ten.",
+];

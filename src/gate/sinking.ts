@@ -4,6 +4,8 @@
  *
  * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
  */
+import { claimOf } from "../history/claim.ts";
+import type { Claim } from "../history/run-document.ts";
 import { logWorse } from "./measurements.ts";
 import type { Pair } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";
@@ -27,14 +29,16 @@ export const risingP = (values: readonly number[]): number => {
   return ways.slice(0, descending + 1).reduce((sum, share) => sum + share, 0);
 };
 
-export type Sinking = {
-  /** `nothing`: it carried next to nothing from the first pairs on, which goodput itself shows. */
-  verdict: "sinks" | "holds" | "too-few" | "nothing";
-  pairs: number;
-  /** How many times worse the last third of the pairs is than the first, typically; `null` without pairs. */
-  lostBy: number | null;
-  p: number;
-};
+const VERDICTS = {
+  sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
+  holds: ["pass", "the head carries as much in the last pairs as in the first"],
+  "too-few": ["inconclusive", "too few pairs"],
+  // Which goodput itself shows.
+  nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
+} as const;
+
+/** `lostBy`: how many times worse the last third of the pairs is than the first, typically; `null` where nothing is decided. */
+type Sinking = { verdict: keyof typeof VERDICTS; pairs: number; lostBy: number | null; p: number };
 
 const FEWEST_PAIRS = 6;
 /** So many times less than the base is nothing. */
@@ -45,14 +49,28 @@ export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: nu
   const worse = pairs.flatMap(({ base, head }) =>
     base.goodput === null || head.goodput === null ? [] : [logWorse("goodput", base.goodput, head.goodput)],
   );
+  const undecided = (verdict: Sinking["verdict"]): Sinking => ({ verdict, pairs: worse.length, lostBy: null, p: 1 });
   const third = Math.ceil(worse.length / 3);
   const first = typicalDifference(worse.slice(0, third));
   const last = typicalDifference(worse.slice(-third));
-  if (first === null || last === null || worse.length < FEWEST_PAIRS) {
-    return { verdict: "too-few", pairs: worse.length, lostBy: null, p: 1 };
-  }
-  if (first >= NOTHING) return { verdict: "nothing", pairs: worse.length, lostBy: null, p: 1 };
+  if (first === null || last === null || worse.length < FEWEST_PAIRS) return undecided("too-few");
+  if (first >= NOTHING) return undecided("nothing");
   const p = risingP(worse);
   const lostBy = Math.exp(last - first);
   return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
+};
+
+/** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
+export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
+  const [judged, reason] = VERDICTS[verdict];
+  const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;
+  return claimOf({
+    ...{ id: "gate/goodput_kept", stage, replay, verdict: judged },
+    reason: verdict === "too-few" ? `${reason}: ${pairs}` : reason,
+    expected: "the head's goodput beside the base's does not fall while the run goes on",
+    got:
+      lostBy === null
+        ? "nothing to compare"
+        : `${lostBy.toFixed(3)} times worse in the last third of ${pairs} pairs; ${chance}`,
+  });
 };

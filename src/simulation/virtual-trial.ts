@@ -129,7 +129,7 @@ const play = async (
   const how = { stage: STAGE, driver: DRIVER, idPrefix: `${idRun}.c`, onLine };
   const connect = connectorOf(platform.network);
   const client = await openApiClient({ ...how, target, view, clock, secrets: createSecrets("."), connect });
-  await client.book.prepare([], story.sessions(view));
+  await client.book.prepare(story.sessions(view));
   time.waitsForReal = false;
   const startUs = clock.nowUs() + LEAD_US;
   const pressing = startPressing(

@@ -82,14 +82,13 @@ export const readTarget = async (
     const expected = 'expected "h1" for an http:// address; HTTP/2 is agreed upon over TLS only, and got "h2"';
     throw new TargetFileError(file, [`transport.protocol: ${expected}`]);
   }
-  const guard = await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
   return {
     file,
     target,
     warnings: [...warnings, ...misspeltRequired(target), ...inClear(target)],
     budget: guardBudget(statedBudget(target)),
     secrets: createSecrets(folder),
-    refusals: guard.ok ? [] : guard.reasons,
+    refusals: await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent),
   };
 };
 

@@ -1,10 +1,11 @@
 /** Each problem names the field's path, what was expected and what came. Unknown fields are warnings: they may be misspelt. */
 import { dirname, resolve } from "node:path";
-import { Errors } from "typebox/value";
+import { Errors, Pointer } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
 import { nearest } from "../contract/nearest.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { createSecrets, isReference, type KeyWanted, misplaced, wantedUnder } from "./secrets.ts";
+import { createSecrets } from "./secrets.ts";
+import { credentialsOf, misplacedKeys } from "./stated-credentials.ts";
 import { TARGET_SCHEMA, type Target } from "./target.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
@@ -27,13 +28,6 @@ type SchemaNode = {
   items?: SchemaNode;
   patternProperties?: Record<string, SchemaNode>;
 };
-
-/** Decodes a JSON pointer. */
-const partsOf = (pointer: string): string[] =>
-  pointer
-    .split("/")
-    .slice(1)
-    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 
 const readable = (parts: readonly string[]): string =>
   parts
@@ -59,9 +53,9 @@ const shown = (value: unknown): string => {
 const misfits = (value: unknown): string[] => {
   const found = new Map<string, string>();
   const say = (pointer: string): void => {
-    const parts = partsOf(pointer);
-    const came = parts.reduce<unknown>((at, part) => (at as Record<string, unknown> | undefined)?.[part], value);
-    found.set(pointer, `${readable(parts) || "(the whole file)"}: expected ${expectedAt(parts)}; got ${shown(came)}`);
+    const parts = Pointer.Indices(pointer);
+    const came = shown(Pointer.Get(value, pointer));
+    found.set(pointer, `${readable(parts) || "(the whole file)"}: expected ${expectedAt(parts)}; got ${came}`);
   };
   for (const { keyword, instancePath, params } of Errors(TARGET_SCHEMA, value)) {
     if (keyword === "required") {
@@ -88,36 +82,17 @@ const unknownFields = (node: SchemaNode | undefined, value: unknown, path: strin
   });
 };
 
-/** Literal keys under a role of another kind. References are checked when they are read. */
-const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => {
-  const say = (path: string, value: string | undefined, wanted: KeyWanted): string[] => {
-    const wrong = value === undefined || isReference(value) ? null : misplaced(value, wanted);
-    return wrong === null ? [] : [`${path}: expected ${wrong.expected}; got ${wrong.came}`];
-  };
-  return [
-    ...Object.entries(credentials).flatMap(([name, role]) =>
-      "token" in role
-        ? say(`credentials.${name}.token`, role.token, "token")
-        : say(`credentials.${name}.key`, role.key, wantedUnder(name)),
-    ),
-    ...tenants.flatMap(({ publishable, server }, i) => [
-      ...say(`tenants[${i}].publishable.key`, publishable?.key, "publishable"),
-      ...say(`tenants[${i}].server.key`, server?.key, "server"),
-    ]),
-  ];
-};
-
 const isComment = (name: string): boolean => name.startsWith("//");
 
 /** The placeholder that `init` writes. */
 export const ORIGIN_TO_REPLACE = "https://your-app.example";
 
-const unreplaced = ({ credentials = {} }: Target): string[] =>
-  Object.entries(credentials)
-    .filter(([, role]) => "origin" in role && role.origin === ORIGIN_TO_REPLACE)
+const unreplaced = (target: Target): string[] =>
+  credentialsOf(target)
+    .filter(({ origin }) => origin === ORIGIN_TO_REPLACE)
     .map(
-      ([name]) =>
-        `credentials.${name}.origin: ${ORIGIN_TO_REPLACE} is what init wrote; write an origin of the key's allowlist, or its calls are refused`,
+      ({ where }) =>
+        `${where}.origin: ${ORIGIN_TO_REPLACE} is what init wrote; write an origin of the key's allowlist, or its calls are refused`,
     );
 
 /** `file` names it in messages. */
@@ -129,13 +104,11 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   const target = withCanonicalUrls(value as Target, problems);
   problems.push(...misplacedKeys(target));
-  const tenants = target.tenants ?? [];
-  const keys = tenants.filter(({ publishable, server }) => publishable !== undefined || server !== undefined);
-  if (Object.keys(target.credentials ?? {}).length === 0 && keys.length === 0) {
+  if (credentialsOf(target).length === 0) {
     problems.push('credentials: expected at least one role, e.g. "server": { "key": "env:SERVER_KEY" }; got none');
   }
-  const orgs = new Set<string>();
-  const twice = tenants.map(({ org }) => org).find((org) => orgs.size === orgs.add(org).size);
+  const orgs = (target.tenants ?? []).map(({ org }) => org);
+  const twice = orgs.find((org, at) => orgs.indexOf(org) < at);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   return { target, warnings: [...warnings, ...unreplaced(target)] };

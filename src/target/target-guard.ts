@@ -3,9 +3,7 @@ import { lookup } from "node:dns/promises";
 import { AddressError } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "./target.ts";
-import { addressOfField, mapTargetUrls } from "./target-urls.ts";
-
-type GuardVerdict = { ok: true } | { ok: false; reasons: string[] };
+import { addressOfField, urlsOf } from "./target-urls.ts";
 
 type Resolve = (host: string) => Promise<readonly string[]>;
 
@@ -14,60 +12,53 @@ const bySystem: Resolve = async (host) => (await lookup(host, { all: true })).ma
 /** Returns an address other than loopback that the name resolves to. A resolver may map even `localhost` elsewhere (RFC 6761). */
 const whereItLeads = async (host: string, resolve: Resolve): Promise<string | null> => {
   if (!/[a-z]/.test(host.replace(/^\[.*\]$/, ""))) return null;
-  try {
-    return (await resolve(host)).find((address) => !isLoopbackHost(address)) ?? null;
-  } catch {
-    // A name without an address reaches no host.
-    return null;
-  }
+  // A name without an address reaches no host.
+  const addresses = await resolve(host).catch(() => []);
+  return addresses.find((address) => !isLoopbackHost(address)) ?? null;
 };
 
 export type Intent = { load: boolean; faults: boolean; requests: number };
 
-/** `owned`: hosts in canonical form. `resolve`: replaces the system's resolver. */
+/** Reasons to refuse; empty if the run may send. `owned`: hosts in canonical form. `resolve`: replaces the system's resolver. */
 export const guardTarget = async (
   target: Target,
   owned: readonly string[],
   intent: Intent,
   resolve: Resolve = bySystem,
-): Promise<GuardVerdict> => {
+): Promise<string[]> => {
   const reasons: string[] = [];
-  const foreign = new Set<string>();
-  const home = new Map<string, string>();
-  mapTargetUrls(target, (field, url) => {
+  const fieldOf = new Map<string, string>();
+  for (const { field, url } of urlsOf(target)) {
     try {
       const { host } = addressOfField(field, url);
-      if (isLoopbackHost(host)) home.set(host, field);
-      else {
-        foreign.add(host);
-        const whose = `${field} is on ${host}, which is not loopback: say --i-own ${host} if it is yours`;
-        if (!owned.includes(host)) reasons.push(whose);
+      fieldOf.set(host, field);
+      if (!isLoopbackHost(host) && !owned.includes(host)) {
+        reasons.push(`${field} is on ${host}, which is not loopback: say --i-own ${host} if it is yours`);
       }
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
       reasons.push(`${field}: ${error.message}`);
     }
-    return url;
-  });
-  for (const [host, field] of home) {
-    const elsewhere = await whereItLeads(host, resolve);
+  }
+  const foreign = [...fieldOf.keys()].filter((host) => !isLoopbackHost(host));
+  for (const [host, field] of fieldOf) {
+    const elsewhere = foreign.includes(host) ? null : await whereItLeads(host, resolve);
     const where = `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback`;
     if (elsewhere !== null) reasons.push(`${where}: correct the resolver or /etc/hosts, or write 127.0.0.1`);
   }
-  if (foreign.size > 0) {
-    const most = target.budget?.requests;
-    if (most === undefined) {
-      reasons.push("the target file has no budget.requests: say how many requests a run may send there");
-    } else if (intent.requests > most) {
-      const sent = `${intent.requests} requests would be sent and budget.requests allows ${most}`;
-      reasons.push(`${sent}: raise it or ask for less`);
-    }
-    if (intent.load && target.permits?.load_max_rps === undefined) {
-      reasons.push("the target file has no permits.load_max_rps: say how many calls a second it may bear");
-    }
-    if (intent.faults && target.permits?.chaos !== true) {
-      reasons.push("faults would be injected and permits.chaos is not true in the target file");
-    }
+  if (foreign.length === 0) return reasons;
+  const most = target.budget?.requests;
+  if (most === undefined) {
+    reasons.push("the target file has no budget.requests: say how many requests a run may send there");
+  } else if (intent.requests > most) {
+    const sent = `${intent.requests} requests would be sent and budget.requests allows ${most}`;
+    reasons.push(`${sent}: raise it or ask for less`);
   }
-  return reasons.length === 0 ? { ok: true } : { ok: false, reasons };
+  if (intent.load && target.permits?.load_max_rps === undefined) {
+    reasons.push("the target file has no permits.load_max_rps: say how many calls a second it may bear");
+  }
+  if (intent.faults && target.permits?.chaos !== true) {
+    reasons.push("faults would be injected and permits.chaos is not true in the target file");
+  }
+  return reasons;
 };

@@ -13,19 +13,19 @@ const URL_FIELDS = [
 
 type Fields = Record<string, unknown>;
 
-/** `change` gets each URL of the file with its field's path. */
-export const mapTargetUrls = (target: Target, change: (field: string, url: string) => string): Target => {
-  const copy = structuredClone(target);
-  for (const field of URL_FIELDS) {
+/** Every URL of the file with its field's path, such as `control.api[0]`. */
+export const urlsOf = (target: Target): { field: string; url: string; replace(by: string): void }[] =>
+  URL_FIELDS.flatMap((field) => {
     const names = field.split(".");
     const last = names.pop() as string;
-    const holder = names.reduce<unknown>((node, name) => (node as Fields | null | undefined)?.[name], copy) as Fields;
+    const holder = names.reduce<unknown>((node, name) => (node as Fields | null | undefined)?.[name], target) as Fields;
     const found = holder?.[last];
-    if (typeof found === "string") holder[last] = change(field, found);
-    if (Array.isArray(found)) holder[last] = found.map((url: string, i) => change(`${field}[${i}]`, url));
-  }
-  return copy;
-};
+    const put = (within: Fields, at: string | number) => (by: string) => void Object.assign(within, { [at]: by });
+    if (typeof found === "string") return [{ field, url: found, replace: put(holder, last) }];
+    const list = Array.isArray(found) ? (found as string[]) : [];
+    return list.map((url, i) => ({ field: `${field}[${i}]`, url, replace: put(found as Fields, i) }));
+  });
+
 /** The canonical address of a field. Throws `AddressError`. */
 export const addressOfField = (field: string, url: string): HttpAddress => {
   const address = parseHttpUrl(url);
@@ -45,30 +45,29 @@ export const addressOfField = (field: string, url: string): HttpAddress => {
 const shownUrl = (url: string): string => (/^[\w.:/-]{1,80}$/.test(url) ? `"${url}"` : "another text");
 
 /** Leaves references, whose values may not be available. Adds errors to `problems`. */
-export const withCanonicalUrls = (target: Target, problems: string[]): Target =>
-  mapTargetUrls(target, (field, url) => {
-    if (isReference(url)) return url;
+export const withCanonicalUrls = (target: Target, problems: string[]): Target => {
+  const copy = structuredClone(target);
+  for (const { field, url, replace } of urlsOf(copy)) {
+    if (isReference(url)) continue;
     redactor.registerUrl(url, field);
     try {
       const { href } = addressOfField(field, url);
-      return field === "tile_url" ? href : href.replace(/\/+$/, "");
+      replace(field === "tile_url" ? href : href.replace(/\/+$/, ""));
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
       problems.push(`${field}: ${error.message}; got ${shownUrl(url)}`);
-      return url;
     }
-  });
+  }
+  return copy;
+};
 
 /** Replaces references by their values. Throws `SecretError`. */
 export const withUrlsRead = async (target: Target, secrets: Secrets): Promise<Target> => {
-  const values = new Map<string, string>();
-  const wanted: [field: string, ref: string][] = [];
-  mapTargetUrls(target, (field, url) => {
-    if (isReference(url)) wanted.push([field, url]);
-    return url;
-  });
-  for (const [field, ref] of wanted) values.set(field, await secrets.read(ref, field));
-  return mapTargetUrls(target, (field, url) => values.get(field) ?? url);
+  const copy = structuredClone(target);
+  for (const { field, url, replace } of urlsOf(copy)) {
+    if (isReference(url)) replace(await secrets.read(url, field));
+  }
+  return copy;
 };
 
 /** Normalizes what does not identify a target: case of the host, trailing slash, credentials, query. */

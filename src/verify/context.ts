@@ -1,8 +1,8 @@
 /** What a rule works with: roles, one way to send, sessions, permits, budget. */
-import { readCredential } from "../client/credential-book.ts";
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import type { Secrets } from "../target/secrets.ts";
+import { credentialFinder, readStated } from "../target/stated-credentials.ts";
 import { ADMIN_ROLES, type KeyRole } from "../target/target.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
@@ -78,9 +78,10 @@ export const createContext = (parts: ContextParts) => {
   const has = (name: Role): boolean => credentials[name] !== undefined;
   const keyRole = (name: KeyRole) => credentials[name];
 
-  const secretOf = (name: Role): Promise<string> => {
+  const { find } = credentialFinder(target);
+  const secretOf = async (name: Role): Promise<string> => {
     const as = (ADMIN_ROLES as readonly string[]).includes(name) ? "admin" : "publishable";
-    return readCredential(target, secrets, `role:${name}`, as);
+    return await readStated(find(`role:${name}`, as), secrets);
   };
 
   const sessions = createSessions(
@@ -94,7 +95,7 @@ export const createContext = (parts: ContextParts) => {
       if (call.secret !== undefined) return call.secret.value;
       const { credential } = call;
       if (!("of" in credential)) return nobodysCredential(stepOfTestCall(parts.view, 0, call)) ?? null;
-      if (credential.as !== "session") return readCredential(target, secrets, credential.of, credential.as);
+      if (credential.as !== "session") return readStated(find(credential.of, credential.as), secrets);
       return sessions.tokenOf(nameOf(credential), credential.product);
     },
     originOf: ({ originValue, origin, credential }) => {

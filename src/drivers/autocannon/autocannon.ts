@@ -222,7 +222,7 @@ export const driveAutocannon =
       for (const { ref } of keysFor(story, seed, view, target)) {
         keys.set(credentialName(ref), await client.book.fetch(ref));
       }
-      await client.book.prepare([], story.sessions(view));
+      await client.book.prepare(story.sessions(view));
       for (const [name, ref] of Object.entries(target.transport?.headers ?? {})) {
         shared[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
       }

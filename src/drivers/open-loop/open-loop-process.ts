@@ -58,7 +58,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const how = { stage, driver: DRIVER, idPrefix, onLine };
   const client = await openApiClient({ ...how, budget, target, secrets, view, clock, timeouts });
-  await client.book.prepare([], story.sessions(view));
+  await client.book.prepare(story.sessions(view));
   const going = once("go");
   tell({ type: "ready", clockErrorUs: errorUs }, true);
   const begun = await Promise.race([going, stopping]);

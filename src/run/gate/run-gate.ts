@@ -19,17 +19,17 @@ import {
 } from "../../gate/block-plan.ts";
 import { type BlockFinding, brokenOnHeadAlone, invariantsClaim } from "../../gate/broken-invariants.ts";
 import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "../../gate/capacity-probes.ts";
-import { gateClaims, gateMeasurements, sinkingClaim } from "../../gate/gate-claims.ts";
-import { gateTable } from "../../gate/gate-table.ts";
+import { gateClaims, gateMeasurements, gateTable } from "../../gate/gate-claims.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
-import { sinkingOf } from "../../gate/sinking.ts";
+import { sinkingClaim, sinkingOf } from "../../gate/sinking.ts";
 import { claimOf, doubt } from "../../history/claim.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { wrapped } from "../../report/terminal.ts";
 import { type LevelRoom, playLevel } from "../../stages/play.ts";
 import { EVERYWHERE, STREAMS } from "../../stages/stage-plan.ts";
 import { readTenants, readWitnesses, statedFacts } from "../../stages/witnesses.ts";
@@ -322,12 +322,11 @@ export const runGate = async (
   });
   const { comparisons, pairs, policy, findings } = measured;
   const sinking = sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
-  const claims = [
-    invariantsClaim(findings, GATE_STAGE, room.replay),
-    droppedClaim(measured, room.replay),
-    ...gateClaims(comparisons, GATE_STAGE, room.replay),
-    sinkingClaim(sinking, GATE_STAGE, room.replay),
-  ];
+  const broken = invariantsClaim(findings, GATE_STAGE, room.replay);
+  const kept = sinkingClaim(sinking, GATE_STAGE, room.replay);
+  const compared = gateClaims(comparisons, GATE_STAGE, room.replay);
+  const claims = [broken, droppedClaim(measured, room.replay), ...compared, kept];
   const measurements = gateMeasurements(comparisons, GATE_STAGE);
-  return { claims, measurements, comparisons, table: gateTable(comparisons, claims), sides, notes };
+  const below = [broken, kept].flatMap(({ id, verdict, reason }) => wrapped(`${id}: ${verdict}: ${reason}`, "", 2));
+  return { claims, measurements, comparisons, table: [...gateTable(comparisons), ...below], sides, notes };
 };

@@ -51,23 +51,17 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
 /** A `Date` has the second alone, and was written at some moment between sending and hearing. */
 export type DatedAnswer = { readonly sentMs: number; readonly heardMs: number; readonly date: string | undefined };
 
-/** `offsetMs`: theirs minus ours; `null` where no answer has a date, or where the answers contradict each other. */
-type ClockSkew =
-  | { readonly offsetMs: number; readonly errorMs: number }
-  | { readonly offsetMs: null; readonly why: "no date" | "contradicting" };
-
-export const skewOf = (answers: readonly DatedAnswer[]): ClockSkew => {
-  let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
-  let dated = 0;
-  for (const { sentMs, heardMs, date } of answers) {
-    const atMs = Date.parse(date ?? "");
-    if (Number.isNaN(atMs)) continue;
-    dated += 1;
-    low = Math.max(low, atMs - heardMs);
-    high = Math.min(high, atMs + 1_000 - sentMs);
-  }
-  if (dated === 0) return { offsetMs: null, why: "no date" };
-  if (low > high) return { offsetMs: null, why: "contradicting" };
+/** `offsetMs`: theirs minus ours. A finding where no answer has a date, or where the answers contradict each other. */
+export const skewOf = (answers: readonly DatedAnswer[]): { offsetMs: number; errorMs: number } | Finding => {
+  const dated = answers.flatMap(({ sentMs, heardMs, date = "" }) => {
+    const atMs = Date.parse(date);
+    return Number.isNaN(atMs) ? [] : [{ low: atMs - heardMs, high: atMs + 1_000 - sentMs }];
+  });
+  const low = Math.max(...dated.map((one) => one.low));
+  const high = Math.min(...dated.map((one) => one.high));
+  if (dated.length === 0) return finding("info", "clock", "unknown: no answer has a Date");
+  if (low > high)
+    return finding("warn", "clock", "the Dates of its answers contradict each other: several clocks, or a cache");
   return { offsetMs: (low + high) / 2, errorMs: (high - low) / 2 };
 };
 
@@ -81,11 +75,7 @@ export const clockFinding = (answers: readonly Answered[]): Finding => {
       return { sentMs: sentUs / 1000, heardMs: doneUs / 1000, date: headerOf(sent, "date") };
     });
   const skew = skewOf(dated);
-  if (skew.offsetMs === null) {
-    return skew.why === "no date"
-      ? finding("info", "clock", "unknown: no answer has a Date")
-      : finding("warn", "clock", "the Dates of its answers contradict each other: several clocks, or a cache");
-  }
+  if ("state" in skew) return skew;
   const { offsetMs, errorMs } = skew;
   const [offMs, side] = offsetMs < 0 ? [-offsetMs, "behind"] : [offsetMs, "ahead of"];
   const text = `${seconds(offMs)} s ${side} ours, give or take ${seconds(errorMs)} s`;

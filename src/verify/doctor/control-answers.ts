@@ -4,31 +4,10 @@ import { readGauges, readLedger, readUsed } from "../../client/control-planes.ts
 import { foreignId } from "../../contract/foreign-text.ts";
 import type { Target } from "../../target/target.ts";
 import { openToxiproxy } from "../../tools/toxiproxy.ts";
-import { failedTrial } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
-import type { SingleCalls } from "./single-calls.ts";
+import { type SingleCalls, tried } from "./single-calls.ts";
 
 const TODO = "mend the address, or leave it out: what needs it is skipped then";
-
-/** Sends `calls` calls and returns what they show; throws what is wrong. */
-type Look = readonly [name: string, calls: number, look: () => Promise<string>];
-
-const controlLooks = ({ control, credentials = {}, tenants = [] }: Target): Look[] => {
-  const { keys, limiter, api = [] } = control ?? {};
-  const org = Object.values(credentials).find((one) => one.org !== undefined)?.org ?? tenants[0]?.org;
-  const looks = api.map((url, at): Look => {
-    return [`control.api[${at}]`, 1, async () => `gauges: ${(await readGauges([url]))[0]?.in_flight} in flight`];
-  });
-  if (typeof limiter === "string") {
-    const lines = async (): Promise<number> => (await readLedger(limiter, "doctor")).length;
-    looks.push(["control.limiter", 1, async () => `the ledger can be read (${await lines()} lines of ours)`]);
-  }
-  if (typeof keys === "string" && org !== undefined) {
-    const used = async (): Promise<unknown> => (await readUsed(keys, org)) ?? "unknown";
-    looks.push(["control.keys", 1, async () => `knows ${org} (${await used()} map loads used)`]);
-  }
-  return looks;
-};
 
 const NAMES_SHOWN = 20;
 const namesShown = (names: readonly string[]): string => {
@@ -54,16 +33,6 @@ const toxiproxyLook = async ({ api_url, proxies = {} }: NonNullable<Target["toxi
   }
 };
 
-const prometheusLooks = ({ observers }: Target): Look[] =>
-  Object.entries(observers?.prometheus?.queries ?? {}).map(([name, query]) => {
-    const look = async (): Promise<string> => {
-      const { length: series } = await queryPrometheus(observers?.prometheus?.url ?? "", query);
-      if (series === 0) throw new Error("the query finds no series");
-      return `${series} series`;
-    };
-    return [`prometheus, ${name}`, 1, look];
-  });
-
 const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
   const named = [
     ...Object.keys(faults ?? {}).map((name) => `faults.${name}`),
@@ -74,26 +43,37 @@ const notRun = ({ faults, fixtures, observers }: Target): Finding[] => {
 };
 
 export const lookAtOthers = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
-  const { toxiproxy } = target;
-  const looks: Look[] = [
-    ...controlLooks(target),
-    ...(toxiproxy === undefined ? [] : [["toxiproxy", 2, () => toxiproxyLook(toxiproxy)] as const]),
-    ...prometheusLooks(target),
-  ];
+  const { control = {}, toxiproxy, observers, credentials = {}, tenants = [] } = target;
+  const { keys, limiter, api = [] } = control;
   const findings: Finding[] = [];
-  for (const [name, count, look] of looks) {
-    try {
+  /** `count`: the calls that `seen` sends. It returns what they show and throws what is wrong. */
+  const look = async (name: string, count: number, seen: () => Promise<string>): Promise<void> => {
+    const counted = async (): Promise<Finding[]> => {
       calls.take(count);
-    } catch (error) {
-      findings.push(failedTrial(name, name, error));
-      continue;
-    }
-    const looked = look().then((text) => finding("ok", name, text));
-    findings.push(
-      await looked.catch((error) =>
-        finding("wrong", name, error instanceof Error ? error.message : String(error), TODO),
-      ),
-    );
+      const wrong = (error: unknown): Finding => finding("wrong", name, (error as Error).message, TODO);
+      return [await seen().then((text) => finding("ok", name, text), wrong)];
+    };
+    findings.push(...(await tried(name, name, counted)));
+  };
+  for (const [at, url] of api.entries())
+    await look(`control.api[${at}]`, 1, async () => `gauges: ${(await readGauges([url]))[0]?.in_flight} in flight`);
+  if (typeof limiter === "string") {
+    const lines = async (): Promise<number> => (await readLedger(limiter, "doctor")).length;
+    await look("control.limiter", 1, async () => `the ledger can be read (${await lines()} lines of ours)`);
+  }
+  const org = Object.values(credentials).find((one) => one.org !== undefined)?.org ?? tenants[0]?.org;
+  if (typeof keys === "string" && org !== undefined) {
+    const used = async (): Promise<unknown> => (await readUsed(keys, org)) ?? "unknown";
+    await look("control.keys", 1, async () => `knows ${org} (${await used()} map loads used)`);
+  }
+  if (toxiproxy !== undefined) await look("toxiproxy", 2, () => toxiproxyLook(toxiproxy));
+  const { url, queries } = observers?.prometheus ?? { url: "", queries: {} };
+  for (const [name, query] of Object.entries(queries)) {
+    await look(`prometheus, ${name}`, 1, async () => {
+      const { length: series } = await queryPrometheus(url, query);
+      if (series === 0) throw new Error("the query finds no series");
+      return `${series} series`;
+    });
   }
   return [...findings, ...notRun(target)];
 };

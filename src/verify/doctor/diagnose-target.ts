@@ -3,6 +3,7 @@ import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { lockTarget } from "../../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";
+import { credentialsOf } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
@@ -12,41 +13,24 @@ import { lookAtOthers } from "./control-answers.ts";
 import { addressFinding } from "./find-base-url.ts";
 import { type Finding, finding, okIf, type Section } from "./finding.ts";
 import { tryAdmins, tryRoles, tryTenants } from "./role-trials.ts";
-import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { CALLS_MAX, openSingleCalls, type SingleCalls, titleOf, tried } from "./single-calls.ts";
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
 
-const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
-  findings.length === 0 ? [] : [{ title, findings }];
-
-const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
-  const roles = Object.entries(credentials).map(([role, one]) => {
-    return [role, `credentials.${role}`, "token" in one ? one.token : one.key] as const;
-  });
-  const keys = tenants.flatMap(({ org, publishable, server }) => [
-    [`${org}, publishable`, `tenants (${org}).publishable.key`, publishable?.key] as const,
-    [`${org}, server`, `tenants (${org}).server.key`, server?.key] as const,
-  ]);
+/** References that lead nowhere. */
+const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
   const findings: Finding[] = [];
-  for (const [name, what, ref] of [...roles, ...keys]) {
-    if (ref === undefined || !isReference(ref)) continue;
-    try {
-      await secrets.read(ref, what);
-    } catch (error) {
-      if (!(error instanceof SecretError)) throw error;
-      findings.push(finding("wrong", name, error.message));
-    }
+  for (const one of credentialsOf(target)) {
+    const read = async (): Promise<Finding[]> => {
+      if (isReference(one.ref)) await secrets.read(one.ref, one.where);
+      return [];
+    };
+    findings.push(...(await tried(titleOf(one), one.where, read)));
   }
   return findings;
 };
 
 type Parts = { target: Target; folder: string; secrets: Secrets; calls: SingleCalls; budget: Budget };
-
-/** With the first role alone: enough to see whether the deployment hides from strangers. */
-const onlyOneRole = (target: Target): Target => {
-  const [first] = Object.entries(target.credentials ?? {});
-  return first === undefined ? target : { ...target, credentials: { [first[0]]: first[1] } };
-};
 
 const streamFindings = async (
   file: string,
@@ -67,13 +51,15 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   const { target, folder, secrets, calls } = parts;
   const { found, goOn } = await addressFinding(target, folder, calls);
   const works = ({ state }: Finding): boolean => state === "ok";
-  const hides = goOn === "one" && (await tryRoles({ ...parts, target: onlyOneRole(target) })).some(works);
+  // The first role alone is enough to see whether the deployment hides from strangers.
+  const credentials = Object.fromEntries(Object.entries(target.credentials ?? {}).slice(0, 1));
+  const hides = goOn === "one" && (await tryRoles({ ...parts, target: { ...target, credentials } })).some(works);
   const protocol = await protocolFindings(target, secrets, Date.now());
   if (goOn !== "yes" && !hides) {
     const broken = await unreadable(target, secrets);
     return [
-      ...sectionOf("Connection", [found, ...protocol.filter((one) => one.name === "TLS" && !works(one))]),
-      ...sectionOf("Roles", [...broken, finding("skipped", "roles", "not tried: the API was not found")]),
+      { title: "Connection", findings: [found, ...protocol.filter((one) => one.name === "TLS" && !works(one))] },
+      { title: "Roles", findings: [...broken, finding("skipped", "roles", "not tried: the API was not found")] },
     ];
   }
   const roles = await tryRoles(parts);
@@ -89,13 +75,13 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   const others = await lookAtOthers(target, calls);
   const streams = await streamFindings(file, parts, roles);
   const broken = await unreadable({ ...target, credentials: {} }, secrets);
-  const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
+  const tenants = broken.length === 0 ? await tryTenants(target, calls) : broken;
   return [
-    ...sectionOf("Connection", connection),
-    ...sectionOf("Roles", [...roles, ...admins]),
-    ...sectionOf("Streams", streams),
-    ...sectionOf("Tenants", [...broken, ...tenants]),
-    ...sectionOf("Other addresses of the file", others),
+    { title: "Connection", findings: connection },
+    { title: "Roles", findings: [...roles, ...admins] },
+    { title: "Streams", findings: streams },
+    { title: "Tenants", findings: tenants },
+    { title: "Other addresses of the file", findings: others },
   ];
 };
 
@@ -109,43 +95,40 @@ export const diagnoseTarget = async (
 ) => {
   const { target, folder, warnings } = await readTargetFile(file);
   const budget = createBudget(target, false);
-  const fileFindings = [
+  const about = [
     finding("ok", "file", `${file} can be read`),
     ...warnings.map((text) => finding("warn", "file", text)),
     ...judgesOf(target),
   ];
   const title = `Target ${target.name ?? target.base_url}`;
-  const guard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
-  /** `refusedByGuard`: reasons of the safety guard; empty where it lets the calls through. */
-  const diagnosis = (sections: readonly Section[], refusedByGuard: readonly string[] = []) => {
-    return { sections, refusedByGuard, spent: budget.spent };
-  };
-  if (!guard.ok) return diagnosis([{ title, findings: fileFindings }], guard.reasons);
-  /** `more`: what the file says about connecting leads nowhere, so no call is made. */
-  const diagnosed = (asked: readonly Section[], more: readonly Finding[] = []) =>
-    diagnosis([
-      { title, findings: [...fileFindings, ...more] },
-      ...asked,
-      ...sectionOf("What verify would do", verifyFindings(target)),
-      ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
-    ]);
+  /** Reasons of the safety guard; empty where it lets the calls through. */
+  const refusedByGuard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
+  if (refusedByGuard.length > 0)
+    return { sections: [{ title, findings: about }] as Section[], refusedByGuard, spent: budget.spent };
   const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);
   const forget = beforeSignalEnds(lock.release);
+  const asked: Section[] = [];
   try {
     const wrong = wrongTlsFile(await tlsFiles(target.transport ?? {}, secrets));
-    if (wrong !== null) return diagnosed([], [finding("wrong", "transport", wrong)]);
-    const calls = await openSingleCalls({ target, secrets, budget });
-    try {
-      return diagnosed(await askDeployment(file, { target, folder, secrets, calls, budget }));
-    } finally {
-      await calls.close();
+    if (wrong !== null) about.push(finding("wrong", "transport", wrong));
+    else {
+      const calls = await openSingleCalls({ target, secrets, budget });
+      asked.push(...(await askDeployment(file, { target, folder, secrets, calls, budget }).finally(calls.close)));
     }
   } catch (error) {
+    // What the file says about connecting cannot be read, so no call is made.
     if (!(error instanceof SecretError)) throw error;
-    return diagnosed([], [finding("wrong", "transport", error.message)]);
+    about.push(finding("wrong", "transport", error.message));
   } finally {
     forget();
     lock.release();
   }
+  const all = [
+    { title, findings: about },
+    ...asked,
+    { title: "What verify would do", findings: verifyFindings(target) },
+    { title: "Scenarios", findings: [...scenarioFindings(target), faultFinding(target)] },
+  ];
+  return { sections: all.filter(({ findings }) => findings.length > 0), refusedByGuard, spent: budget.spent };
 };

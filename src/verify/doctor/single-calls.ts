@@ -1,32 +1,25 @@
-/** The few calls that `doctor` makes: counted, and kept for what they show by the way (clock, echo, redirect). */
+/** The few calls that `doctor` makes: counted, kept for what they show by the way (clock, echo, redirect), and what to do about them. */
 import { openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
-import { createSecrets, type Secrets } from "../../target/secrets.ts";
+import { networkAdvice } from "../../client/network-errors.ts";
+import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
+import { createSecrets, SecretError, type Secrets } from "../../target/secrets.ts";
+import { CredentialMissingError, type StatedCredential } from "../../target/stated-credentials.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
-import { type Budget, createBudget } from "../planning/needs.ts";
+import { type Budget, BudgetSpentError, createBudget } from "../planning/needs.ts";
+import { type Finding, finding } from "./finding.ts";
 
 /** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
 export const CALLS_MAX = 60;
 
 const PATIENCE = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
 
-export class CallsSpentError extends Error {
-  override name = "CallsSpentError";
-}
-
 /** `id`: the `X-Request-Id` that was sent. `tookMs`: from the first byte out to the end of the answer. */
 export type Answered = Sent & { id: string; tookMs: number };
 
 export type SingleCalls = Awaited<ReturnType<typeof openSingleCalls>>;
-
-export const headerOf = ({ answer }: Sent, name: string): string | undefined => {
-  const value = answer.headers[name];
-  return Array.isArray(value) ? value.join(", ") : value;
-};
-
-export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
 /** Throws `SecretError` when what the file says about connecting cannot be read. */
 export const openSingleCalls = async (parts: { target: Target; secrets: Secrets; budget: Budget }) => {
@@ -41,7 +34,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
   const onLine = (): void => {};
   const client = await openApiClient({ target, secrets, view, clock, timeouts: PATIENCE, idPrefix, ...by, onLine });
   const take = (calls: number): void => {
-    if (made + calls > CALLS_MAX) throw new CallsSpentError(`doctor makes at most ${CALLS_MAX} calls`);
+    if (made + calls > CALLS_MAX) throw new BudgetSpentError(`doctor makes at most ${CALLS_MAX} calls`);
     budget.take("requests", calls);
     made += calls;
   };
@@ -60,7 +53,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
     left: (): number => Math.min(CALLS_MAX - made, budget.left("requests")),
     /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
     take,
-    /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
+    /** Throws `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
     ask: (wish: StepWish, change: Partial<Step> = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
     /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
     stream: (wish: StepWish, n: number) => send(stepOf(view, n, wish), true),
@@ -78,5 +71,76 @@ export const withSingleCalls = async <T>(
     return await use(calls);
   } finally {
     await calls.close();
+  }
+};
+
+export const headerOf = ({ answer }: Sent, name: string): string | undefined => {
+  const value = answer.headers[name];
+  return Array.isArray(value) ? value.join(", ") : value;
+};
+
+export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
+
+/** Overload, rate and outage pass: they say nothing about a key. */
+const PASSING = new Set(
+  (["b2b_overloaded", "org_overloaded", "limiter_unavailable", "rate_limited", "key_service_unavailable"] as const).map(
+    outcomeOf,
+  ),
+);
+export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
+
+/** What to say of an answer that shows nothing of its credential; `null` for the others. */
+export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
+  const { outcome, error = answer.ended } = line;
+  if (isPassing(outcome))
+    return finding("warn", name, `${outcome}: not to be seen now, the deployment is busy`, "run doctor again later");
+  if (answer.status !== null) return null;
+  const { means, todo } = networkAdvice(error);
+  return finding("silent", name, `no answer (${error}): ${means}`, todo);
+};
+
+/** The first mistakes in a target file, by the answer they bring. `WHERE`: the credential's place. `NAMED`: its origin. */
+// biome-ignore format: a table
+const ADVICE: Partial<Readonly<Record<RefusalName, string>>> = {
+  unauthenticated: "does this deployment know the key at WHERE? It may be another environment's, revoked, or expired",
+  session_origin_mismatch: "write an origin that is in the key's allowlist at WHERE.originNAMED",
+  origin_required: "the Origin header did not arrive, or the key is a publishable one: does a proxy take the header away?",
+  ip_not_allowed: "put this machine's address into the key's IP allowlist, or name a key without one",
+  insufficient_scope: "the key lacks a scope: name one with ai, design and maps at WHERE",
+  product_not_allowed: "the key is restricted to some products: name an unrestricted one at WHERE",
+  tier_capability_not_allowed: "its organization is not on Pro: name a key of one that is at WHERE",
+  server_key_in_browser: "an Origin header arrived: do transport.headers or a proxy add one?",
+  publishable_key_required: "name a publishable key (svc_pk_...) at WHERE",
+  publishable_requires_session: "name a server key (svc_sk_...) at WHERE",
+  sessions_disabled: "the deployment issues no sessions now: enable them, or leave publishable roles out",
+  sessions_not_configured: "the deployment cannot issue sessions: configure them, or leave publishable roles out",
+};
+const ADVICE_OF = new Map(Object.entries(ADVICE).map(([name, text]) => [outcomeOf(name as RefusalName), text]));
+
+export const refusalAdvice = (outcome: string, where: string, origin?: string): string => {
+  const named = origin === undefined ? "" : ` (the file says ${origin})`;
+  const known = ADVICE_OF.get(outcome);
+  if (known !== undefined) return known.replace("WHERE", () => where).replace("NAMED", () => named);
+  if (/^(?:edge )?(?:404|405|410)\b/.test(outcome))
+    return "nothing of the API is there: does base_url include the version segment (v1)?";
+  if (/^edge /.test(outcome)) return "a balancer, firewall or proxy answered, not the API: look there";
+  if (/^5/.test(outcome)) return "the deployment failed: look into its logs";
+  return `is the key at ${where} the one that this role means?`;
+};
+
+/** A role by its name, a tenant's key by its organization and kind. */
+export const titleOf = ({ of, kind }: StatedCredential): string =>
+  of.slice(of.indexOf(":") + 1) + (of.startsWith("tenant:") ? `, ${kind}` : "");
+
+/** What `look` finds; or why it could not be tried: an unreadable credential, a missing origin, no calls left. */
+export const tried = async (name: string, where: string, look: () => Promise<Finding[]>): Promise<Finding[]> => {
+  try {
+    return await look();
+  } catch (error) {
+    if (error instanceof SecretError) return [finding("wrong", name, error.message)];
+    if (error instanceof BudgetSpentError) return [finding("skipped", name, `not tried: ${error.message}`)];
+    if (!(error instanceof CredentialMissingError)) throw error;
+    const text = `expected an origin at ${where}.origin, got none`;
+    return [finding("wrong", name, text, "write one that is in the key's allowlist")];
   }
 };

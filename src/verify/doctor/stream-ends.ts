@@ -10,9 +10,8 @@ import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIE
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef, StepWish } from "../../workload/step.ts";
-import { isPassing, refusalAdvice } from "./advice.ts";
 import { type Finding, finding } from "./finding.ts";
-import { type Answered, type SingleCalls, withSingleCalls } from "./single-calls.ts";
+import { type Answered, isPassing, refusalAdvice, type SingleCalls, withSingleCalls } from "./single-calls.ts";
 
 const CALLS_PER_KIND = 2;
 
@@ -44,19 +43,20 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   return isOfContent ? { why: `streams end in order behind ${last}, which is no event of its own` } : { name: last };
 };
 
-/**
- * The streams of one kind. `why`: why they do not show the last event; `todo`: what to do if the API did not answer with
- * events.
- */
-type Tried = { kind: Stream; ended: Answered[]; why: string | null; todo?: string };
-
 const EMPTY_ADVICE =
   "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
-const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
-  const ended: Answered[] = [];
+/** Two streams of a kind that ended in order; or a finding: why they do not show the last event. */
+const openStreams = async (
+  kind: Stream,
+  credential: CredentialRef,
+  calls: SingleCalls,
+): Promise<Answered[] | Finding> => {
+  const what = `${kind} streams`;
+  const unknown = (why: string): Finding => finding("skipped", what, `which event ends them is not known: ${why}`);
   const origin = credential.as === "session" ? "listed" : "none";
   const wish: StepWish = { route: routeOfKind(kind), credential, origin, via: "authorization" };
+  const ended: Answered[] = [];
   try {
     for (let n = 0; n < CALLS_PER_KIND; n += 1) {
       let sent = await calls.stream(wish, n);
@@ -65,49 +65,46 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
         sent = await calls.stream(wish, n);
       }
       const { outcome, ended: how, error } = sent.line;
-      if (outcome !== "indeterminate" && isError(outcome, sent.line) && !isPassing(outcome)) {
+      if (isPassing(outcome)) return unknown(`${outcome}, the deployment is busy`);
+      if (outcome !== "indeterminate" && isError(outcome, sent.line)) {
         const isEmpty = outcome.startsWith("200");
-        const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials", undefined);
-        return { kind, ended, why: isEmpty ? "200 and no event" : outcome, todo };
+        const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials");
+        return finding("wrong", what, `expected a stream; got ${isEmpty ? "200 and no event" : outcome}`, todo);
       }
-      if (sent.answer.seen === null || !/^200/.test(outcome))
-        return { kind, ended, why: `${outcome}${isPassing(outcome) ? ", the deployment is busy" : ""}` };
+      if (sent.answer.seen === null || !/^200/.test(outcome)) return unknown(outcome);
       const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
-      if (!isInOrder) return { kind, ended, why: `a stream did not end in order (${error ?? how})` };
+      if (!isInOrder) return unknown(`a stream did not end in order (${error ?? how})`);
       ended.push(sent);
     }
-    return { kind, ended, why: null };
+    return ended;
   } catch (error) {
-    return { kind, ended, why: (error as Error).message };
+    return unknown((error as Error).message);
   }
 };
 
-const namesIn = ({ answer }: Answered): string => [...(answer.seen?.names ?? [])].join(", ");
+/** `name`: the event to write into the file. */
+type Described = readonly [found: Finding, name?: string];
 
-const describe = (
-  { kind, ended, why, todo }: Tried,
-  stated: string | undefined,
-): { finding: Finding; name?: string } => {
+const describe = (kind: Stream, ended: readonly Answered[], stated?: string): Described => {
   const what = `${kind} streams`;
-  if (todo !== undefined) return { finding: finding("wrong", what, `expected a stream; got ${why}`, todo) };
-  if (why !== null) return { finding: finding("skipped", what, `which event ends them is not known: ${why}`) };
   const lasts = ended.map((sent) => lastNameOf(kind, sent));
   const names = new Set(lasts.map((last) => ("name" in last ? last.name : null)));
   const [name = null] = names.size === 1 ? names : [];
   if (stated !== undefined) {
-    if (ended.every(({ line }) => line.ended === "done")) return { finding: finding("ok", what, `end by ${stated}`) };
-    const came = `expected ${stated} as their last event (stream_end.${kind}); got ${namesIn(ended.at(-1) as Answered)}`;
+    if (ended.every(({ line }) => line.ended === "done")) return [finding("ok", what, `end by ${stated}`)];
+    const came = [...(ended.at(-1)?.answer.seen?.names ?? [])].join(", ");
+    const text = `expected ${stated} as their last event (stream_end.${kind}); got ${came}`;
     const advice =
       name === null
         ? `does something in between end them early, or is their last event another? Leave stream_end.${kind} out where none is sent`
         : `write "${name}" at stream_end.${kind}`;
-    return { finding: finding("wrong", what, came, advice) };
+    return [finding("wrong", what, text, advice)];
   }
-  if (name !== null) return { finding: finding("ok", what, `end by ${name}`), name };
+  if (name !== null) return [finding("ok", what, `end by ${name}`), name];
   const reason =
     lasts.flatMap((last) => ("why" in last ? [last.why] : []))[0] ?? "two streams ended by different events";
   const rest = "so a whole one cannot be told from one that was cut in order";
-  return { finding: finding("warn", what, `no event was found that ends them: ${reason}, ${rest}`) };
+  return [finding("warn", what, `no event was found that ends them: ${reason}, ${rest}`)];
 };
 
 /** Tries all kinds concurrently, because a stream may take long. `works`: names of roles whose trial succeeded. */
@@ -126,12 +123,13 @@ export const findStreamEnds = async (
       return { findings: [finding("skipped", "streams", `not tried: ${(error as Error).message}`)], found: {} };
     }
   }
-  const tried = await Promise.all(STREAMS.map((kind) => tryKind(kind, credential, calls)));
-  const described = tried.map((one) => describe(one, target.stream_end?.[one.kind] ?? undefined));
-  return {
-    findings: described.map((one) => one.finding),
-    found: Object.fromEntries(described.flatMap(({ name }, at) => (name === undefined ? [] : [[STREAMS[at], name]]))),
+  const lookAt = async (kind: Stream): Promise<Described> => {
+    const ended = await openStreams(kind, credential, calls);
+    return Array.isArray(ended) ? describe(kind, ended, target.stream_end?.[kind] ?? undefined) : [ended];
   };
+  const looked = await Promise.all(STREAMS.map(lookAt));
+  const named = looked.flatMap(([, name], at) => (name === undefined ? [] : [[STREAMS[at], name]]));
+  return { findings: looked.map(([found]) => found), found: Object.fromEntries(named) };
 };
 
 export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>) =>

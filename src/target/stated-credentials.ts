@@ -1,0 +1,96 @@
+/** The keys and tokens that a target file states, each with its place, and which kind of key belongs there. */
+import type { CallerName } from "../workload/callers/target-view.ts";
+import { isReference, SecretError, type Secrets } from "./secrets.ts";
+import { ADMIN_ROLES, type Target } from "./target.ts";
+
+const EXPECTED = {
+  publishable: "a publishable key (svc_pk_...)",
+  server: "a server key (svc_sk_...)",
+  key: "a publishable or a server key",
+  token: "an administrator's token of the identity provider",
+};
+
+const KINDS = [
+  { prefix: "svc_pk_", is: "publishable", words: "a publishable key" },
+  { prefix: "svc_sk_", is: "server", words: "a server key" },
+  { prefix: "svc_sess_", is: "session", words: "a session token" },
+];
+
+export type StatedCredential = {
+  readonly of: CallerName;
+  /** Its place in the file, such as `credentials.server` and `tenants[0].publishable`. */
+  readonly where: string;
+  /** The kind that belongs there: `key` for either, `token` for an administrator's. */
+  readonly kind: keyof typeof EXPECTED;
+  /** The value, or where it is. */
+  readonly ref: string;
+  readonly origin?: string;
+};
+
+const kindUnder = (role: string): StatedCredential["kind"] => {
+  if ((ADMIN_ROLES as readonly string[]).includes(role)) return "token";
+  return role.startsWith("publishable") ? "publishable" : role.startsWith("server") ? "server" : "key";
+};
+
+export const credentialsOf = ({ credentials = {}, tenants = [] }: Target): StatedCredential[] => [
+  ...Object.entries(credentials).map(([role, one]): StatedCredential => {
+    const place = { of: `role:${role}`, where: `credentials.${role}`, kind: kindUnder(role) } as const;
+    return "token" in one ? { ...place, ref: one.token } : { ...place, ref: one.key, origin: one.origin };
+  }),
+  ...tenants.flatMap(({ org, ...keys }, at) =>
+    (["publishable", "server"] as const).flatMap((kind): StatedCredential[] => {
+      const { key: ref, origin }: { key?: string; origin?: string } = keys[kind] ?? {};
+      return ref === undefined ? [] : [{ of: `tenant:${org}`, where: `tenants[${at}].${kind}`, kind, ref, origin }];
+    }),
+  ),
+];
+
+/**
+ * What is expected and what came, where a value is of another kind than its place. Swapped keys would look like a deployment
+ * that breaks a dozen rules (items 40, 41, 125). Unknown prefixes are accepted, because a rule of `verify` judges them.
+ */
+const misplaced = (value: string, kind: StatedCredential["kind"]): { expected: string; came: string } | null => {
+  const found = KINDS.find(({ prefix }) => value.startsWith(prefix));
+  if (found === undefined || found.is === kind || (kind === "key" && found.is !== "session")) return null;
+  return { expected: EXPECTED[kind], came: `${found.words} (${found.prefix}...)` };
+};
+
+/** Problems of keys that stand in the file itself. References are checked when they are read. */
+export const misplacedKeys = (target: Target): string[] =>
+  credentialsOf(target).flatMap(({ where, kind, ref }) => {
+    const wrong = isReference(ref) ? null : misplaced(ref, kind);
+    const field = `${where}.${kind === "token" ? "token" : "key"}`;
+    return wrong === null ? [] : [`${field}: expected ${wrong.expected}; got ${wrong.came}`];
+  });
+
+/** Reads a key or token. Throws `SecretError`, also if it is of another kind than its place. */
+export const readStated = async ({ where, kind, ref }: StatedCredential, secrets: Secrets): Promise<string> => {
+  const value = await secrets.read(ref, where);
+  const wrong = misplaced(value, kind);
+  if (wrong === null) return value;
+  throw new SecretError(where, wrong.expected, `it is ${wrong.came}: are the credentials of two roles exchanged?`);
+};
+
+export class CredentialMissingError extends Error {
+  constructor(of: string, expected: string) {
+    super(`${of} is needed by the scenario, but the target file has no ${expected} for it`);
+    this.name = "CredentialMissingError";
+  }
+}
+
+export type CredentialKind = "publishable" | "server" | "admin";
+
+/** Finds the credentials of callers. A role has one, whatever its kind. Throws `CredentialMissingError`. */
+export const credentialFinder = (target: Target) => {
+  const nameOf = (of: CallerName, as: string): string => (of.startsWith("tenant:") ? `${of} ${as}` : of);
+  const byName = new Map(credentialsOf(target).map((one) => [nameOf(one.of, one.kind), one]));
+  return {
+    find: (of: CallerName, as: CredentialKind): StatedCredential => {
+      const found = byName.get(nameOf(of, as));
+      if (found !== undefined && (found.kind === "token") === (as === "admin")) return found;
+      const what = of.startsWith("tenant:") ? `${as} key` : as === "admin" ? "token" : "key";
+      throw new CredentialMissingError(of, what);
+    },
+    originOf: (of: CallerName): string | undefined => byName.get(nameOf(of, "publishable"))?.origin,
+  };
+};
