@@ -38,7 +38,6 @@ export const openPart = async <At>(
   probeOf: (at: At, giveUpMs: number) => LinkProbe,
 ) => {
   let { child, at } = await launch(null);
-  let isStopped = false;
   let isEnding = false;
 
   const startAgain = async (signal: AbortSignal): Promise<void> => {
@@ -58,7 +57,6 @@ export const openPart = async <At>(
     kill: async (): Promise<void> => {
       child.signal("SIGKILL");
       await child.exited;
-      isStopped = false;
     },
     askToEnd: (): void => {
       child.signal("SIGTERM");
@@ -70,17 +68,13 @@ export const openPart = async <At>(
       await gone();
     },
     /** SIGSTOP: it keeps its connections and says nothing more. */
-    stop: (): void => {
-      child.signal("SIGSTOP");
-      isStopped = true;
-    },
+    stop: (): void => child.signal("SIGSTOP"),
     /** Whatever was done to it: woken, or started again; resolves when it answers. */
     bringBack: async (signal: AbortSignal): Promise<void> => {
       if (isEnding) await gone();
       isEnding = false;
       if (child.hasExited()) await startAgain(signal);
-      else if (isStopped) child.signal("SIGCONT");
-      isStopped = false;
+      else child.signal("SIGCONT");
       const answers = async (): Promise<boolean> => (await observeLink(part.probe(PROBE_MS))).ended === "complete";
       const { met } = await waitUntil(answers, { forMs: ANSWERS_MS, pollMs: 20, signal });
       if (!met) throw new Error(`${name} does not answer ${ANSWERS_MS / 1000} s after it was brought back`);

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Started, startChild } from "../supervision/child.ts";
 import { signalGroup } from "../supervision/processes.ts";
-import { redactor } from "../supervision/redaction.ts";
 import { inTime } from "../supervision/waiting.ts";
 import { ENTRY, SERVE_READY_MS } from "./part.ts";
 
@@ -30,16 +29,11 @@ export const withServed = async <T>(
   try {
     const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
     for (const file of files) {
-      const args = [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file];
-      const env = { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" };
-      const spec = {
-        name: "the reference platform",
-        command: process.execPath,
-        args,
-        env,
-        ends: "at-stdin-eof",
-      } as const;
-      const child = await startChild(spec, redactor, {}, () => undefined);
+      const child = await startChild({
+        ...{ name: "the reference platform", command: process.execPath, ends: "at-stdin-eof" },
+        args: [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file],
+        env: { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" },
+      });
       children.push(child);
       await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
     }

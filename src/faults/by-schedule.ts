@@ -10,7 +10,7 @@ import {
   inconclusive,
   lostWatch,
 } from "./disturbance.ts";
-import { drawFaultsFor, type FaultEvent } from "./fault-schedule.ts";
+import { AFTER_MS, drawFaultsFor, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
 import { heal } from "./healing.ts";
 import { undoOf, undoTarget } from "./injectors/link.ts";
 import { disablesProxy, faultTeller, linkBudgetMs, makeFault } from "./link-faults.ts";
@@ -30,15 +30,14 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const say = faultTeller(stage, link, fault, context.nowUs, onLine);
   await pause(startMs + atMs - performance.now(), signal);
   if (signal.aborted) return;
-  const held: Held = { proxy: way.proxy, disables: fault.disables };
-  await remoteWatch?.hold(held);
-  const id = context.journal.about({ kind: "fault", name: `${link}.${name}`, undo });
-  const take = async (): Promise<void> => {
+  const leased: Held = { proxy: way.proxy, disables: fault.disables };
+  await remoteWatch?.hold(leased);
+  const about = { kind: "fault", name: `${link}.${name}`, undo } as const;
+  const held = context.supervisor.begin(about, `heal ${link}.${name}`, async () => {
     await fault.take(proxy, { callMs: CALL_MS });
-    context.journal.undone(id);
-    await remoteWatch?.release(held);
-  };
-  const forget = context.supervisor.registerUndo(`heal ${link}.${name}`, take);
+    await remoteWatch?.release(leased);
+    return "";
+  });
   say("injecting");
   // `put` reads back what it wrote.
   await fault.put(proxy, { callMs: CALL_MS }).catch((error: unknown) => {
@@ -46,17 +45,16 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
     say("injected", { took_effect: false });
     throw error;
   });
-  context.journal.done(id);
+  held.done();
   say("injected", { took_effect: true });
   await pause(forMs, signal);
   say("healing");
-  await take();
-  forget();
+  await held.takeBack();
   say("healed");
 };
 
 export const breakBySchedule = async (
-  { events: wanted, restMs }: FaultsBySchedule,
+  { events: wanted }: FaultsBySchedule,
   beside: DisturbanceContext,
 ): Promise<Disturbed> => {
   const startMs = performance.now();
@@ -86,6 +84,6 @@ export const breakBySchedule = async (
     doubts.push(`the fault could not be healed: proxy "${proxy}": ${trouble.join("; ")}`);
     isLeftBroken = true;
   }
-  await pause(restMs, signal);
+  await pause(RECOVERY_MS + AFTER_MS, signal);
   return { problems: [...doubts.map(inconclusive), ...lostWatch(deployment)], notes: [], isLeftBroken };
 };

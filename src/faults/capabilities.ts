@@ -5,7 +5,7 @@ import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
 import { type Disturbance, type DisturbanceContext, type Faults, linksOf } from "./disturbance.ts";
 import { type Fault, faultKey } from "./fault.ts";
 import { commandInjector } from "./injectors/commands.ts";
-import { atOnce, type FaultInjector, NoWayError } from "./injectors/injector.ts";
+import { atOnce, type FaultInjector } from "./injectors/injector.ts";
 import { linkInjector } from "./injectors/link.ts";
 import { operatorInjector } from "./injectors/operator.ts";
 import { processInjector } from "./injectors/process.ts";
@@ -98,7 +98,7 @@ export const injectorFor = async (
   const parts: FaultInjector[] = [];
   for (const fault of faults) {
     const injector = (await ownInjector(fault, beside)) ?? (await commandInjector(fault, beside));
-    if (injector === null) throw new NoWayError(`${stage} needs ${ownWayMissing(fault, deployment)}`);
+    if (injector === null) throw new Error(`${stage} needs ${ownWayMissing(fault, deployment)}`);
     parts.push(remoteWatch === undefined ? injector : heldRemotely(injector, fault, remoteWatch));
   }
   return atOnce(parts, healsInOrder);

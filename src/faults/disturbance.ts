@@ -1,13 +1,15 @@
 /** What disturbs a deployment during a stage, independent of the driver, and what the stage has to know about it. */
+import { isError } from "../contract/refusals.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import type { Problem } from "../drivers/driver.ts";
-import type { FaultLine, MarkLine } from "../history/line.ts";
+import type { CallLine, FaultLine, MarkLine } from "../history/line.ts";
 import type { FaultRecord } from "../history/run-document.ts";
 import type { Limits, StageFacts } from "../history/stage-facts.ts";
 import type { FaultState } from "../history/states-reached.ts";
+import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../workload/budget.ts";
 import { type Fault, outcomesOf } from "./fault.ts";
-import type { ExploredLink, FaultEvent } from "./fault-schedule.ts";
+import { AFTER_MS, type ExploredLink, type FaultEvent, RECOVERY_MS } from "./fault-schedule.ts";
 import type { RecentCalls } from "./seen-by-callers.ts";
 
 /** Faults injected in this order once the deployment is steady, and healed in reverse. */
@@ -29,13 +31,11 @@ export type OperatorChanges = {
   changes: readonly { patch: Record<string, unknown>; holdMs: number }[];
 };
 
-/** Several faults, each at its own time. Load goes on for `restMs` after the last heal. */
+/** Several faults, each at its own time. Load goes on beyond the recovery deadline of the last heal. */
 export type FaultsBySchedule = {
   kind: "fault-schedule";
   /** Stated, or drawn by the run's seed for so long on these links. */
   events: readonly FaultEvent[] | { drawn: number; forMs: number; links: readonly ExploredLink[] };
-  restMs: number;
-  recoveryMs: number;
 };
 
 export type Disturbance = Faults | OperatorChanges | FaultsBySchedule;
@@ -61,8 +61,6 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
 };
 
 const STEADY_MS = 10_000;
-const RECOVERY_MS = 3_000;
-const AFTER_MS = 1_500;
 const ENOUGH_CALLS = 15;
 /** After a cached record has expired, so that the key service is needed. */
 const AFTER_CACHE_MS = 2_000;
@@ -92,10 +90,49 @@ export const faultFacts = (
   limits?: Limits,
 ): Pick<StageFacts, "faults" | "recovery_deadline_ms"> => {
   if (disturbance?.kind === "fault-schedule")
-    return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: disturbance.recoveryMs };
+    return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: RECOVERY_MS };
   if (disturbance?.kind !== "faults") return { faults: false };
   const { recoveryMs } = paceOf(disturbance, ratePerS, limits);
   return { faults: consequencesOf(disturbance).breaks, recovery_deadline_ms: recoveryMs };
+};
+
+/**
+ * `stop_when` in a stage with a fault: refusals that the fault causes are no errors from its injection to the recovery deadline.
+ * The driver's process does not know these times, so it tolerates them always, and they are counted here.
+ */
+export const watchBesideFault = (
+  budget: BudgetGuard,
+  recoveryMs: number,
+  tolerated: readonly string[] = outcomesOf([]),
+) => {
+  const watch = createErrorWatch(budget.stated.stopErrorRate);
+  const tooMany = new AbortController();
+  let fromUs = Number.POSITIVE_INFINITY;
+  let untilUs = Number.POSITIVE_INFINITY;
+  return {
+    /** For the driver; shares the run's budget. */
+    budget: {
+      ...budget,
+      left: () => ({ ...budget.left(), tolerated }),
+      get stopped() {
+        return budget.stopped;
+      },
+    } satisfies BudgetGuard,
+    call: (line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void => {
+      const { sent_us: sentUs, done_us: doneUs, outcome } = line;
+      const isDuring = doneUs >= fromUs && sentUs <= untilUs;
+      const stopped = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
+      if (stopped === null || tooMany.signal.aborted) return;
+      budget.absorb(NOTHING_SPENT, stopped);
+      tooMany.abort();
+    },
+    fault: ({ phase, at_us: atUs }: Pick<FaultLine, "phase" | "at_us">): void => {
+      if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
+      if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
+    },
+    /** Fires when there were too many errors; `budget.stopped` is set then. */
+    signal: tooMany.signal,
+  };
 };
 
 export type DisturbanceContext = {

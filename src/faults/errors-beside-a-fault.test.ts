@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { guardBudget } from "../workload/budget.ts";
-import { watchBesideFault } from "./errors-beside-a-fault.ts";
+import { watchBesideFault } from "./disturbance.ts";
 import { outcomesOf } from "./fault.ts";
 
 const STATED = { requests: 1000, stopErrorRate: 0.2 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FaultLine } from "../history/line.ts";
-import type { SideEffects } from "../supervision/journal.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
 import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
@@ -29,13 +29,21 @@ const rehearsal = (changes: Partial<ExperimentPlan> = {}) => {
     hasRecovered: step("recovered"),
     ...changes,
   };
-  const journal: SideEffects = {
-    about: () => {
+  const kept = new Set<string>();
+  const supervisor: Pick<Supervisor, "begin"> = {
+    begin: (_, name, takeBack) => {
       order.push("about");
-      return "1";
+      kept.add(name);
+      return {
+        done: () => void order.push("done"),
+        takeBack: async () => {
+          await takeBack();
+          order.push("undone");
+          kept.delete(name);
+        },
+        over: () => undefined,
+      };
     },
-    done: () => void order.push("done"),
-    undone: () => void order.push("undone"),
   };
   const plan: ExperimentPlan = {
     stage: "s",
@@ -56,7 +64,8 @@ const rehearsal = (changes: Partial<ExperimentPlan> = {}) => {
   let now = 0;
   const lines: FaultLine[] = [];
   const onLine = (line: FaultLine): void => void lines.push(line);
-  return { order, plan, lines, surroundings: { journal, nowUs: () => ++now, onLine } };
+  const { signal } = new AbortController();
+  return { order, plan, lines, kept, surroundings: { supervisor, nowUs: () => ++now, onLine, signal } };
 };
 
 describe("an experiment", () => {
@@ -99,7 +108,7 @@ describe("an experiment", () => {
 
   test("breaks nothing when it cannot be written down first", async () => {
     const { order, plan, surroundings } = rehearsal();
-    surroundings.journal.about = () => {
+    surroundings.supervisor.begin = () => {
       throw new Error("no space left");
     };
     await expect(runExperiment(plan, surroundings)).rejects.toThrow("no space left");
@@ -142,13 +151,8 @@ describe("an experiment", () => {
   });
 
   test("a heal that fails is a failed cleanup: told, left open in the journal and kept for the end of the run", async () => {
-    const { order, plan, lines, surroundings } = rehearsal({ heal: () => Promise.reject(new Error("wedged")) });
-    const kept = new Set<string>();
-    const keepUndo = (name: string) => {
-      kept.add(name);
-      return () => void kept.delete(name);
-    };
-    const outcome = await runExperiment(plan, { ...surroundings, keepUndo });
+    const { order, plan, lines, kept, surroundings } = rehearsal({ heal: () => Promise.reject(new Error("wedged")) });
+    const outcome = await runExperiment(plan, surroundings);
     expect(outcome).toMatchObject({ healed: false, recovered: null, notes: ["not healed: wedged"] });
     expect(order).not.toContain("undone");
     expect(lines.at(-1)?.phase).toBe("healing");

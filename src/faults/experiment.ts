@@ -6,7 +6,7 @@
 import { readGauges } from "../client/control-planes.ts";
 import type { Problem } from "../drivers/driver.ts";
 import type { FaultLine } from "../history/line.ts";
-import type { SideEffects } from "../supervision/journal.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import { injectorFor } from "./capabilities.ts";
 import {
@@ -26,103 +26,97 @@ type Look = (signal: AbortSignal) => Promise<boolean>;
 /** What is broken, how, what shows it, and the time limit of each part. */
 export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "fault" | "stream"> &
   Pick<FaultInjector, "inject" | "heal" | "undo"> &
-  Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> & {
-    isSteady: Look;
-    showsEffect: Look;
+  Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> &
+  Record<"isSteady" | "showsEffect" | "hasRecovered", Look> & {
     /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
     isSeenEnough?: Look | undefined;
-    hasRecovered: Look;
     pollMs?: number;
   };
 
 type Surroundings = {
   nowUs: () => number;
-  journal: SideEffects;
+  supervisor: Pick<Supervisor, "begin">;
   /** A stop: heals at once and does not wait for recovery. */
-  signal?: AbortSignal;
-  /** Registers the heal for the end of the run. Returns a function that unregisters it. */
-  keepUndo?: (name: string, undo: () => Promise<void>) => () => void;
-  onLine?: (line: FaultLine) => void;
+  signal: AbortSignal;
+  onLine: (line: FaultLine) => void;
 };
-
-type Outcome = {
-  steady: boolean;
-  /** Also false if nothing was injected. */
-  tookEffect: boolean;
-  /** Read back as whole, or never broken. False means a failed cleanup, not a failed target. */
-  healed: boolean;
-  /** `null`: not observed (stopped, never steady, or not healed). */
-  recovered: boolean | null;
-  stopped: boolean;
-  notes: string[];
-};
-
-const STILL = new AbortController().signal;
 
 /** Rejects only if the journal cannot be written; nothing is broken then. */
 export const runExperiment = async (
   { pollMs = 20, ...plan }: ExperimentPlan,
-  { nowUs, journal, signal = STILL, keepUndo, onLine }: Surroundings,
-): Promise<Outcome> => {
+  { nowUs, supervisor, signal, onLine }: Surroundings,
+) => {
   const { stage, experiment, link, fault, stream } = plan;
   const notes: string[] = [];
-  const outcome: Outcome = { steady: false, tookEffect: false, healed: true, recovered: null, stopped: false, notes };
-  const line = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
-    onLine?.({ type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect });
+  const outcome = {
+    steady: false,
+    /** Also false if nothing was injected. */
+    tookEffect: false,
+    /** Read back as whole, or never broken. False means a failed cleanup, not a failed target. */
+    healed: true,
+    /** `null`: not observed (stopped, never steady, or not healed). */
+    recovered: null as boolean | null,
+    stopped: false,
+    notes,
+  };
+  const say = (phase: FaultLine["phase"], effect?: { took_effect: boolean }): void =>
+    onLine({ type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs(), ...effect });
   const look = async (what: string, step: Look, forMs: number): Promise<boolean> => {
     const { met, lastError } = await waitUntil(step, { forMs, pollMs, signal });
     if (!met && !signal.aborted)
       notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
     return met;
   };
-  const finish = (): Outcome => {
-    outcome.stopped = signal.aborted;
-    if (signal.aborted) notes.push("stopped before the end");
-    return outcome;
+  const breakAndHeal = async (): Promise<void> => {
+    const held = supervisor.begin(
+      { kind: "fault", name: `${link}.${fault}`, undo: plan.undo },
+      `heal ${link}.${fault}`,
+      async () => {
+        // Not the run's signal, because a stop means to heal now.
+        const did = (await plan.heal(AbortSignal.timeout(plan.healMs))) ?? [];
+        if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
+        return did.join(", ");
+      },
+    );
+    try {
+      say("injecting");
+      await plan.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
+      held.done();
+      outcome.tookEffect = await look("effect seen through the link", plan.showsEffect, plan.effectMs);
+      say("injected", { took_effect: outcome.tookEffect });
+      if (!outcome.tookEffect) return;
+      const { isSeenEnough, holdMs } = plan;
+      await pause(holdMs, signal);
+      if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * holdMs, pollMs, signal });
+    } catch (error) {
+      notes.push(`inject: ${(error as Error).message}`);
+      say("injected", { took_effect: false });
+    } finally {
+      say("healing");
+      try {
+        await held.takeBack();
+        say("healed");
+      } catch (error) {
+        outcome.healed = false;
+        notes.push(`not healed: ${(error as Error).message}`);
+      }
+    }
   };
 
   outcome.steady = await look("steady state", plan.isSteady, plan.steadyMs);
-  if (!outcome.steady || signal.aborted) return finish();
-
-  const id = journal.about({ kind: "fault", name: `${link}.${fault}`, undo: plan.undo });
-  outcome.healed = false;
-  const healOnce = async (): Promise<void> => {
-    // Not the run's signal, because a stop means to heal now.
-    const did = (await plan.heal(AbortSignal.timeout(plan.healMs))) ?? [];
-    if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
-    journal.undone(id, did.join(", "));
-  };
-  const forget = keepUndo?.(`heal ${link}.${fault}`, healOnce);
-  try {
-    line("injecting");
-    await plan.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
-    journal.done(id);
-    outcome.tookEffect = await look("effect seen through the link", plan.showsEffect, plan.effectMs);
-    line("injected", { took_effect: outcome.tookEffect });
-    if (outcome.tookEffect) {
-      await pause(plan.holdMs, signal);
-      const { isSeenEnough, holdMs } = plan;
-      if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * holdMs, pollMs, signal });
-    }
-  } catch (error) {
-    notes.push(`inject: ${(error as Error).message}`);
-    line("injected", { took_effect: false });
-  } finally {
-    line("healing");
-    try {
-      await healOnce();
-      outcome.healed = true;
-      line("healed");
-      forget?.();
-    } catch (error) {
-      // Stays registered and open in the journal, so that the end of the run and the watchdog retry it.
-      notes.push(`not healed: ${(error as Error).message}`);
-    }
+  if (outcome.steady && !signal.aborted) {
+    await breakAndHeal();
+    if (outcome.healed && !signal.aborted)
+      outcome.recovered = await look("recovery", plan.hasRecovered, plan.recoveryMs);
   }
-  if (outcome.healed && !signal.aborted) outcome.recovered = await look("recovery", plan.hasRecovered, plan.recoveryMs);
-  if (signal.aborted) outcome.recovered = null;
-  return finish();
+  if (signal.aborted) {
+    Object.assign(outcome, { stopped: true, recovered: null });
+    notes.push("stopped before the end");
+  }
+  return outcome;
 };
+
+type Outcome = Awaited<ReturnType<typeof runExperiment>>;
 
 /** Only the newest calls, so that the first ones after the injection do not hide the effect. */
 const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
@@ -197,8 +191,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
       hasRecovered: async () => isBack(before, recent.newest(at.healed, pace.backCalls), pace.backCalls),
     },
     {
-      ...{ nowUs, journal: context.journal, signal },
-      keepUndo: (what, undo) => context.supervisor.registerUndo(what, undo),
+      ...{ nowUs, supervisor: context.supervisor, signal },
       onLine: (line) => {
         at[line.phase] = line.at_us;
         if (line.phase === "healing") hitCallers = showsToCallers();

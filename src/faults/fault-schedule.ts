@@ -36,7 +36,7 @@ const FIRST_MS = 1_000;
 const BEGINS_WITHIN_MS = 4_000;
 /** Shorter than the recovery deadline, so that no fault reaches into the judged recovery of an earlier one. */
 const LASTS_MS = { least: 150, most: 2_500 };
-/** After the last heal: the recovery deadline, and calls that show recovery. */
+/** After a heal: the recovery deadline, and calls that show recovery; longer beside a slow load. */
 export const RECOVERY_MS = 3_000;
 export const AFTER_MS = 1_500;
 

@@ -4,7 +4,7 @@
  * it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of ours, listening, no step still under way.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
-import type { UndoPorts } from "../supervision/undo.ts";
+import type { ChangeUndo, UndoPorts } from "../supervision/undo.ts";
 import { isServing, type Serving } from "../tools/link-probe.ts";
 import {
   type CallOptions,
@@ -24,18 +24,6 @@ type HealOptions = CallOptions & {
   restart?: (() => Promise<void>) | undefined;
 };
 
-export type Healing = {
-  healed: boolean;
-  /** The proxy or its server no longer exists, and neither does the fault. */
-  gone: boolean;
-  /** Nothing of ours is left, but it is disabled. */
-  disabledByOthers: boolean;
-  serving: Serving;
-  /** Rungs used; none if the link was whole. */
-  did: string[];
-  trouble: string[];
-};
-
 const isGone = (error: unknown): boolean =>
   error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
@@ -49,19 +37,19 @@ const LATE_MS = 10_000;
 const PASSES = 2;
 
 /** Never rejects: a failed heal is reported, so that the other links are healed as well. */
-export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOptions = {}): Promise<Healing> => {
+export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOptions = {}) => {
   const { mayReset = true, restart, mayEnable: enabling = true, ...call } = options;
   let mayEnable = enabling;
   const proxy = toxiproxy.proxy(name);
-  const ours = ({ toxics }: ProxyState): ProxyState["toxics"] =>
-    toxics.filter((toxic) => mayReset || isOurToxic(toxic));
   const did: string[] = [];
   const trouble: string[] = [];
   let gone = false;
   let serving = "unseen" as Serving;
-  let state: ProxyState | null = null;
+  let state = null as ProxyState | null;
   let whole = false;
 
+  const ours = (): ProxyState["toxics"] => (state?.toxics ?? []).filter((toxic) => mayReset || isOurToxic(toxic));
+  const isToBeEnabled = (): boolean => state?.enabled === false && mayEnable;
   const attempt = async (what: string, step: () => Promise<unknown>): Promise<void> => {
     did.push(what);
     await step().catch((error: unknown) => void trouble.push((error as Error).message));
@@ -75,12 +63,12 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     });
     if (did.length === 0 && state !== null && isDisabledByUs(state)) mayEnable = true;
     whole = false;
-    if (state === null || (!state.enabled && mayEnable) || ours(state).length > 0) return;
+    if (state === null || isToBeEnabled() || ours().length > 0) return;
     serving = state.enabled ? await isServing(state, toxiproxy.apiUrl) : "refuses";
     whole = serving !== "refuses" || !state.enabled;
   };
   const removeToxics = async (isEnabled: boolean): Promise<void> => {
-    for (const toxic of state === null ? [] : ours(state))
+    for (const toxic of ours())
       await attempt(`DELETE toxic ${toxic.name}`, () => takeToxicAway(proxy, toxic, isEnabled, call));
   };
   const enable = (enabled: boolean): Promise<void> =>
@@ -88,7 +76,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   const ladder: (() => Promise<void>)[] = [
     async () => {
       await removeToxics(state?.enabled === true && mayEnable);
-      if (state?.enabled === false && mayEnable) await enable(true);
+      if (isToBeEnabled()) await enable(true);
     },
     async () => {
       if (mayReset) await attempt("POST /reset", () => toxiproxy.reset(call));
@@ -114,28 +102,34 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       await look();
     }
     if (!whole || toxiproxy.underWay() === 0) break;
-    const late = AbortSignal.timeout(LATE_MS);
-    await toxiproxy.settled(call.signal === undefined ? late : AbortSignal.any([call.signal, late]));
+    await toxiproxy.settled(AbortSignal.any([call.signal ?? [], AbortSignal.timeout(LATE_MS)].flat()));
     await look();
-    const isUnderWay = toxiproxy.underWay() > 0;
-    if (isUnderWay)
+    if (toxiproxy.underWay() > 0) {
+      whole = false;
       trouble.push(
         "a step that was not answered in time may still be carried out; heal once more, or restart toxiproxy",
       );
-    if (whole || isUnderWay) {
-      whole &&= !isUnderWay;
       break;
     }
   }
-  const last = state as ProxyState | null;
-  const disabledByOthers = last !== null && !last.enabled && !mayEnable && ours(last).length === 0;
-  if (last?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${last.listen}`);
-  if (last !== null && !whole && trouble.length === 0) {
-    const left = [...ours(last).map((toxic) => toxic.name), ...(last.enabled ? [] : ["disabled"])];
+  const disabledByOthers = state?.enabled === false && !mayEnable && ours().length === 0;
+  if (state?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${state.listen}`);
+  if (state !== null && !whole && trouble.length === 0) {
+    const left = [...ours().map((toxic) => toxic.name), ...(state.enabled ? [] : ["disabled"])];
     trouble.push(`every step was confirmed, but this is still there: ${left.join(", ")}`);
   }
   if (disabledByOthers) trouble.push("somebody else disabled it, so it stays disabled");
-  return { healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
+  return {
+    healed: whole && !disabledByOthers,
+    /** The proxy or its server no longer exists, and neither does the fault. */
+    gone,
+    /** Nothing of ours is left, but it is disabled. */
+    disabledByOthers,
+    serving,
+    /** Rungs used; none if the link was whole. */
+    did,
+    trouble,
+  };
 };
 
 /** Heals one proxy of a shared server, leaving what is not ours. Throws unless it serves. */
@@ -157,8 +151,8 @@ const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
   }
 };
 
-/** Restores the fields and reads them back. Tries every plane. */
-const change: UndoPorts["change"] = async ({ planes }) => {
+/** Restores the fields of control planes and reads them back. Tries every plane. */
+export const putBack = async (planes: ChangeUndo["planes"]): Promise<string> => {
   const troubles: string[] = [];
   for (const { url, was } of planes) {
     try {
@@ -175,4 +169,4 @@ const change: UndoPorts["change"] = async ({ planes }) => {
 };
 
 /** Undoes changes to proxies and control planes, for supervision/, which knows neither. */
-export const UNDO_PORTS: UndoPorts = { proxy, change };
+export const UNDO_PORTS: UndoPorts = { proxy, change: ({ planes }) => putBack(planes) };

@@ -80,16 +80,7 @@ export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWi
 /** A toxic without effect that shows, even without this machine, that we disabled the proxy. */
 const SIGN = { ...delay(0), stream: "downstream" as const };
 
-export type LinkFault = {
-  name: string;
-  stream: FaultStream;
-  what: string;
-  /** The fault or its removal disables the proxy, so healing has to enable it. */
-  disables: boolean;
-  put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
-  take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
-  shows: (seen: LinkSeen) => boolean;
-};
+export type LinkFault = ReturnType<typeof makeFault>;
 
 /** Toggles the proxy until the signal fires. Resolves to the error that ended it early, if any. */
 const toggle = async (proxy: ProxyControl, callMs: number | undefined, over: AbortSignal): Promise<Error | null> => {
@@ -105,7 +96,7 @@ const toggle = async (proxy: ProxyControl, callMs: number | undefined, over: Abo
   }
 };
 
-export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): LinkFault => {
+export const makeFault = (name: string, { budgetMs }: { budgetMs: number }) => {
   const row = Object.hasOwn(ROWS, name) ? ROWS[name] : undefined;
   if (row === undefined) throw new Error(`there is no fault "${name}"; there are ${LINK_FAULTS.join(", ")}`);
   const ms = row.sizeMs?.(budgetMs) ?? 0;
@@ -118,9 +109,10 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
     name,
     stream: row.stream,
     what: row.what(ms, budgetMs),
+    /** The fault or its removal disables the proxy, so healing has to enable it. */
     disables: shape === undefined || disablesWhenRemoved(shape),
-    shows: (seen) => row.shows(seen, ms, budgetMs),
-    put: async (proxy, options) => {
+    shows: (seen: LinkSeen): boolean => row.shows(seen, ms, budgetMs),
+    put: async (proxy: ProxyControl, options?: CallOptions): Promise<void> => {
       await proxy.addToxic(named, options);
       if (shape !== undefined) return;
       await proxy.setEnabled(false, options);
@@ -128,7 +120,7 @@ export const makeFault = (name: string, { budgetMs }: { budgetMs: number }): Lin
       over = new AbortController();
       toggling = toggle(proxy, options?.callMs, over.signal);
     },
-    take: async (proxy, options) => {
+    take: async (proxy: ProxyControl, options?: CallOptions): Promise<void> => {
       if (shape !== undefined) {
         const { enabled } = await proxy.read(options);
         return takeToxicAway(proxy, named, enabled, options);

@@ -52,11 +52,11 @@ const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: read
 
 const GONE: ByName = { undo: { how: "nothing" } };
 
-const onProcess = (named: Extract<NamedUndo, { how: "signal" | "end-process" }>, { run }: Known): ByName => {
+const onProcess = (named: Extract<NamedUndo, { how: "end-process" }>, { run }: Known): ByName => {
   if (!isAlive(named)) return GONE;
   if (run === null || !carriesMark(named.pid, run.mark))
     return not(`process ${named.pid} does not carry the mark of this run: left alone`);
-  return { undo: named.how === "signal" ? { ...named, signal: "SIGCONT" } : named };
+  return { undo: named };
 };
 
 const OUR_PREFIX = "floodgate-";
@@ -81,7 +81,6 @@ export const undoByName = (named: NamedUndo, known: Known): ByName => {
   switch (named.how) {
     case "nothing":
       return GONE;
-    case "signal":
     case "end-process":
       return onProcess(named, known);
     case "remove-folder":

@@ -79,14 +79,9 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
     healing = began;
     await began;
   };
-  const watch = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      if (lease === null) return;
-      if (performance.now() - lease.beatMs < LEASE_MS) return watch();
-      lost = lease.holder;
-      void release(`no heartbeat for ${LEASE_MS} ms`);
-    }, LEASE_MS / 10);
+  const expire = (): void => {
+    lost = lease?.holder ?? lost;
+    void release(`no heartbeat for ${LEASE_MS} ms`);
   };
 
   return {
@@ -115,7 +110,8 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
       }
       if (lease === null) say(`${holder}: holds ${namesOf(holds)}`);
       lease = { holder, holds, beatMs: performance.now() };
-      watch();
+      clearTimeout(timer);
+      timer = setTimeout(expire, LEASE_MS);
     },
     /** Heals what is still held. */
     end: async (holder: string): Promise<void> => {
@@ -193,7 +189,7 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void): L
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-export type WatchdogServer = { url: string; close(): Promise<void> };
+export type WatchdogServer = Awaited<ReturnType<typeof startWatchdogServer>>;
 
 export const startWatchdogServer = async (options: {
   target: Target;
@@ -202,7 +198,7 @@ export const startWatchdogServer = async (options: {
   port: number;
   token: string;
   say(text: string): void;
-}): Promise<WatchdogServer> => {
+}) => {
   const { target, file, host, port, token, say } = options;
   const lease = createWatchdogLease(keepingOf(target, file, say));
   const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
@@ -238,7 +234,7 @@ export const startWatchdogServer = async (options: {
   const { address, family, port: own } = server.address() as AddressInfo;
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${own}`,
-    close: async () => {
+    close: async (): Promise<void> => {
       await lease.close();
       await new Promise<void>((closed) => {
         server.close(() => closed());

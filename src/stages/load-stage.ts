@@ -3,7 +3,6 @@
  * Lines are measured as they come and read back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
 import { setImmediate } from "node:timers/promises";
-import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
@@ -33,15 +32,7 @@ import { play } from "./play.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { plannedFor, stageMissing, storyOfPlan, viewWith } from "./stages-for.ts";
-import {
-  heldNow,
-  interferenceIn,
-  observe,
-  readAllWitnesses,
-  readTenants,
-  statedFacts,
-  watchLookups,
-} from "./witnesses.ts";
+import { openWitness, readTenants, statedFacts } from "./witnesses.ts";
 
 /** The offered rate counts the arrivals of the seed, not their expected number. */
 const measured = (
@@ -132,11 +123,10 @@ export const playLoadStage = async (
     reference: deployment.reference ? true : undefined,
     precise: plan.precise,
   };
-  const before = await observe(deployment);
   const faulted = faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);
-  const heldBefore = faulted.faults ? await heldNow(deployment) : null;
-  const lookups = plan.tenants === "few" ? await watchLookups(context, target) : null;
-  const startedMs = wallUs() / 1000;
+  const witness = await openWitness(context, deployment, idRun, {
+    ...{ tenants, isFaulted: faulted.faults, countsLookups: plan.tenants === "few" },
+  });
   const began = performance.now();
   const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
   const measure = new StageMeasure(stage);
@@ -148,14 +138,15 @@ export const playLoadStage = async (
     objectives?.see(line);
     onLine?.(line);
   };
-  const { driven, disturbed, faults, seenAtDisturbance } = await play(context, deployment, plan, job, see, driver);
+  const how = { onLine: see, onDisturbance: witness.disturbed, driver };
+  const { driven, disturbed, faults } = await play(context, deployment, plan, job, how);
   const durationMs = performance.now() - began;
   const used = machineUse();
   const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
   const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const calibration = context.failedChecks(plan.driver);
   const host = stageHost(measure.lag, { driven, used, measurements, calibration });
-  const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal, heldBefore);
+  const { seen, observed, interference } = await witness.end();
   const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs, pieces: profile.pieces };
   const facts: StageFacts = {
     ...statedFacts(stage, deployment),
@@ -165,15 +156,9 @@ export const playLoadStage = async (
     ...{ tenants, host },
     ...faulted,
     ...shapeFacts(plan, offered, view, target),
-    gauges_before: heldBefore ?? undefined,
-    key_lookups: await lookups?.(),
-    ...witnesses,
+    ...seen,
   };
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
-  const after = await observe(deployment);
-  const interference = await interferenceIn(deployment, {
-    ...{ before: before.values, atDisturbance: seenAtDisturbance, after: after.values, tenants, facts, others },
-  });
   const { protocols = [] } = driven;
   const stated = target.transport?.protocol ?? "h1";
   const problems = [
@@ -210,7 +195,7 @@ export const playLoadStage = async (
   const { measurements: ofShedding = [] } = shedding ?? {};
   // What the curve measures with an interval, over the part of the stage that it is about, replaces the stage's own.
   const ofStage = measurements.filter(({ name }) => !ofShedding.some((one) => one.name === name));
-  const ofObservers = Object.entries(after.values).map(
+  const ofObservers = Object.entries(observed.values).map(
     ([name, value]): Measurement => ({
       ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
     }),
@@ -228,7 +213,7 @@ export const playLoadStage = async (
   ];
   const notes = [
     ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
-    ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...after.troubles],
+    ...[...slowed, ...hostNotesOf(host), ...interference.notes, ...observed.troubles],
   ];
   return {
     summary: whole,

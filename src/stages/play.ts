@@ -16,10 +16,10 @@ import {
   type Disturbed,
   faultFacts,
   inconclusive,
+  watchBesideFault,
 } from "../faults/disturbance.ts";
-import { watchBesideFault } from "../faults/errors-beside-a-fault.ts";
 import { injectBesideLoad } from "../faults/experiment.ts";
-import { changeDeployment } from "../faults/operator-changes.ts";
+import { changeDeployment } from "../faults/injectors/operator.ts";
 import { createRecentCalls } from "../faults/seen-by-callers.ts";
 import type { CallLine, FaultLine, Line, MarkLine } from "../history/line.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -28,7 +28,6 @@ import { pause } from "../supervision/waiting.ts";
 import { profilePeakPerS } from "../workload/load-profiles.ts";
 import { sampleStage } from "./machine-use.ts";
 import type { LoadStage } from "./stage-plan.ts";
-import { type Observed, observe } from "./witnesses.ts";
 
 /** Ends processes and removes folders if the runner cannot. */
 export type Hands = Pick<Supervisor, "adopt" | "ownFolder">;
@@ -86,23 +85,27 @@ const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<
   return changeDeployment(disturbance, beside);
 };
 
-/** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
-type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
+type Playing = {
+  onLine(line: Line): void;
+  /** Awaited before anything is done to the deployment. */
+  onDisturbance(): Promise<void>;
+  /** In place of the one that the plan names. */
+  driver?: Driver | undefined;
+};
 
 export const play = async (
   context: RunContext,
   deployment: Deployment,
   plan: LoadStage,
   job: Drive["job"],
-  onLine: (line: Line) => void,
-  given?: Driver,
-): Promise<Played> => {
+  { onLine: see, onDisturbance, driver: given }: Playing,
+): Promise<{ driven: Driven; disturbed: Disturbed; faults: FaultLine[] }> => {
   const { disturbance, name: stage, requiredStates = [] } = plan;
   const pids: number[] = [];
   const recent = createRecentCalls();
   const faults: FaultLine[] = [];
   const keep = (line: Line): void => {
-    onLine(line);
+    see(line);
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
@@ -110,9 +113,8 @@ export const play = async (
   const tolerated = consequencesOf(disturbance).mayCause;
   const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.budget, recoveryMs, tolerated);
   let disturbed: Disturbed = { problems: [], notes: [] };
-  let seenAtDisturbance: Observed | undefined;
   const disturbing = async (disturbance: Disturbance, loadOver: AbortSignal): Promise<void> => {
-    seenAtDisturbance = (await observe(deployment)).values;
+    await onDisturbance();
     const onLine = (line: FaultLine | MarkLine): void => {
       keep(line);
       if (line.type === "mark") return;
@@ -148,7 +150,7 @@ export const play = async (
       },
       disturbance === undefined ? undefined : (loadOver) => disturbing(disturbance, loadOver),
     );
-    return { driven, disturbed, faults, seenAtDisturbance };
+    return { driven, disturbed, faults };
   } finally {
     endSampling();
   }

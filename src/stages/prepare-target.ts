@@ -5,12 +5,12 @@ import { nearest } from "../contract/nearest.ts";
 import { EXPERIMENTS } from "../faults/experiments.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { CLAIM_FAMILIES } from "../report/claim-families.ts";
-import { createSecrets, type Secrets } from "../target/secrets.ts";
+import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import { RULES } from "../verify/catalogue.ts";
-import { type BudgetGuard, guardBudget, statedBudget } from "../workload/budget.ts";
+import { guardBudget, statedBudget } from "../workload/budget.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { checkObjectives } from "./objectives.ts";
 
@@ -49,14 +49,7 @@ export class GuardError extends Error {
   }
 }
 
-export type PreparedTarget = {
-  file: string;
-  target: Target;
-  secrets: Secrets;
-  budget: BudgetGuard;
-  warnings: readonly string[];
-  refusals: readonly string[];
-};
+export type PreparedTarget = Awaited<ReturnType<typeof readTarget>>;
 
 /** What the guard is asked; a function where that follows from the target file, which is read only once. */
 type IntentWish = Intent | ((target: Target) => Intent);
@@ -71,11 +64,7 @@ const inClear = ({ base_url, key_management_url, tile_url }: Target): string[] =
   });
 
 /** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`, `ObjectiveError`. */
-export const readTarget = async (
-  file: string,
-  owned: readonly string[],
-  intent: IntentWish,
-): Promise<PreparedTarget> => {
+export const readTarget = async (file: string, owned: readonly string[], intent: IntentWish) => {
   const { target, folder, warnings } = await readTargetFile(file);
   checkObjectives(target);
   if (target.transport?.protocol === "h2" && target.base_url.startsWith("http:")) {

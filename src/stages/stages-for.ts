@@ -132,9 +132,9 @@ export type PlanRequest = DeploymentWish &
     refusals?(target: Target): readonly string[];
   };
 
-export type PlannedTarget = { name: string; base_url: string; budget: Record<string, number> };
+export type PlannedTarget = ReturnType<typeof plannedTarget>;
 
-export const plannedTarget = ({ name, base_url, budget }: Target): PlannedTarget => ({
+export const plannedTarget = ({ name, base_url, budget }: Target) => ({
   name: name ?? base_url,
   base_url,
   budget: { ...budget } as Record<string, number>,

@@ -90,7 +90,7 @@ export const readLedgerByCommand = async (
 /** A pool lets go of what it no longer needs some seconds after it was last used. */
 const LET_GO_MS = 6_000;
 
-export const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
+const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
   const apis = target.control?.api ?? [];
   return apis.length === 0 ? null : readGauges(apis).catch(() => null);
 };
@@ -99,7 +99,7 @@ const untilLetGo = (deployment: Pick<Deployment, "target">, before: readonly Gau
   waitUntil(async () => !holdsMore(before, (await heldNow(deployment)) ?? []), { forMs: LET_GO_MS, pollMs: 100 });
 
 /** Counts the key service's lookups from now on; `undefined` where it does not say or was restarted. */
-export const watchLookups = async (
+const watchLookups = async (
   { nowUs }: Pick<RunContext, "nowUs">,
   { control }: Target,
 ): Promise<() => Promise<StageFacts["key_lookups"]>> => {
@@ -250,24 +250,38 @@ export const foreignCharges = (
 /** Changes of ours that observers have yet to show, by the budget that all stages of a deployment share. */
 const owedChanges = new WeakMap<Deployment["budget"], OwedChanges>();
 
-/** What others did in a stage: doubts, and notes about changes that our own faults explain. */
-export const interferenceIn = async (
+/** Witnesses a stage from now on. `idRun`: what the ids of its calls begin with, up to the last dot. */
+export const openWitness = async (
+  context: Pick<RunContext, "nowUs" | "signal">,
   deployment: Deployment,
-  seen: {
-    before: Observed;
-    atDisturbance?: Observed;
-    after: Observed;
-    tenants: Record<string, TenantFacts>;
-    facts: Pick<StageFacts, "drained" | "ledger">;
-    others: number | null;
-  },
-): Promise<{ taints: string[]; notes: string[] }> => {
-  const { budget, target } = deployment;
-  const { taints, notes, owed } = changesSeen(seen, owedChanges.get(budget), wallUs() / 1000);
-  if (owed === undefined) owedChanges.delete(budget);
-  else owedChanges.set(budget, owed);
-  if (deployment.embedded || !seen.facts.drained) return { taints, notes };
-  const after = await readTenants(target);
-  const about = { before: seen.tenants, after, ledger: seen.facts.ledger, others: seen.others };
-  return { taints: [...taints, ...foreignCharges(deployment, about)], notes };
+  idRun: string,
+  about: { tenants: Record<string, TenantFacts>; isFaulted: boolean; countsLookups: boolean },
+) => {
+  const { budget, target, embedded } = deployment;
+  const { values: before } = await observe(deployment);
+  const heldBefore = about.isFaulted ? await heldNow(deployment) : null;
+  const lookups = about.countsLookups ? await watchLookups(context, target) : null;
+  const sinceMs = wallUs() / 1000;
+  let atDisturbance: Observed | undefined;
+  return {
+    /** To be called just before anything is done to the deployment. */
+    disturbed: async (): Promise<void> => {
+      atDisturbance = (await observe(deployment)).values;
+    },
+    /** `interference`: what others did meanwhile, as doubts, and notes about changes that our own faults explain. */
+    end: async () => {
+      const { others, ...own } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
+      const seen = { gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own };
+      const observed = await observe(deployment);
+      const changes = { before, atDisturbance, after: observed.values };
+      const { taints, notes, owed } = changesSeen(changes, owedChanges.get(budget), wallUs() / 1000);
+      if (owed === undefined) owedChanges.delete(budget);
+      else owedChanges.set(budget, owed);
+      if (!embedded && seen.drained) {
+        const after = await readTenants(target);
+        taints.push(...foreignCharges(deployment, { before: about.tenants, after, ledger: seen.ledger, others }));
+      }
+      return { seen, observed, interference: { taints, notes } };
+    },
+  };
 };

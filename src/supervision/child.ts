@@ -2,14 +2,13 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-import type { Writable } from "node:stream";
 import { isMainThread } from "node:worker_threads";
 import { boundChild } from "./bounded-child.ts";
 import { birthOf, type GroupId, signalGroup } from "./processes.ts";
-import type { Redactor } from "./redaction.ts";
+import { redactor } from "./redaction.ts";
+import { inTime } from "./waiting.ts";
 
 type Output = "stdout" | "stderr";
-type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 export type ChildSpec = {
   name: string;
@@ -27,14 +26,7 @@ export type ChildSpec = {
   files?: Partial<Record<Output, string>>;
 };
 
-export type Started = {
-  group: GroupId;
-  stdin: Writable | null;
-  exited: Promise<Exit>;
-  hasExited: () => boolean;
-  /** Also finds a line that was said before. Rejects with a sentence at the deadline and when the child has ended. */
-  waitForLine: (match: RegExp, options: { deadlineMs: number; from?: Output }) => Promise<string>;
-};
+export type Started = Awaited<ReturnType<typeof startChild>>;
 
 const SOUNDS_SECRET = /(?:SECRET|TOKEN|PASSWORD|_KEY)$/i;
 
@@ -65,14 +57,12 @@ const isProgram = (command: string, cwd: string = "."): boolean => {
 const LINES_KEPT = 400;
 const LAST_LINES = 5;
 
-const captureOutput = (
-  child: ChildProcess,
-  { name, files = {} }: ChildSpec,
-  redactor: Redactor,
-  exited: Promise<Exit>,
-): Started["waitForLine"] => {
-  const kept: { line: string; from: Output }[] = [];
-  const waiting = new Set<(line: string, from: Output) => void>();
+type Said = { line: string; from: Output };
+
+/** `ended`: how it ended, in a word. */
+const captureOutput = (child: ChildProcess, { name, files = {} }: ChildSpec, ended: Promise<string>) => {
+  const kept: Said[] = [];
+  const waiting = new Set<(said: Said) => void>();
   for (const from of ["stdout", "stderr"] as const) {
     const path = files[from];
     const sink = path === undefined ? null : createWriteStream(path, { flags: "a", mode: 0o600 });
@@ -81,44 +71,36 @@ const captureOutput = (
     const lines = redactor.lines((line) => {
       sink?.write(`${line}\n`);
       if (kept.push({ line, from }) > LINES_KEPT) kept.shift();
-      for (const hear of waiting) hear(line, from);
+      for (const hear of waiting) hear({ line, from });
     });
     child[from]?.on("data", lines.push).on("close", () => {
       lines.end();
       sink?.end();
     });
   }
-  return (match, { deadlineMs, from = "stdout" }) =>
-    new Promise((resolve, reject) => {
-      const finish = (act: () => void): void => {
-        clearTimeout(timer);
-        waiting.delete(hear);
-        act();
-      };
-      const hear = (line: string, heardFrom: Output): void => {
-        if (heardFrom === from && match.test(line)) finish(() => resolve(line));
-      };
-      const fail = (what: string): void => {
-        const last = kept.slice(-LAST_LINES).map(({ line }) => line);
-        const said = last.length === 0 ? "it said nothing" : `its last lines: ${last.join(" | ")}`;
-        finish(() => reject(new Error(`${name} ${what}; ${said}`)));
-      };
-      const timer = setTimeout(() => fail(`did not say ${match} within ${deadlineMs} ms`), deadlineMs);
-      waiting.add(hear);
-      for (const one of kept) hear(one.line, one.from);
-      void exited.then(({ code, signal }) => {
-        if (waiting.has(hear)) fail(`ended (${signal ?? code}) before it said ${match}`);
-      });
-    });
+  return async (match: RegExp, { deadlineMs, from = "stdout" }: { deadlineMs: number; from?: Output }) => {
+    const { promise: heard, resolve } = Promise.withResolvers<Said>();
+    const hear = (said: Said): void => {
+      if (said.from === from && match.test(said.line)) resolve(said);
+    };
+    waiting.add(hear);
+    kept.forEach(hear);
+    const found = await inTime(Promise.race([heard, ended]), deadlineMs).finally(() => waiting.delete(hear));
+    if (typeof found === "object") return found.line;
+    const what =
+      found === "late" ? `did not say ${match} within ${deadlineMs} ms` : `ended (${found}) before it said ${match}`;
+    const last = kept.slice(-LAST_LINES).map(({ line }) => line);
+    const said = last.length === 0 ? "it said nothing" : `its last lines: ${last.join(" | ")}`;
+    throw new Error(`${name} ${what}; ${said}`);
+  };
 };
 
 /** Spawns it; `onSpawned` is called in the same turn, before anything else can go wrong. Throws a sentence. */
 export const startChild = async (
   spec: ChildSpec,
-  redactor: Redactor,
-  marked: Record<string, string>,
-  onSpawned: (group: GroupId) => void,
-): Promise<Started> => {
+  marked: Record<string, string> = {},
+  onSpawned: (group: GroupId) => void = () => undefined,
+) => {
   const { name, command, args = [], env = {} } = spec;
   for (const [variable, value] of Object.entries(env)) if (SOUNDS_SECRET.test(variable)) redactor.register(value);
   // Looked up here, because behind setpriv a missing program would only be an exit code.
@@ -147,7 +129,17 @@ export const startChild = async (
     signalGroup(group, "SIGKILL");
     throw error;
   }
-  const exited = ended.then(({ code, signal }): Exit => ({ code, signal }));
-  const hasExited = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  return { group, stdin: child.stdin, exited, hasExited, waitForLine: captureOutput(child, spec, redactor, exited) };
+  const exited = ended.then(({ code, signal }) => ({ code, signal }));
+  return {
+    group,
+    stdin: child.stdin,
+    exited,
+    hasExited: (): boolean => child.exitCode !== null || child.signalCode !== null,
+    /** Also finds a line that was said before. Rejects with a sentence at the deadline and when the child has ended. */
+    waitForLine: captureOutput(
+      child,
+      spec,
+      exited.then(({ code, signal }) => `${signal ?? code}`),
+    ),
+  };
 };

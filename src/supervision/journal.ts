@@ -4,10 +4,11 @@
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { clean } from "../contract/foreign-text.ts";
 import { openOwnFile } from "./private-file.ts";
 import type { ProcessId } from "./processes.ts";
-import { redactor as ofThisProcess, Redactor } from "./redaction.ts";
-import { type Effect, KINDS, type NamedUndo, type Notes, namedUndo, START, textOf, type Undo } from "./undo.ts";
+import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
+import { type Effect, KINDS, type NamedUndo, type Notes, type PlaneState, type Undo } from "./undo.ts";
 import { fileProblem } from "./user-file.ts";
 
 /** A run by its process, and by the mark that its children carry in their environment. */
@@ -16,12 +17,9 @@ export type RunItself = ProcessId & { mark: string };
 /** `about`: will be done now. `done`: was done. `undone`: was taken back, or is over by itself. */
 const PHASES = ["about", "done", "undone"] as const;
 
-export type JournalEntry = {
+export type JournalEntry = Pick<Effect, "id" | "kind" | "name"> & {
   at: string;
-  id: string;
-  kind: Effect["kind"];
   phase: (typeof PHASES)[number];
-  name: string;
   /** On `about`, and again on `done` where more is known by then (a child's pid). */
   undo?: NamedUndo;
   detail?: string;
@@ -32,8 +30,11 @@ export type JournalEntry = {
 /** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
 type Keeper = { keep(effect: Effect): void; forget(id: string): void };
 
-const append = (descriptor: number, entry: Omit<JournalEntry, "at">, redactor: Redactor): void => {
-  const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry });
+type Written = Omit<JournalEntry, "at" | "undo"> & { undo?: Undo };
+
+const append = (descriptor: number, { undo, ...entry }: Written, redactor: Redactor = ofThisProcess): void => {
+  const named = undo && { undo: namedUndo(undo) };
+  const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry, ...named });
   writeSync(descriptor, `${JSON.stringify(masked)}\n`);
   fsyncSync(descriptor);
 };
@@ -43,7 +44,7 @@ export class Journal {
   /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
   trouble: string | null = null;
   readonly #descriptor: number;
-  readonly #redactor: Redactor;
+  readonly #write: (entry: Written) => void;
   readonly #open = new Map<string, Effect>();
   #keeper: Keeper | null = null;
   // Two runs may write into one file, one after the other.
@@ -51,9 +52,9 @@ export class Journal {
   #last = 0;
   #closed = false;
 
-  constructor(path: string, redactor: Redactor = ofThisProcess) {
+  constructor(path: string, redactor?: Redactor) {
     this.path = path;
-    this.#redactor = redactor;
+    this.#write = (entry) => append(this.#descriptor, entry, redactor);
     this.#descriptor = openSync(path, "a", 0o600);
   }
 
@@ -64,22 +65,21 @@ export class Journal {
   }
 
   /** On disk and with the keeper when it returns; throws when it is not, and then the side effect must not be done. */
-  about(effect: { kind: Effect["kind"]; name: string; undo: Undo; detail?: string; run?: RunItself }): string {
+  about(effect: Omit<Effect, "id"> & Pick<JournalEntry, "detail" | "run">): string {
     const id = `${this.#prefix}-${++this.#last}`;
     const { kind, name, undo } = effect;
     if (this.#closed) throw new Error(`the journal is closed; "${name}" must not be done now`);
-    append(this.#descriptor, { id, phase: "about", ...effect, undo: namedUndo(undo) }, this.#redactor);
+    this.#write({ id, phase: "about", ...effect });
     this.#keep({ id, kind, name, undo });
     return id;
   }
 
-  done(id: string, { undo, ...more }: { undo?: Undo; detail?: string } = {}): void {
+  done(id: string, more: { undo?: Undo; detail?: string } = {}): void {
     const effect = this.#open.get(id);
     if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
     const { kind, name } = effect;
-    const named = undo === undefined ? {} : { undo: namedUndo(undo) };
-    append(this.#descriptor, { id, phase: "done", kind, name, ...named, ...more }, this.#redactor);
-    this.#keep({ ...effect, undo: undo ?? effect.undo });
+    this.#write({ id, phase: "done", kind, name, ...more });
+    if (more.undo !== undefined) this.#keep({ ...effect, undo: more.undo });
   }
 
   /** Idempotent. After `close`, and on a full disk, the entry stays open, which does no harm: healing again is safe. */
@@ -90,7 +90,7 @@ export class Journal {
     this.#open.delete(id);
     this.#keeper?.forget(id);
     try {
-      append(this.#descriptor, { id, phase: "undone", kind, name, detail: detail || undefined }, this.#redactor);
+      this.#write({ id, phase: "undone", kind, name, detail: detail || undefined });
     } catch (error) {
       this.trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
     }
@@ -107,31 +107,86 @@ export class Journal {
   }
 }
 
-export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
+const TEXT_MOST = 2_000;
+const MANY = 100;
+const DEPTH_MOST = 3;
 
+/** What follows reads an entry that anybody may have written: built anew from known fields with values of the right kind. */
+const fieldsOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, MANY) : []);
+const isNumber = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isLike = (value: unknown, shape: RegExp): value is string => typeof value === "string" && shape.test(value);
+
+/** A text for messages, without control characters. */
+const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" ? clean(value.slice(0, TEXT_MOST)) : undefined;
+
+const NAME = /^[A-Za-z0-9_.-]{1,200}$/;
+const START = /^[\w :]{1,60}$/;
 const MARK = /^[0-9a-f]{16}$/;
+const PLANES = ["api", "keys", "limiter"] as const;
 
-const markedRun = (value: unknown): RunItself | undefined => {
-  const { pid, start, mark } = (value ?? {}) as Record<string, unknown>;
-  const isRun = Number.isSafeInteger(pid) && typeof start === "string" && START.test(start);
-  return isRun && typeof mark === "string" && MARK.test(mark) ? { pid: pid as number, start, mark } : undefined;
+/** The fields of `PATCH /deployment` that may have to be restored after an operator's change. */
+const NUMBERS = new Set(["clock_offset_ms", "global_in_flight", "org_in_flight", "slots", "service_factor"]);
+const SESSIONS = new Set<unknown>(["enabled", "disabled", "not_configured"]);
+
+/** Also of what a control plane says. */
+export const stateOfPlane = (value: unknown): PlaneState["was"] => {
+  const known = Object.entries(fieldsOf(value)).filter(
+    ([name, said]) => (NUMBERS.has(name) && Number.isFinite(said)) || (name === "sessions" && SESSIONS.has(said)),
+  );
+  return Object.fromEntries(known) as PlaneState["was"];
+};
+
+const planesOf = (value: unknown): PlaneState[] =>
+  listOf(value).flatMap((one) => {
+    const { at, was, ...said } = fieldsOf(one);
+    const plane = PLANES.find((known) => known === said.plane);
+    return plane === undefined || !isNumber(at) ? [] : [{ plane, at, was: stateOfPlane(was) }];
+  });
+
+/** The undo without what is executed. Anything that is no undo becomes `nothing`. */
+const namedUndo = (value: unknown, depth = 0): NamedUndo => {
+  const said = fieldsOf(value);
+  const { how, proxy, fault, pid, pgid, start, path } = said;
+  const { base_url, name, file } = fieldsOf(said.target);
+  if (typeof base_url === "string") {
+    const target = { base_url: textOf(base_url) as string, name: textOf(name), file: textOf(file) };
+    if (how === "heal-proxy" && isLike(proxy, NAME)) return { how, proxy, disables: said.disables === true, target };
+    if (how === "command" && isLike(fault, NAME)) return { how, fault, target };
+    if (how === "deployment") return { how, planes: planesOf(said.planes), target };
+  }
+  if (how === "end-process" && isNumber(pid) && pid > 1 && isNumber(pgid) && isLike(start, START))
+    return { how, pid, start, pgid, end_last: said.end_last === true };
+  const isPath = typeof path === "string" && path.length <= TEXT_MOST && !path.includes("\0");
+  if (how === "remove-folder" && isPath) return { how, path };
+  if (how === "all" && Array.isArray(said.undos) && depth <= DEPTH_MOST)
+    return { how, undos: listOf(said.undos).map((one) => namedUndo(one, depth + 1)) };
+  return { how: "nothing" };
+};
+
+const runItself = (value: unknown): RunItself | undefined => {
+  const { pid, start, mark } = fieldsOf(value);
+  return isNumber(pid) && isLike(start, START) && isLike(mark, MARK) ? { pid, start, mark } : undefined;
 };
 
 const entryOf = (line: string): JournalEntry | null => {
-  let said: Record<string, unknown> | null;
+  let said: Record<string, unknown>;
   try {
-    said = JSON.parse(line);
+    said = fieldsOf(JSON.parse(line));
   } catch {
     return null;
   }
-  const kind = KINDS.find((known) => known === said?.kind);
-  const phase = PHASES.find((known) => known === said?.phase);
-  if (typeof said?.id !== "string" || kind === undefined || phase === undefined) return null;
+  const { id, by } = said;
+  const kind = KINDS.find((known) => known === said.kind);
+  const phase = PHASES.find((known) => known === said.phase);
+  if (typeof id !== "string" || kind === undefined || phase === undefined) return null;
   return {
-    ...{ at: textOf(said.at) ?? "", id: said.id, kind, phase, name: textOf(said.name) ?? "" },
+    ...{ at: textOf(said.at) ?? "", id, kind, phase, name: textOf(said.name) ?? "" },
     ...(said.undo !== undefined && { undo: namedUndo(said.undo) }),
-    ...{ detail: textOf(said.detail), run: markedRun(said.run) },
-    ...((said.by === "watchdog" || said.by === "heal") && { by: said.by }),
+    ...{ detail: textOf(said.detail), run: runItself(said.run) },
+    ...((by === "watchdog" || by === "heal") && { by }),
   };
 };
 
@@ -149,11 +204,9 @@ export const readJournal = (path: string): { entries: JournalEntry[]; torn: numb
 
 export const RUN_ITSELF = "the run itself";
 
-type OpenEffect = Omit<Effect, "undo"> & { undo: NamedUndo; phase: "about" | "done" };
-
 /** What was begun and not taken back, the newest first. One that was only about to be done counts: it may have happened. */
-export const openEffects = (entries: readonly JournalEntry[]): OpenEffect[] => {
-  const open = new Map<string, OpenEffect>();
+export const openEffects = (entries: readonly JournalEntry[]) => {
+  const open = new Map<string, Pick<JournalEntry, "id" | "kind" | "name" | "phase"> & { undo: NamedUndo }>();
   for (const { id, kind, name, phase, undo } of entries) {
     if (phase === "undone") open.delete(id);
     else open.set(id, { id, kind, name, phase, undo: undo ?? open.get(id)?.undo ?? { how: "nothing" } });
@@ -172,10 +225,8 @@ export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
   const descriptor = openOwnFile(path, "append");
   const text = readFileSync(descriptor, "utf8");
   if (text !== "" && !text.endsWith("\n")) writeSync(descriptor, "\n");
-  const redactor = new Redactor();
   return {
-    write: ({ id, kind, name, undo }, phase, detail) =>
-      append(descriptor, { id, kind, name, phase, detail, undo: namedUndo(undo), by }, redactor),
+    write: ({ id, kind, name, undo }, phase, detail) => append(descriptor, { id, kind, name, phase, detail, undo, by }),
     close: () => closeSync(descriptor),
   };
 };

@@ -8,7 +8,6 @@ import { startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { Journal, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
-import { Redactor } from "./redaction.ts";
 import { listenForStop } from "./stop-signals.ts";
 import { Supervisor } from "./supervisor.ts";
 import { pause, waitUntil } from "./waiting.ts";
@@ -19,7 +18,7 @@ let supervisor: Supervisor;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-supervision-"));
   journal = new Journal(join(folder, "journal.ndjson"));
-  supervisor = await Supervisor.open({ journal, redactor: new Redactor(), watchdog: null, stopMs: 300 });
+  supervisor = await Supervisor.open({ journal, watchdog: null, stopMs: 300 });
 });
 afterEach(async () => {
   await supervisor.close();

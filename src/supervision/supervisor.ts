@@ -10,8 +10,7 @@ import { join } from "node:path";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
 import { type Journal, RUN_ITSELF } from "./journal.ts";
 import { birthOf, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
-import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
-import type { Undo } from "./undo.ts";
+import type { Effect } from "./undo.ts";
 import { inTime, pause } from "./waiting.ts";
 import { startWatchdog, type Watchdog } from "./watchdog.ts";
 
@@ -26,17 +25,25 @@ export const FOLDER_MARK = ".floodgate-run";
 export type Child = Omit<Started, "group"> & {
   readonly name: string;
   readonly pid: number;
-  /** To this process alone, written to the journal. A stopped one is woken by the watchdog should the runner die. */
+  /** To this process alone, written to the journal. */
   signal: (signal: NodeJS.Signals) => void;
   /** SIGTERM to its group, SIGKILL after the grace. Also for one that has ended, whose children may still run. */
   stop: () => ReturnType<typeof endGroup>;
 };
 
-type Undoing = { name: string; undo: () => Promise<void>; deadlineMs: number };
+/** A side effect that was written down. */
+export type InHand = {
+  done(): void;
+  /** Throws if it failed; it stays open, so that the end of the run and the watchdog try it again. */
+  takeBack(): Promise<void>;
+  /** There is nothing to take back any more. */
+  over(): void;
+};
+
+type Undoing = { name: string; undo: () => Promise<unknown>; deadlineMs: number };
 
 type SupervisorOptions = {
   journal: Journal;
-  redactor?: Redactor;
   /** The watchdog's process (`WATCHDOG_PROCESS` in faults/); null only for tests of what is below: a run has one. */
   watchdog: string | null;
   /** How long the body may take to end once it was asked to stop, in milliseconds. */
@@ -54,7 +61,6 @@ const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string | nu
 
 export class Supervisor {
   readonly #journal: Journal;
-  readonly #redactor: Redactor;
   readonly #watchdog: Watchdog | null;
   readonly #mark: string;
   readonly #stopMs: number;
@@ -67,10 +73,9 @@ export class Supervisor {
   readonly #starting = new Set<Promise<Child>>();
   #closing: Promise<string[]> | undefined;
 
-  private constructor({ journal, redactor, stopMs }: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
+  private constructor({ journal, stopMs = STOP_MS }: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
     this.#journal = journal;
-    this.#redactor = redactor ?? ofThisProcess;
-    this.#stopMs = stopMs ?? STOP_MS;
+    this.#stopMs = stopMs;
     this.#watchdog = watchdog;
     this.#mark = mark;
     const run = { pid: process.pid, start: birthOf(process.pid), mark };
@@ -108,11 +113,11 @@ export class Supervisor {
     const entry = this.#journal.about({ kind: "child", name, undo: { how: "nothing" }, detail: spec.command });
     const spawned = (group: GroupId): void =>
       this.#journal.done(entry, { undo: { how: "end-process", ...group, end_last: endLast } });
-    const starting = startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, spawned);
+    const starting = startChild(spec, { [RUN_MARK]: this.#mark }, spawned);
     starting.catch(() => this.#journal.undone(entry, "not started"));
     const { group, ...started } = await starting;
     const { pid } = group;
-    /** The journal's entry of the signal that stopped it. */
+    /** The journal's entry of the signal that stopped it; the end of its group wakes it. */
     let stopped: string | null = null;
     const runsAgain = (detail: string): void => {
       if (stopped !== null) this.#journal.undone(stopped, detail);
@@ -123,31 +128,22 @@ export class Supervisor {
       this.#children.delete(child);
       runsAgain(detail);
     };
-    const deliver = (signal: NodeJS.Signals): void => {
-      if (!signalProcess(group, signal)) throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
-    };
     const child: Child = {
       ...started,
       name,
       pid,
       signal: (signal) => {
-        if (signal === "SIGCONT" && stopped !== null) {
-          deliver(signal);
-          runsAgain(signal);
-          return;
+        // Waking is healing, which must not wait for a journal or a watchdog. All else is written down before it is sent.
+        const about = { kind: "signal", name, undo: { how: "nothing" }, detail: signal } as const;
+        const id = signal === "SIGCONT" ? null : this.#journal.about(about);
+        const over = (detail: string): void => void (id !== null && this.#journal.undone(id, detail));
+        if (!signalProcess(group, signal)) {
+          over("not sent");
+          throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
         }
-        // Written down before it is sent: a stopped process must not stay stopped when the run dies.
-        const stops = signal === "SIGSTOP";
-        const undo: Undo = stops ? { how: "signal", pid, start: group.start, signal: "SIGCONT" } : { how: "nothing" };
-        const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
-        try {
-          deliver(signal);
-        } catch (error) {
-          this.#journal.undone(id, "not sent");
-          throw error;
-        }
-        if (stops && stopped === null) stopped = id;
-        else this.#journal.undone(id, stops ? "it was stopped already" : "nothing to take back");
+        if (signal === "SIGCONT") runsAgain(signal);
+        else if (signal === "SIGSTOP" && stopped === null) stopped = id;
+        else over("nothing to take back");
       },
       stop: async () => {
         const ended = await endGroup(group, spec.graceMs ?? GRACE_MS);
@@ -166,10 +162,28 @@ export class Supervisor {
   }
 
   /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
-  registerUndo(name: string, undo: () => Promise<void>, deadlineMs: number = UNDO_MS): () => void {
+  registerUndo(name: string, undo: () => Promise<unknown>, deadlineMs: number = UNDO_MS): () => void {
     const entry: Undoing = { name, undo, deadlineMs };
     this.#undos.add(entry);
     return () => void this.#undos.delete(entry);
+  }
+
+  /**
+   * Writes a side effect down before it is done; throws if it cannot, and then it must not be done. It is taken back at the end of
+   * the run whatever happens, under `name`, by `takeBack`, which returns what it did.
+   */
+  begin(effect: Omit<Effect, "id">, name: string, takeBack: () => Promise<string>): InHand {
+    const id = this.#journal.about(effect);
+    const undo = async (): Promise<void> => this.#journal.undone(id, await takeBack());
+    const forget = this.registerUndo(name, undo);
+    return {
+      done: () => this.#journal.done(id),
+      takeBack: () => undo().then(forget),
+      over: () => {
+        forget();
+        this.#journal.undone(id, "over by itself");
+      },
+    };
   }
 
   /**
@@ -178,10 +192,9 @@ export class Supervisor {
    */
   adopt(name: string, pid: number): () => void {
     const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
+    const undo = { how: "end-process", ...group, end_last: false } as const;
     try {
-      const undo: Undo = { how: "end-process", ...group, end_last: false };
-      const id = this.#journal.about({ kind: "child", name, undo });
-      return this.#untilUndone(id, `end ${name}`, async () => void (await endGroup(group, 0)));
+      return this.begin({ kind: "child", name, undo }, `end ${name}`, () => endGroup(group, 0)).over;
     } catch (error) {
       // What cannot be written down must not run.
       signalGroup(group, "SIGKILL");
@@ -192,19 +205,9 @@ export class Supervisor {
   /** For an empty folder that will hold secrets: removed with the run, also by the watchdog. The returned function forgets it. */
   ownFolder(name: string, path: string): () => void {
     writeFileSync(join(path, FOLDER_MARK), this.#mark, { mode: 0o600, flag: "wx" });
-    const id = this.#journal.about({ kind: "folder", name, undo: { how: "remove-folder", path } });
-    return this.#untilUndone(id, `remove ${name}`, () => rm(path, { recursive: true, force: true, maxRetries: 3 }));
-  }
-
-  #untilUndone(id: string, name: string, undo: () => Promise<void>): () => void {
-    const forget = this.registerUndo(name, async () => {
-      await undo();
-      this.#journal.undone(id, "with the run");
-    });
-    return () => {
-      forget();
-      this.#journal.undone(id, "over by itself");
-    };
+    const effect = { kind: "folder", name, undo: { how: "remove-folder", path } } as const;
+    const remove = () => rm(path, { recursive: true, force: true, maxRetries: 3 }).then(() => "removed");
+    return this.begin(effect, `remove ${name}`, remove).over;
   }
 
   /** Those that others need come last. Returns what could not be ended. */

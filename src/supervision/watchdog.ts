@@ -5,14 +5,16 @@
  * (faults/watchdog-process.ts).
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { notesIn } from "./journal.ts";
 import { cutLines } from "./lines.ts";
 import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
 import { type Effect, type Notes, type UndoPorts, undoAll } from "./undo.ts";
-import { inTime } from "./waiting.ts";
+import { inTime, pause } from "./waiting.ts";
 
 /** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
 type Message = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
@@ -42,18 +44,17 @@ const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
 
 export type Watchdog = Awaited<ReturnType<typeof startWatchdog>>;
 
-const untilReady = (child: ChildProcess): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const fail = (why: string): void => reject(new Error(`the watchdog did not start: ${why}; nothing was started`));
-    const timer = setTimeout(() => fail(`no sign of life within ${READY_MS} ms`), READY_MS);
-    child.once("error", (error) => fail(error.message));
-    child.once("exit", (code) => fail(`it ended with ${code}`));
-    child.stdout?.once("data", () => {
-      clearTimeout(timer);
-      child.removeAllListeners("exit");
-      resolve();
-    });
-  });
+const whyNotReady = (child: ChildProcess & { stdout: Readable }): Promise<string | null> => {
+  const over = new AbortController();
+  const { signal } = over;
+  return Promise.race([
+    once(child.stdout, "data", { signal }).then(() => null),
+    once(child, "exit", { signal }).then(([code]) => `it ended with ${code}`),
+    pause(READY_MS, signal).then(() => `no sign of life within ${READY_MS} ms`),
+  ])
+    .catch((error: Error) => error.message)
+    .finally(() => over.abort());
+};
 
 /** `entry`: the file that calls `guardRunner`. Throws a sentence when it does not start: without it nothing may be started. */
 export const startWatchdog = async (entry: string, journalPath: string, mark: string) => {
@@ -64,13 +65,11 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
     // The folder of a job may be removed under it.
     cwd: "/",
   });
-  child.stdin.on("error", () => {});
-  child.stdout.on("error", () => {});
-  try {
-    await untilReady(child);
-  } catch (error) {
+  for (const end of [child, child.stdin, child.stdout]) end.on("error", () => {});
+  const why = await whyNotReady(child);
+  if (why !== null) {
     child.kill("SIGKILL");
-    throw error;
+    throw new Error(`the watchdog did not start: ${why}; nothing was started`);
   }
   const tell = (message: Message, read?: () => void): void =>
     void child.stdin.write(`${JSON.stringify(message)}\n`, read);
@@ -81,8 +80,6 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   child.unref();
   for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref: () => void }).unref();
 
-  /** Faults and signals that it was told of: what was broken before it ended is still noted and healed by the run. */
-  const kept = new Set<string>();
   const isThere = (): boolean => child.exitCode === null && child.signalCode === null;
   const endsWithin = async (ms: number): Promise<void> => {
     if (!isThere()) return;
@@ -94,12 +91,9 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
     pid: child.pid as number,
     isThere,
     keep: (effect: Effect): void => {
-      const isFault = effect.kind === "fault" || effect.kind === "signal";
-      if (isFault && !kept.has(effect.id)) {
-        // A runner that is killed now would leave it broken.
-        if (!isThere()) throw new Error(`the watchdog has ended: "${effect.name}" must not be done without one`);
-        kept.add(effect.id);
-      }
+      // A runner that is killed now would leave it broken.
+      if ((effect.kind === "fault" || effect.kind === "signal") && !isThere())
+        throw new Error(`the watchdog has ended: "${effect.name}" must not be done without one`);
       tell({ keep: effect });
       // A pipe takes a line at once, or its other end has stopped reading; then the line would die with this process.
       if (isThere() && child.stdin.writableLength > 0) {
@@ -124,6 +118,8 @@ const RESCUE_MS = 8_000;
 const HEAL_MS = 4_500;
 const HOW = { callMs: 700, graceMs: 1_000, againMs: 250 };
 
+const FOR_PEOPLE: ReadonlySet<Effect["kind"]> = new Set(["key", "session", "fixture"]);
+
 /** Called once, by a process that exists for this alone: it lives until the runner says "bye" or its pipe closes. */
 export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts): void => {
   let env = process.env;
@@ -131,8 +127,8 @@ export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts)
   let begun = false;
 
   const rescue = async (): Promise<void> => {
-    // What nobody can take back (a session, a key) stays open, for people to see. A fault of a part of the run's own ends with the part.
-    const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
+    // What nobody can take back stays open, for people to see. A fault or a stop of a part of the run's own ends with the part.
+    const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || !FOR_PEOPLE.has(kind);
     const open = [...effects.values()].toReversed().filter(isOver);
     let notes: Notes | null = null;
     try {

@@ -1,6 +1,4 @@
 /** The port for injecting a fault, showing its effect, and healing it, also without this process. */
-import type { Part } from "../../deployments/part.ts";
-import { birthOf } from "../../supervision/processes.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { FaultStream } from "../link-faults.ts";
 
@@ -21,17 +19,6 @@ export type FaultInjector = {
 
 /** For faults that end with this process or with the deployment that it started. */
 export const ENDS_WITH_US = { stream: "both", undo: { how: "nothing" }, notes: [] } as const;
-
-/** A stopped child has to continue before it can end with the run. */
-export const wakeUp = (part: Part): Undo => {
-  const pid = part.pid();
-  return { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" };
-};
-
-/** The deployment lacks what the fault needs, which the message names. */
-export class NoWayError extends Error {
-  override name = "NoWayError";
-}
 
 /** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
 export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): FaultInjector => {

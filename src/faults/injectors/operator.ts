@@ -1,38 +1,99 @@
-/** Changes by an operator to a working service: slower calls, replaced replicas, a new month. */
+/**
+ * Changes by an operator to a working service. As a fault: slower calls, fewer slots, replaced replicas, a new month. As a
+ * disturbance of its own: one change after the other, restored at the end, after a failed change, and after kill -9.
+ */
 import { controlGet, controlSend } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
+import { stateOfPlane } from "../../supervision/journal.ts";
+import type { ChangeUndo, Undo } from "../../supervision/undo.ts";
+import { pause } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
-import type { DisturbanceContext } from "../disturbance.ts";
+import { type DisturbanceContext, type Disturbed, inconclusive, type OperatorChanges } from "../disturbance.ts";
 import type { Fault } from "../fault.ts";
+import { putBack } from "../healing.ts";
 import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
+import { undoTarget } from "./link.ts";
+
+/** An ordered failure ends by itself; other fields have to be restored. */
+const ENDS_BY_ITSELF = "fail_next";
+
+const patch = (url: string, fields: Record<string, unknown>) => controlSend("PATCH", `${url}/deployment`, fields);
+
+/** The fields as they are now. Throws if one is not shown: it could not be restored. */
+const stateOf = async (
+  { control }: Pick<Target, "control">,
+  fields: readonly string[],
+): Promise<ChangeUndo["planes"]> => {
+  const planes = await Promise.all(
+    (control?.api ?? []).map(async (url, at) => {
+      const now = stateOfPlane(await controlGet(`${url}/deployment`));
+      const was = Object.fromEntries(Object.entries(now).filter(([field]) => fields.includes(field)));
+      return { plane: "api" as const, at, was, url };
+    }),
+  ).catch((error: Error) => {
+    throw new Error(`nothing was changed, because what is set now cannot be read: ${error.message}`);
+  });
+  const unknown = fields.filter((field) => field !== ENDS_BY_ITSELF && planes.some(({ was }) => !(field in was)));
+  if (unknown.length === 0) return planes;
+  throw new Error(`nothing was changed, because GET /deployment does not show ${unknown.join(", ")}`);
+};
+
+/** What is set before is read and journalled first. */
+export const changeDeployment = async (
+  { changes }: OperatorChanges,
+  { signal, deployment, context, stage, onLine }: DisturbanceContext,
+): Promise<Disturbed> => {
+  const mark = (name: string, detail: string): void =>
+    onLine({ type: "mark", stage, name, at_us: context.nowUs(), detail });
+  const fields = [...new Set(changes.flatMap((change) => Object.keys(change.patch)))];
+  const planes = await stateOf(deployment.target, fields);
+  const target = undoTarget(deployment);
+  const undo: Undo = target === null ? { how: "nothing" } : { how: "deployment", planes, target };
+  const about = { kind: "fault", name: `service.${fields.join("+")}`, undo } as const;
+  const held = context.supervisor.begin(about, `put back ${fields.join(", ")}`, () => putBack(planes));
+  const doubts: string[] = [];
+  let isLeftBroken = false;
+  try {
+    for (const { patch: change, holdMs } of changes) {
+      if (signal.aborted) break;
+      // Before the change, so that every affected call comes later.
+      mark("operator-changed", Object.keys(change).join(", "));
+      for (const { url } of planes) await patch(url, change);
+      held.done();
+      await pause(holdMs, signal);
+    }
+  } catch (error) {
+    doubts.push(`the deployment could not be changed: ${(error as Error).message}`);
+  }
+  try {
+    await held.takeBack();
+  } catch (error) {
+    doubts.push(`the change of the deployment could not be undone: ${(error as Error).message}`);
+    isLeftBroken = true;
+  }
+  mark("operator-restored", "");
+  return { problems: doubts.map(inconclusive), notes: [], isLeftBroken };
+};
 
 const SLOWED_TIMES = 5;
 
 /** Changes a field of every replica, and puts back what it was. Calls in flight meanwhile finish. */
 const patched = (
-  { control }: Target,
+  target: Target,
   field: "service_factor" | "slots",
   changed: (was: number) => number,
 ): Pick<FaultInjector, "inject" | "shows" | "heal"> => {
-  const before = new Map<string, number>();
-  const read = async (api: string) => (await controlGet<Record<typeof field, number>>(`${api}/deployment`))[field];
-  const write = (api: string, value: number) => controlSend("PATCH", `${api}/deployment`, { [field]: value });
+  let before: ChangeUndo["planes"] = [];
   return {
     inject: async () => {
-      for (const api of control?.api ?? []) {
-        const was = await read(api);
-        before.set(api, was);
-        await write(api, changed(was));
-      }
+      before = await stateOf(target, [field]);
+      for (const { url, was } of before) await patch(url, { [field]: changed(Number(was[field])) });
     },
     shows: async () => {
-      const now = await Promise.all([...before].map(async ([api, was]) => (await read(api)) !== was));
-      return now.length > 0 && now.every(Boolean);
+      const now = await stateOf(target, [field]);
+      return now.length > 0 && now.every(({ was }, at) => was[field] !== before[at]?.was[field]);
     },
-    heal: async () => {
-      for (const [api, was] of before) await write(api, was);
-      return undefined;
-    },
+    heal: async () => void (await putBack(before)),
   };
 };
 
@@ -56,7 +117,6 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
     heal: async (signal) => {
       for (const part of apis) await part.bringBack(signal);
       await front?.send(front.upstreams);
-      return undefined;
     },
   };
 };
@@ -110,10 +170,7 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
     },
     shows: async () => hasPassed(),
     // A month's end cannot be undone. The clock is restored after the stage.
-    heal: async () => {
-      hasPassed();
-      return undefined;
-    },
+    heal: async () => void hasPassed(),
   };
 };
 

@@ -5,7 +5,7 @@ import type { Part } from "../../deployments/part.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import type { Fault } from "../fault.ts";
-import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
+import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 
 type ProcessFault = Extract<Fault, { by: "process" }>;
 
@@ -18,7 +18,7 @@ const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
 const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
   if (component !== "api") return own[component];
   const part = own.apis[replica];
-  if (part === undefined) throw new NoWayError(`there is no replica ${replica + 1} of the API`);
+  if (part === undefined) throw new Error(`there is no replica ${replica + 1} of the API`);
   return part;
 };
 
@@ -62,7 +62,6 @@ export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readon
   return {
     ...ENDS_WITH_US,
     ...TIMES,
-    undo: wakeUp(part),
     inject: (signal) => way.inject(part, apis, signal),
     shows: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
     heal: async (signal) => void (await part.bringBack(signal)),

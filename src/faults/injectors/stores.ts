@@ -9,7 +9,7 @@ import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
 import { inTime, pause } from "../../supervision/waiting.ts";
 import type { Fault } from "../fault.ts";
-import { ENDS_WITH_US, type FaultInjector, NoWayError, wakeUp } from "./injector.ts";
+import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 
 type StoreFault = Extract<Fault, { by: "store" }>["fault"];
 
@@ -96,7 +96,6 @@ const SLOW = [
 /** Kills Redis and restarts it with much to load: it listens and answers LOADING. */
 const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
   ...OF_REDIS,
-  undo: wakeUp(limiter),
   inject: async (signal) => {
     // Larger than `LOOKS_AFTER_BYTES` and incompressible, so that calls are answered after each key.
     const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
@@ -146,7 +145,6 @@ export const locked = (path: string): FaultInjector => {
       if (holder?.isTransaction) holder.exec("ROLLBACK");
       holder?.close();
       holder = null;
-      return undefined;
     },
   };
 };
@@ -164,14 +162,12 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
 /** Forbids the process to write files, which looks like a full disk. */
 export const diskFull = (limiter: Part): FaultInjector => ({
   ...OF_SQLITE,
-  undo: wakeUp(limiter),
   inject: () => limitFiles(limiter.pid(), "0"),
   // The limit in force does not prove that anything was to be written.
   shows: null,
   heal: async (signal) => {
     if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
     await limiter.bringBack(signal);
-    return undefined;
   },
 });
 
@@ -189,5 +185,5 @@ export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): 
     if (fault === "loading") return redisLoading(store.redis, limiter);
   } else if (fault === "locked") return locked(store.path);
   else if (fault === "disk-full") return diskFull(limiter);
-  throw new NoWayError(`a limiter in ${store.kind} has no error "${fault}"`);
+  throw new Error(`a limiter in ${store.kind} has no error "${fault}"`);
 };

@@ -6,7 +6,7 @@
 import { openDeployment } from "../../deployments/embedded.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/disturbance.ts";
-import { AFTER_MS, describeSchedule, durationS, type FaultSchedule, RECOVERY_MS } from "../../faults/fault-schedule.ts";
+import { describeSchedule, durationS, type FaultSchedule } from "../../faults/fault-schedule.ts";
 import { claimOf } from "../../history/claim.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
@@ -52,10 +52,7 @@ const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
   ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
   ...{ story: schedule.story, ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
   judges: INVARIANTS.map(({ id }) => id),
-  disturbance: {
-    ...{ kind: "fault-schedule", events: schedule.events },
-    ...{ recoveryMs: RECOVERY_MS, restMs: RECOVERY_MS + AFTER_MS },
-  },
+  disturbance: { kind: "fault-schedule", events: schedule.events },
 });
 
 const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {

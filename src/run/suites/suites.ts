@@ -1,6 +1,5 @@
 /** The suites that `run` knows: which stages, on the embedded deployment or on anybody's. */
 import { EXPERIMENTS } from "../../faults/experiments.ts";
-import { AFTER_MS, RECOVERY_MS } from "../../faults/fault-schedule.ts";
 import {
   EVERYWHERE,
   type LoadStage,
@@ -78,12 +77,7 @@ const underFaults = (given: SuiteFor, plan: LoadStage, seconds: number, number: 
     durationS: seconds + SPARE_S,
     growth: true,
     judges: [...plan.judges, "fails-closed", "recovers"],
-    disturbance: {
-      kind: "fault-schedule",
-      events: { drawn: number, forMs: seconds * 1_000, links },
-      recoveryMs: RECOVERY_MS,
-      restMs: RECOVERY_MS + AFTER_MS,
-    },
+    disturbance: { kind: "fault-schedule", events: { drawn: number, forMs: seconds * 1_000, links } },
   };
 };
 

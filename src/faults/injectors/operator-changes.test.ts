@@ -6,10 +6,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Journal, openEffects, readJournal } from "../supervision/journal.ts";
-import { Supervisor } from "../supervision/supervisor.ts";
-import type { DisturbanceContext, OperatorChanges } from "./disturbance.ts";
-import { changeDeployment } from "./operator-changes.ts";
+import { Journal, openEffects, readJournal } from "../../supervision/journal.ts";
+import { Supervisor } from "../../supervision/supervisor.ts";
+import type { DisturbanceContext, OperatorChanges } from "../disturbance.ts";
+import { changeDeployment } from "./operator.ts";
 
 type Plane = { url: string; state: Record<string, unknown>; patches: unknown[]; refuses: (nth: number) => boolean };
 
