@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CallFold, NEIGHBOURS } from "./call-fold.ts";
+import { callFold, NEIGHBOURS } from "./call-fold.ts";
 import { SeriesFold } from "./fold-series.ts";
 import type { CallLine, FoldLine, Line } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
@@ -38,7 +38,7 @@ const many = (n: number): CallLine[] => Array.from({ length: n }, (_, i) => call
 
 const foldedBy = (calls: readonly CallLine[], looksWrong: (call: CallLine) => boolean = () => false): Line[] => {
   const lines: Line[] = [];
-  const fold = new CallFold({ emit: (line) => lines.push(line), looksWrong });
+  const fold = callFold({ emit: (line) => lines.push(line), looksWrong });
   for (const line of calls.toSorted((a, b) => a.done_us - b.done_us)) fold.see(line);
   fold.end();
   return lines;
@@ -95,7 +95,7 @@ describe("folded calls", () => {
 
   test("seconds are written as they settle, also after the calls so far were asked for", () => {
     const lines: Line[] = [];
-    const fold = new CallFold({ emit: (line) => lines.push(line), looksWrong: () => false });
+    const fold = callFold({ emit: (line) => lines.push(line), looksWrong: () => false });
     const calls = many(3_000).toSorted((a, b) => a.done_us - b.done_us);
     for (const line of calls.slice(0, 400)) fold.see(line);
     fold.end();

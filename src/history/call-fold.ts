@@ -69,13 +69,15 @@ const withoutTimes = (call: CallLine): CallKind =>
 const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 
 /** The growing line of one organization, second and outcome. */
-type Second = { line: FoldLine; kinds: Map<KnownKind, { n: number }>; durations: Map<DurationName, Histogram> };
-
-const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number): Second => {
-  const counts = { offered: 0, started: 0, ended: 0, moments: null, kinds: [], durations: {} };
-  const line: FoldLine = { type: "fold", stage, driver, org, outcome, at_us: second * FOLD_SPAN_US, ...counts };
-  return { line, kinds: new Map(), durations: new Map() };
-};
+const newSecond = ({ stage, driver, org, outcome }: CallLine, second: number) => ({
+  line: {
+    ...{ type: "fold", stage, driver, org, outcome, at_us: second * FOLD_SPAN_US, offered: 0, started: 0, ended: 0 },
+    ...{ moments: null, kinds: [], durations: {} },
+  } as FoldLine,
+  kinds: new Map<KnownKind, FoldLine["kinds"][number]>(),
+  durations: new Map<DurationName, Histogram>(),
+});
+type Second = ReturnType<typeof newSecond>;
 
 type CallFoldOptions = {
   /** Takes the calls that are kept whole, and each fold once its second is over. */
@@ -84,105 +86,86 @@ type CallFoldOptions = {
   looksWrong(call: CallLine): boolean;
 };
 
-type Held = { call: CallLine; kind: KnownKind };
-
 /** `see` takes calls in the order in which they end; `end` emits the rest. */
-export class CallFold {
-  readonly #options: CallFoldOptions;
-  /** By organization and route, which have few kinds each. */
-  readonly #kinds = new Map<string, Map<string, KnownKind[]>>();
+export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
+  /** By organization, then by route: of both together there are few kinds. */
+  const kindsOf = new Map<string, Map<string, KnownKind[]>>();
   /** By second, then by the keys of its lines. */
-  readonly #seconds = new Map<number, Map<string, Second>>();
+  const seconds = new Map<number, Map<string, Second>>();
   /** The last plain calls, oldest first, held back in case the next call looks wrong. */
-  readonly #before: Held[] = [];
-  #wholeLeft = 0;
-  #settledS = Number.NEGATIVE_INFINITY;
-
-  constructor(options: CallFoldOptions) {
-    this.#options = options;
-  }
-
-  see(call: CallLine): void {
-    const kind = this.#kindOf(call);
-    const isWrong = kind?.isWrong === true || (call.late ?? 0) > 0;
-    if (isWrong) {
-      for (const before of this.#before.splice(0)) this.#options.emit(before.call);
-      this.#wholeLeft = NEIGHBOURS;
-    }
-    if (kind === null || isWrong || !isPlain(call, kind)) this.#options.emit(call);
-    else if (this.#wholeLeft > 0) {
-      this.#wholeLeft -= 1;
-      this.#options.emit(call);
-    } else {
-      this.#before.push({ call, kind });
-      if (this.#before.length > NEIGHBOURS) this.#fold(this.#before.shift() as Held);
-    }
-    const settledS = secondOf(call.done_us - SETTLED_AFTER_US);
-    if (settledS <= this.#settledS) return;
-    this.#settledS = settledS;
-    this.#writeBefore(settledS);
-  }
-
-  end(): void {
-    for (const held of this.#before.splice(0)) this.#fold(held);
-    this.#writeBefore(Number.POSITIVE_INFINITY);
-    this.#kinds.clear();
-  }
+  const before: { call: CallLine; kind: KnownKind }[] = [];
+  let wholeLeft = 0;
+  let settledS = Number.NEGATIVE_INFINITY;
 
   /** Returns `null` if there are too many kinds. */
-  #kindOf(call: CallLine): KnownKind | null {
-    const kinds = known(
-      known(this.#kinds, call.org, () => new Map()),
-      call.route,
-      () => [],
-    );
+  const kindOf = (call: CallLine): KnownKind | null => {
+    const { stage, driver, org, route, outcome } = call;
+    const ofOrg = known(kindsOf, org, () => new Map());
+    const kinds = known(ofOrg, route, () => []);
     for (const kind of kinds) if (sameKind(kind.first, call)) return kind;
     if (kinds.length >= KINDS_MOST) return null;
-    const { stage, driver, org, outcome } = call;
-    const kind: KnownKind = {
-      first: call,
-      isWrong: this.#options.looksWrong(call),
-      isAdmitted: /^2\d\d$/.test(outcome),
-      whose: `${org} ${outcome} ${stage} ${driver}`,
-    };
-    kinds.push(kind);
-    return kind;
-  }
+    const isAdmitted = /^2\d\d$/.test(outcome);
+    kinds.push({ first: call, isWrong: looksWrong(call), isAdmitted, whose: `${org} ${outcome} ${stage} ${driver}` });
+    return kinds.at(-1) as KnownKind;
+  };
 
-  #fold({ call, kind }: Held): void {
+  const fold = (call: CallLine, kind: KnownKind): void => {
+    const inSecond = (second: number): Second => {
+      const all = known(seconds, second, () => new Map());
+      return known(all, kind.whose, () => newSecond(call, second));
+    };
     const dueS = secondOf(call.intended_us);
-    const due = this.#at(call, kind, dueS);
+    const due = inSecond(dueS);
     // Nearly every call begins and ends in the second in which it was due.
-    const at = (us: number): Second => (secondOf(us) === dueS ? due : this.#at(call, kind, secondOf(us)));
-    const { line } = due;
-    line.offered += 1;
-    line.moments ??= noMoments();
-    widen(line.moments, momentsOf(call));
-    known(due.kinds, kind, () => {
-      const own = { call: withoutTimes(call), n: 0 };
-      line.kinds.push(own);
-      return own;
-    }).n += 1;
+    const at = (us: number): Second => (secondOf(us) === dueS ? due : inSecond(secondOf(us)));
+    due.line.offered += 1;
+    due.line.moments ??= noMoments();
+    widen(due.line.moments, momentsOf(call));
+    known(due.kinds, kind, () => ({ call: withoutTimes(call), n: 0 })).n += 1;
     at(call.started_us).line.started += 1;
     at(call.done_us).line.ended += 1;
     durationsOfCall(call, (name, us, atUs) => {
       known((name === "gaps" ? at(atUs) : due).durations, name, () => new Histogram()).record(us);
     });
-  }
+  };
 
-  #at(call: CallLine, { whose }: KnownKind, second: number): Second {
-    const all = known(this.#seconds, second, () => new Map());
-    return known(all, whose, () => newSecond(call, second));
-  }
-
-  #writeBefore(limitS: number): void {
-    for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) {
+  const writeBefore = (limitS: number): void => {
+    for (const second of [...seconds.keys()].sort((a, b) => a - b)) {
       if (second >= limitS) return;
-      for (const { line, durations } of this.#seconds.get(second)?.values() ?? []) {
+      for (const { line, kinds, durations } of seconds.get(second)?.values() ?? []) {
         const json = Object.fromEntries([...durations].map(([name, all]) => [name, all.toJSON()]));
-        this.#options.emit({ ...line, durations: json });
+        emit({ ...line, kinds: [...kinds.values()], durations: json });
       }
-      this.#seconds.delete(second);
+      seconds.delete(second);
     }
-  }
-}
+  };
+
+  return {
+    see: (call: CallLine): void => {
+      const kind = kindOf(call);
+      const isWrong = kind?.isWrong === true || (call.late ?? 0) > 0;
+      if (isWrong) {
+        for (const { call: earlier } of before.splice(0)) emit(earlier);
+        wholeLeft = NEIGHBOURS;
+      }
+      if (kind === null || isWrong || !isPlain(call, kind)) emit(call);
+      else if (wholeLeft > 0) {
+        wholeLeft -= 1;
+        emit(call);
+      } else {
+        before.push({ call, kind });
+        const oldest = before.length > NEIGHBOURS ? before.shift() : undefined;
+        if (oldest !== undefined) fold(oldest.call, oldest.kind);
+      }
+      const nowS = secondOf(call.done_us - SETTLED_AFTER_US);
+      if (nowS <= settledS) return;
+      settledS = nowS;
+      writeBefore(nowS);
+    },
+    end: (): void => {
+      for (const { call, kind } of before.splice(0)) fold(call, kind);
+      writeBefore(Number.POSITIVE_INFINITY);
+      kindsOf.clear();
+    },
+  };
+};

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FaultStates } from "./fault-states.ts";
+import { faultStates } from "./fault-states.ts";
 import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
 import { lineTimeUs } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";
@@ -58,7 +58,7 @@ const entry = (
 });
 
 const timesOf = (lines: Line[], ledger?: LedgerLine[]) => {
-  const states = new FaultStates(facts());
+  const states = faultStates(facts().limits);
   for (const line of lines.sort((one, other) => lineTimeUs(one) - lineTimeUs(other))) states.see(line);
   return states.times(facts(ledger === undefined ? {} : { ledger }));
 };

@@ -4,12 +4,12 @@
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
-import type { Sample, SampleName } from "./sample.ts";
+import type { Sample } from "./sample.ts";
 import type { Series, SeriesEvent, StageSeries } from "./series.ts";
 import type { Limits } from "./stage-facts.ts";
 import { add, known } from "./statistics/counts.ts";
-import { LogBuckets } from "./statistics/log-buckets.ts";
-import { byDuration, type DurationName, eachDuration } from "./tally.ts";
+import { bucketOf, sparseOf } from "./statistics/log-buckets.ts";
+import { type DurationName, eachDuration } from "./tally.ts";
 
 const FINEST_US = 125_000;
 /** Bins of a stage while they are shorter than a second, and from then on. */
@@ -23,177 +23,150 @@ const EVENTS_MOST = 500;
 /** Durations that a bin has. */
 const DRAWN: ReadonlySet<DurationName> = new Set(["latency", "refusal", "first_event", "gaps", "lag"]);
 
-/** Calls by what is counted of them: as a whole, by outcome, and three times by organization. */
-const COUNTED = ["calls", "outcome", "offered", "answered", "shed"] as const;
-type Counted = (typeof COUNTED)[number];
+/** Calls as a whole, by outcome, and three times by organization; the largest samples by name; durations by bucket. */
+type Section = "calls" | "outcome" | "offered" | "answered" | "shed" | "gauges" | "generator" | DurationName;
+type Bin = Map<Section, Map<string | number, number>>;
 
-class Bin {
-  readonly counts = Object.fromEntries(COUNTED.map((what) => [what, new Map()])) as Record<
-    Counted,
-    Map<string, number>
-  >;
-  readonly durations = byDuration(() => new LogBuckets());
-  readonly samples = new Map<SampleName, number>();
-
-  count(what: Counted, key: string, n: number): void {
-    add(this.counts[what], key, n);
-  }
-
-  sample(name: SampleName, value: number): void {
-    this.samples.set(name, Math.max(value, this.samples.get(name) ?? Number.NEGATIVE_INFINITY));
-  }
-
-  merge(other: Bin): void {
-    for (const what of COUNTED) for (const [key, n] of other.counts[what]) this.count(what, key, n);
-    for (const [name, all] of Object.entries(other.durations))
-      this.durations[name as DurationName].merge(all.toSparse());
-    for (const [name, value] of other.samples) this.sample(name, value);
-  }
-}
-
-class StageFold {
-  readonly #stage: string;
-  readonly #bins = new Map<number, Bin>();
-  readonly #organizations = new Set<string>();
-  readonly #fromSent = new LogBuckets();
-  readonly #events: SeriesEvent[] = [];
-  #eventsLeftOut = 0;
-  #level = 0;
-  #first = Number.POSITIVE_INFINITY;
-  #last = Number.NEGATIVE_INFINITY;
-  inFlightCap: number | null = null;
-
-  constructor(stage: string) {
-    this.#stage = stage;
-  }
-
-  see(line: CallLine | FoldLine): void {
-    const { outcome } = line;
-    const isCall = line.type === "call";
-    // Calls that were folded are known by the second, so no bin is shorter from then on.
-    while (!isCall && this.#level < SECOND_LEVEL) this.#coarsen();
-    const dueUs = isCall ? line.intended_us : line.at_us;
-    const [offered, started, ended] = isCall ? [1, 1, 1] : [line.offered, line.started, line.ended];
-    this.#at(isCall ? line.started_us : dueUs).count("calls", "started", started);
-    this.#at(isCall ? line.done_us : dueUs).count("calls", "ended", ended);
-    if (offered > 0) {
-      const bin = this.#at(dueUs);
-      const org = this.#rowOf(line.org);
-      bin.count("calls", "offered", offered);
-      bin.count("outcome", outcome, offered);
-      bin.count("offered", org, offered);
-      bin.count("answered", org, classOf(outcome) === "answered" ? offered : 0);
-      bin.count("shed", org, SHED_OUTCOMES.has(outcome) ? offered : 0);
-    }
-    eachDuration(line, (name, us, atUs, n) => {
-      if (name === "latency_from_sent") this.#fromSent.record(us, n);
-      else if (DRAWN.has(name)) this.#at(atUs).durations[name].record(us, n);
-    });
-  }
-
-  #rowOf(org: string): string {
-    if (this.#organizations.has(org)) return org;
-    if (this.#organizations.size >= ORGANIZATIONS_MOST) return OTHERS;
-    this.#organizations.add(org);
-    return org;
-  }
-
-  sample({ at_us, values }: Sample): void {
-    const bin = this.#at(at_us);
-    for (const [name, value] of Object.entries(values)) bin.sample(name as SampleName, value);
-  }
-
-  event(event: SeriesEvent): void {
-    if (this.#events.length < EVENTS_MOST) this.#events.push(event);
-    else this.#eventsLeftOut += 1;
-  }
-
-  get #widthUs(): number {
-    return FINEST_US * 2 ** this.#level;
-  }
-
-  #at(us: number): Bin {
-    let index = Math.floor(us / this.#widthUs);
-    this.#first = Math.min(this.#first, index);
-    this.#last = Math.max(this.#last, index);
-    while (this.#last - this.#first + 1 > (this.#level < SECOND_LEVEL ? FINE_MOST : BINS_MOST)) {
-      this.#coarsen();
-      index = Math.floor(us / this.#widthUs);
-    }
-    return known(this.#bins, index, () => new Bin());
-  }
-
-  #coarsen(): void {
-    const fine = [...this.#bins];
-    this.#bins.clear();
-    this.#level += 1;
-    this.#first = Math.floor(this.#first / 2);
-    this.#last = Math.floor(this.#last / 2);
-    for (const [index, bin] of fine) known(this.#bins, Math.floor(index / 2), () => new Bin()).merge(bin);
-  }
-
-  end(): StageSeries {
-    const length = this.#bins.size === 0 ? 0 : this.#last - this.#first + 1;
-    const bins = Array.from({ length }, (_, i) => this.#bins.get(this.#first + i) ?? new Bin());
-    const names = (of: (bin: Bin) => Iterable<string>): string[] =>
-      [...new Set(bins.flatMap((bin) => [...of(bin)]))].sort();
-    const counts = (what: Counted, key: string): number[] => bins.map((bin) => bin.counts[what].get(key) ?? 0);
-    const each = <T>(what: Counted, of: (key: string) => T): Record<string, T> =>
-      Object.fromEntries(names((bin) => bin.counts[what].keys()).map((key) => [key, of(key)]));
-    const durations = (name: DurationName) => bins.map((bin) => bin.durations[name].toSparse());
-    const samples = (isOfGenerator: boolean) =>
-      Object.fromEntries(
-        names((bin) => bin.samples.keys())
-          .filter((name) => /^(?:generator|host)_/.test(name) === isOfGenerator)
-          .map((name) => [name, bins.map((bin) => bin.samples.get(name as SampleName) ?? null)]),
-      );
-    return {
-      stage: this.#stage,
-      from_ms: length === 0 ? 0 : (this.#first * this.#widthUs) / 1000,
-      bin_ms: this.#widthUs / 1000,
-      offered: counts("calls", "offered"),
-      started: counts("calls", "started"),
-      ended: counts("calls", "ended"),
-      by_outcome: each("outcome", (outcome) => counts("outcome", outcome)),
-      by_organization: each("offered", (org) => {
-        return { offered: counts("offered", org), answered: counts("answered", org), shed: counts("shed", org) };
-      }),
-      latency: durations("latency"),
-      refusals: durations("refusal"),
-      first_event: durations("first_event"),
-      gaps: durations("gaps"),
-      lag: durations("lag"),
-      latency_from_sent: this.#fromSent.toSparse(),
-      gauges: samples(false),
-      generator: samples(true),
-      events: [...this.#events].sort((a, b) => a.at_ms - b.at_ms),
-      events_left_out: this.#eventsLeftOut,
-      in_flight_cap: this.inFlightCap,
-    };
-  }
-}
+/** Counts add up; of samples the largest stands. */
+const put = (bin: Bin, section: Section, key: string | number, n: number): void => {
+  const values = known(bin, section, () => new Map());
+  if (section === "gauges" || section === "generator") values.set(key, Math.max(n, values.get(key) ?? n));
+  else add(values, key, n);
+};
 
 const eventOf = (line: Exclude<Line, CallLine | FoldLine>): SeriesEvent => {
   const at_ms = line.at_us / 1000;
   if (line.type === "mark") return { at_ms, name: line.name };
-  const { experiment, link, fault, took_effect } = line;
-  const effect = took_effect === undefined ? {} : { took_effect };
-  return { at_ms, name: line.phase, fault: { experiment, link, fault, ...effect } };
+  const { phase, experiment, link, fault, took_effect } = line;
+  return { at_ms, name: phase, fault: { experiment, link, fault, took_effect } };
+};
+
+const stageFold = (stage: string) => {
+  let bins = new Map<number, Bin>();
+  /** Bins last 2^level times the finest. */
+  let level = 0;
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  let eventsLeftOut = 0;
+  let inFlightCap: number | null = null;
+  const organizations = new Set<string>();
+  const fromSent = new Map<number, number>();
+  const events: SeriesEvent[] = [];
+  const widthUs = (): number => FINEST_US * 2 ** level;
+
+  const coarsen = (): void => {
+    const fine = bins;
+    bins = new Map();
+    level += 1;
+    first = Math.floor(first / 2);
+    last = Math.floor(last / 2);
+    for (const [index, sections] of fine) {
+      const bin = known(bins, Math.floor(index / 2), () => new Map());
+      for (const [section, values] of sections) for (const [key, n] of values) put(bin, section, key, n);
+    }
+  };
+
+  const at = (us: number): Bin => {
+    let index = Math.floor(us / widthUs());
+    first = Math.min(first, index);
+    last = Math.max(last, index);
+    while (last - first + 1 > (level < SECOND_LEVEL ? FINE_MOST : BINS_MOST)) {
+      coarsen();
+      index = Math.floor(us / widthUs());
+    }
+    return known(bins, index, () => new Map());
+  };
+
+  const rowOf = (org: string): string => {
+    if (!organizations.has(org) && organizations.size >= ORGANIZATIONS_MOST) return OTHERS;
+    organizations.add(org);
+    return org;
+  };
+
+  const count = (line: CallLine | FoldLine): void => {
+    const isCall = line.type === "call";
+    // Calls that were folded are known by the second, so no bin is shorter from then on.
+    while (!isCall && level < SECOND_LEVEL) coarsen();
+    const dueUs = isCall ? line.intended_us : line.at_us;
+    const [offered, started, ended] = isCall ? [1, 1, 1] : [line.offered, line.started, line.ended];
+    put(at(isCall ? line.started_us : dueUs), "calls", "started", started);
+    put(at(isCall ? line.done_us : dueUs), "calls", "ended", ended);
+    if (offered > 0) {
+      const [bin, org, { outcome }] = [at(dueUs), rowOf(line.org), line];
+      put(bin, "calls", "offered", offered);
+      put(bin, "outcome", outcome, offered);
+      put(bin, "offered", org, offered);
+      put(bin, "answered", org, classOf(outcome) === "answered" ? offered : 0);
+      put(bin, "shed", org, SHED_OUTCOMES.has(outcome) ? offered : 0);
+    }
+    eachDuration(line, (name, us, atUs, n) => {
+      if (name === "latency_from_sent") add(fromSent, bucketOf(us), n);
+      else if (DRAWN.has(name)) put(at(atUs), name, bucketOf(us), n);
+    });
+  };
+
+  return {
+    see: (line: Line | Sample): void => {
+      if (line.type === "call" || line.type === "fold") count(line);
+      else if (line.type === "sample") {
+        const bin = at(line.at_us);
+        for (const [name, value] of Object.entries(line.values)) {
+          put(bin, /^(?:generator|host)_/.test(name) ? "generator" : "gauges", name, value);
+        }
+      } else if (events.length < EVENTS_MOST) events.push(eventOf(line));
+      else eventsLeftOut += 1;
+    },
+    limits: ({ replicas, global_in_flight: cap }: Limits): void => {
+      if (cap !== undefined) inFlightCap = cap * (replicas ?? 1);
+    },
+    end: (): StageSeries => {
+      const length = bins.size === 0 ? 0 : last - first + 1;
+      const all = Array.from({ length }, (_, i): Bin => bins.get(first + i) ?? new Map());
+      const list = <N>(section: Section, key: string, none: N) => all.map((bin) => bin.get(section)?.get(key) ?? none);
+      const counts = (section: Section, key: string): number[] => list(section, key, 0);
+      const each = <T>(section: Section, of: (key: string) => T): Record<string, T> => {
+        const keys = new Set(all.flatMap((bin) => [...(bin.get(section)?.keys() ?? [])].map(String)));
+        return Object.fromEntries([...keys].sort().map((key) => [key, of(key)]));
+      };
+      const samples = (section: Section) => each(section, (name) => list(section, name, null));
+      const durations = (name: DurationName) => all.map((bin) => sparseOf((bin.get(name) as typeof fromSent) ?? []));
+      return {
+        stage,
+        from_ms: length === 0 ? 0 : (first * widthUs()) / 1000,
+        bin_ms: widthUs() / 1000,
+        offered: counts("calls", "offered"),
+        started: counts("calls", "started"),
+        ended: counts("calls", "ended"),
+        by_outcome: each("outcome", (outcome) => counts("outcome", outcome)),
+        by_organization: each("offered", (org) => {
+          return { offered: counts("offered", org), answered: counts("answered", org), shed: counts("shed", org) };
+        }),
+        latency: durations("latency"),
+        refusals: durations("refusal"),
+        first_event: durations("first_event"),
+        gaps: durations("gaps"),
+        lag: durations("lag"),
+        latency_from_sent: sparseOf(fromSent),
+        gauges: samples("gauges"),
+        generator: samples("generator"),
+        events: events.toSorted((a, b) => a.at_ms - b.at_ms),
+        events_left_out: eventsLeftOut,
+        in_flight_cap: inFlightCap,
+      };
+    },
+  };
 };
 
 /** A fold: `see` every line and sample, `limits` once for each stage whose limits are known; `end` may be read at any time. */
 export class SeriesFold {
-  readonly #stages = new Map<string, StageFold>();
+  readonly #stages = new Map<string, ReturnType<typeof stageFold>>();
 
   see(line: Line | Sample): void {
-    const stage = this.#of(line.stage);
-    if (line.type === "call" || line.type === "fold") stage.see(line);
-    else if (line.type === "sample") stage.sample(line);
-    else stage.event(eventOf(line));
+    this.#of(line.stage).see(line);
   }
 
-  limits(stage: string, { replicas, global_in_flight: cap }: Limits): void {
-    if (cap !== undefined) this.#of(stage).inFlightCap = cap * (replicas ?? 1);
+  limits(stage: string, limits: Limits): void {
+    this.#of(stage).limits(limits);
   }
 
   end(): Series {
@@ -201,7 +174,7 @@ export class SeriesFold {
     return { schema: "floodgate/series@1", stages: stages.filter(({ offered }) => offered.length > 0) };
   }
 
-  #of(name: string): StageFold {
-    return known(this.#stages, name, () => new StageFold(name));
+  #of(name: string) {
+    return known(this.#stages, name, () => stageFold(name));
   }
 }

@@ -136,20 +136,17 @@ export class StageMeasure {
   }
 
   /** First attempts per second, over the time that was scheduled, or that a generator which fell behind took. */
-  #achievedPerS({ scheduledMs }: StageMeasureOptions): number | null {
+  #achievedPerS(scheduledMs = 0): number | null {
     const n = this.#made.first;
     const { first_intended_us: dueUs, first_started_us: firstUs, last_started_us: lastUs } = this.#arrivals;
-    if (scheduledMs !== undefined && scheduledMs > 0 && n > 0) {
-      return n / (Math.max(scheduledMs, (lastUs - dueUs) / 1000) / 1000);
-    }
+    if (scheduledMs > 0 && n > 0) return n / (Math.max(scheduledMs, (lastUs - dueUs) / 1000) / 1000);
     const spanS = (lastUs - firstUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
-  #rates(options: StageMeasureOptions): Figure[] {
-    const achieved = this.#achievedPerS(options);
+  #rates({ scheduledMs, offeredRatePerS: offered = 0 }: StageMeasureOptions): Figure[] {
+    const achieved = this.#achievedPerS(scheduledMs);
     if (achieved === null) return [];
-    const offered = options.offeredRatePerS ?? 0;
     const { first, retries, mints } = this.#made;
     const { sent } = this.#calls;
     const ofSchedule: Figure[] = [
@@ -167,16 +164,15 @@ export class StageMeasure {
   }
 
   #times(): Figure[] {
-    return TIMES.flatMap(([name, of, quantiles]) =>
-      quantiles.flatMap((p): Figure[] => {
-        const times = this.#durations[of];
-        const us = times.whole.quantile(p);
-        if (us === null) return [];
-        const found = p === 1 ? null : times.interval(p);
+    return TIMES.flatMap(([name, of, quantiles]) => {
+      const { whole } = this.#durations[of];
+      if (whole.n === 0) return [];
+      return quantiles.map((p): Figure => {
+        const found = p === 1 ? null : this.#durations[of].interval(p);
         const interval = found === null ? undefined : { low: found.low / 1000, high: found.high / 1000 };
-        return [[`${name}_${suffixOf(p)}`, us / 1000, "ms", times.whole.n, interval]];
-      }),
-    );
+        return [`${name}_${suffixOf(p)}`, (whole.quantile(p) as number) / 1000, "ms", whole.n, interval];
+      });
+    });
   }
 
   /** How streams ended, each end that was seen; those that were refused are ends as well. */

@@ -97,69 +97,65 @@ export class WaitedTimes {
   }
 }
 
-/** The counts of the calls under one objective. */
-class Tally {
-  readonly #objective: Objective;
-  readonly #waits = new WaitedTimes();
-  #calls = 0;
-  /** Calls that the share counts, or waits beyond the limit. */
-  #against = 0;
+const keeps = ({ operator, limit }: Objective, value: number): boolean =>
+  operator === "<=" ? value <= limit : value < limit;
 
-  constructor(objective: Objective) {
-    this.#objective = objective;
-  }
+const settled = (objective: Objective, { low, high }: Interval): boolean | null =>
+  keeps(objective, high) ? true : keeps(objective, low) ? null : false;
 
-  see(call: CallLine): void {
-    const { kind } = this.#objective;
-    this.#calls += 1;
-    if (kind === "share") {
-      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) this.#against += 1;
-      return;
-    }
-    const waited = waitedMs(call, this.#objective.of);
-    if (waited === null) return;
-    this.#waits.add(waited);
-    if (!this.#keeps(waited)) this.#against += 1;
-  }
+const UNKNOWN = { met: null, value: null, low: null, high: null, n: 0 };
 
-  /** Admitted calls; none of them is a refusal or an error. */
-  fold(line: FoldLine): void {
-    this.#calls += line.offered;
-    if (this.#objective.kind === "share") return;
-    const all = durationOf(line, this.#objective.of === "answer" ? "latency" : "first_event");
-    if (all === null) return;
-    this.#waits.merge(all);
-    for (const { us, count } of all.values()) if (!this.#keeps(us / 1000)) this.#against += count;
-  }
+/** Admitted calls come folded: none of them is a refusal or an error. */
+type Tally = { see(call: CallLine): void; fold(line: FoldLine): void; verdict(): ObjectiveVerdict };
 
-  verdict(): ObjectiveVerdict {
-    const [objective, against] = [this.#objective, this.#against];
-    const open = { objective, met: null, value: null, low: null, high: null, n: 0, against };
-    if (objective.kind === "share") {
-      const n = this.#calls;
+const shareTally = (objective: Objective & { kind: "share" }): Tally => {
+  let [n, against] = [0, 0];
+  return {
+    see: (call) => {
+      n += 1;
+      if (objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) against += 1;
+    },
+    fold: (line) => {
+      n += line.offered;
+    },
+    verdict: () => {
       const interval = wilsonInterval(against, n);
-      return interval === null ? open : { ...open, met: this.#settled(interval), value: against / n, ...interval, n };
-    }
-    const { n } = this.#waits;
-    const value = this.#waits.at(Math.max(1, Math.ceil(objective.quantile * n)))?.value;
-    const shown = { ...open, value: finite(value), n };
-    if (objective.quantile === 1) return { ...shown, met: value === undefined ? null : this.#keeps(value) };
-    const ranks = quantileRanks(n, objective.quantile);
-    if (ranks === null) return shown;
-    const low = this.#waits.at(ranks.low)?.low as number;
-    const high = this.#waits.at(ranks.high)?.high as number;
-    return { ...shown, met: this.#settled({ low, high }), low: finite(low), high: finite(high) };
-  }
+      if (interval === null) return { objective, ...UNKNOWN, against };
+      return { objective, met: settled(objective, interval), value: against / n, ...interval, n, against };
+    },
+  };
+};
 
-  #keeps(value: number): boolean {
-    const { operator, limit } = this.#objective;
-    return operator === "<=" ? value <= limit : value < limit;
-  }
-
-  #settled({ low, high }: Interval): boolean | null {
-    return this.#keeps(high) ? true : this.#keeps(low) ? null : false;
-  }
-}
+const timeTally = (objective: Objective & { kind: "time" }): Tally => {
+  const { of, quantile } = objective;
+  const waits = new WaitedTimes();
+  let against = 0;
+  return {
+    see: (call) => {
+      const waited = waitedMs(call, of);
+      if (waited === null) return;
+      waits.add(waited);
+      if (!keeps(objective, waited)) against += 1;
+    },
+    fold: (line) => {
+      const all = durationOf(line, of === "answer" ? "latency" : "first_event");
+      if (all === null) return;
+      waits.merge(all);
+      for (const { us, count } of all.values()) if (!keeps(objective, us / 1000)) against += count;
+    },
+    verdict: () => {
+      const { n } = waits;
+      const value = waits.at(Math.max(1, Math.ceil(quantile * n)))?.value;
+      const shown = { objective, ...UNKNOWN, value: finite(value), n, against };
+      if (quantile === 1) return { ...shown, met: value === undefined ? null : keeps(objective, value) };
+      const ranks = quantileRanks(n, quantile);
+      if (ranks === null) return shown;
+      const low = waits.at(ranks.low)?.low as number;
+      const high = waits.at(ranks.high)?.high as number;
+      return { ...shown, met: settled(objective, { low, high }), low: finite(low), high: finite(high) };
+    },
+  };
+};
 
 /** Leaves a verdict about time open where generator or host may explain it; shares of calls are not about time. */
 const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
@@ -176,7 +172,7 @@ export class ObjectivesTally {
   calls = 0;
 
   constructor(objectives: readonly Objective[]) {
-    this.#tallies = objectives.map((objective) => new Tally(objective));
+    this.#tallies = objectives.map((one) => (one.kind === "share" ? shareTally(one) : timeTally(one)));
   }
 
   see(call: CallLine): void {

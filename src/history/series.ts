@@ -46,55 +46,46 @@ export type Series = { schema: "floodgate/series@1"; stages: StageSeries[] };
 /** A sum over the bins of a stage. */
 export const sumOf = (bins: readonly number[]): number => bins.reduce((sum, n) => sum + n, 0);
 
-/** How each kind of list becomes another; all of one stage alike. */
-type Change = {
-  counts(bins: readonly number[]): number[];
-  buckets(bins: readonly SparseBuckets[]): SparseBuckets[];
-  gauges(bins: readonly Gauge[]): Gauge[];
-};
+export const largestOf = (bins: readonly Gauge[]): Gauge =>
+  bins.reduce<Gauge>((most, n) => (n === null ? most : Math.max(n, most ?? n)), null);
 
-const each = <T, U>(record: Partial<Record<string, T>>, change: (value: T) => U): Record<string, U> =>
+/** One value for each `size` bins, the last of them for as many as are left. */
+export const inRows = <T>(bins: readonly T[], size: number, joined: (some: readonly T[]) => T): T[] =>
+  Array.from({ length: Math.ceil(bins.length / size) }, (_, i) => joined(bins.slice(i * size, (i + 1) * size)));
+
+const each = <T>(record: Partial<Record<string, T>>, change: (value: T) => T): Record<string, T> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value as T)]));
 
-const changed = (series: StageSeries, { counts, buckets, gauges }: Change): StageSeries => ({
-  ...series,
-  offered: counts(series.offered),
-  started: counts(series.started),
-  ended: counts(series.ended),
-  by_outcome: each(series.by_outcome, counts),
-  by_organization: each(series.by_organization, (of) => each(of, counts) as typeof of),
-  latency: buckets(series.latency),
-  refusals: buckets(series.refusals),
-  first_event: buckets(series.first_event),
-  gaps: buckets(series.gaps),
-  lag: buckets(series.lag),
-  gauges: each<Gauge[], Gauge[]>(series.gauges, gauges),
-  generator: each<Gauge[], Gauge[]>(series.generator, gauges),
-});
-
-const chunks = <T>(bins: readonly T[], size: number): T[][] =>
-  Array.from({ length: Math.ceil(bins.length / size) }, (_, i) => bins.slice(i * size, (i + 1) * size));
-
-export const sumsOf = (bins: readonly number[], size: number): number[] => chunks(bins, size).map(sumOf);
-
-export const mergedOf = (bins: readonly SparseBuckets[], size: number): SparseBuckets[] =>
-  chunks(bins, size).map(mergeSparse);
-
-export const largestOf = (bins: readonly Gauge[], size: number): Gauge[] =>
-  chunks(bins, size).map((chunk) =>
-    chunk.reduce((most, n) => (n === null ? most : most === null ? n : Math.max(most, n)), null),
-  );
+/** Changes all lists of a stage alike; `joined` makes one of several values of a list. */
+const changed = (
+  series: StageSeries,
+  change: <T>(bins: readonly T[], joined: (some: readonly T[]) => T) => T[],
+): StageSeries => {
+  const counts = (bins: number[]): number[] => change(bins, sumOf);
+  const buckets = (bins: SparseBuckets[]): SparseBuckets[] => change(bins, mergeSparse);
+  const gauges = (bins: Gauge[]): Gauge[] => change(bins, largestOf);
+  return {
+    ...series,
+    offered: counts(series.offered),
+    started: counts(series.started),
+    ended: counts(series.ended),
+    by_outcome: each(series.by_outcome, counts),
+    by_organization: each(series.by_organization, (of) => each(of, counts) as typeof of),
+    latency: buckets(series.latency),
+    refusals: buckets(series.refusals),
+    first_event: buckets(series.first_event),
+    gaps: buckets(series.gaps),
+    lag: buckets(series.lag),
+    gauges: each(series.gauges, gauges),
+    generator: each(series.generator, gauges),
+  };
+};
 
 /** At most `binsMost` bins; the same series where it has no more than that. */
 export const coarserSeries = (series: StageSeries, binsMost: number): StageSeries => {
   const size = Math.ceil(series.offered.length / binsMost);
   if (size <= 1) return series;
-  const coarse = changed(series, {
-    counts: (bins) => sumsOf(bins, size),
-    buckets: (bins) => mergedOf(bins, size),
-    gauges: (bins) => largestOf(bins, size),
-  });
-  return { ...coarse, bin_ms: series.bin_ms * size };
+  return { ...changed(series, (bins, joined) => inRows(bins, size, joined)), bin_ms: series.bin_ms * size };
 };
 
 /** Without the bins before the first call was due and after the last one ended, in which nothing happened. */
@@ -102,7 +93,6 @@ export const busyPartOf = (series: StageSeries): StageSeries => {
   const first = series.offered.findIndex((n) => n > 0);
   if (first < 0) return series;
   const last = Math.max(...[series.offered, series.ended].map((bins) => bins.findLastIndex((n) => n > 0)));
-  const cut = <T>(bins: readonly T[]): T[] => bins.slice(first, last + 1);
   const from_ms = series.from_ms + first * series.bin_ms;
-  return { ...changed(series, { counts: cut, buckets: cut, gauges: cut }), from_ms };
+  return { ...changed(series, (bins) => bins.slice(first, last + 1)), from_ms };
 };

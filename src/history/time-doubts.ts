@@ -44,11 +44,8 @@ const percent = (share: number): string => `${Number((share * 100).toFixed(share
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
 /** A doubt about a figure that is known and above what may be. */
-const above = (value: number | null, most: number, said: (value: number) => string): string[] =>
-  value !== null && value > most ? [said(value)] : [];
-
-/** Lateness that changes something about a time. */
-const lateMs = (limitMs: number): number => Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
+const above = (value: number | null | undefined, most: number, said: (value: number) => string): string[] =>
+  value != null && value > most ? [said(value)] : [];
 
 const NAMED_MAX = 3;
 const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
@@ -76,82 +73,59 @@ export const calibrationDoubts = (checks: readonly Calibration[], limitMs: numbe
   return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${parts.length === 0 ? "" : advice}`];
 };
 
-const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
-  const most = host.cpu_share_max;
-  const held = (share: number): string =>
-    `the limit of our control group held it back for ${percent(share)} of the time`;
-  const used = (cpu: number): string => `the generator used ${cpu.toFixed(2)} of the ${most} cores that it can use`;
-  return [
-    ...above(
-      host.event_loop_lag_ms_p99,
-      lateMs(limitMs),
-      (by) => `the generator's event loop was ${ms(by)} late (p99)`,
-    ),
-    ...above(host.cpu_share, GENERATOR_CPU * most, used),
-    ...above(host.throttled_share, THROTTLED, held),
-  ];
-};
-
 /** How late the calls at a share of all were, by the next share that is known; 0 where none is. */
 const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
   (known.find(([at]) => at >= share - 1e-9) ?? known.at(-1))?.[1] ?? 0;
 
-const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[] => {
-  const slower = (by: number): string =>
-    `calls left ${percent(by)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`;
-  return [
-    ...above(
-      lagAt(stage, 1 - tail),
-      lateMs(limitMs),
-      (by) => `${percent(tail)} of the calls left ${ms(by)} late or later`,
-    ),
-    ...above(-(stage.rate_error ?? 0), RATE_ERROR, slower),
-  ];
-};
-
-const stolen = ({ steal_share: steal }: HostFacts): string[] =>
-  above(steal, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
-
-const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
-  const many = (count: number | null, what: string): string[] =>
-    (count ?? 0) > 0 && (count ?? 0) >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];
-  return [
-    ...stolen(host),
-    ...above(host.busy_share, BUSY, (share) => `${percent(share)} of all cores' time was in use`),
-    ...many(host.syn_retransmits, "SYN retransmits"),
-    ...many(host.listen_overflows, "accept-queue overflows"),
-    ...above(host.ports_share, NEARLY_USED_UP, (share) => `${percent(share)} of the ephemeral ports were in use`),
-    ...above(host.descriptors_share, NEARLY_USED_UP, (share) => {
-      return `the generator had ${percent(share)} of the files open that it may have`;
-    }),
-  ];
-};
+const stolen = (host: HostFacts | null): string[] =>
+  above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
 /**
  * Why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget (`budgetMs`): what was
  * refused then was refused rightly. Half of the budget in the generator's own calls, or time stolen from it, shows that it did.
  */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
-  ...(stage.host === null ? [] : stolen(stage.host)),
+  ...stolen(stage.host),
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
 /** Why a claim about time in this stage may not have a verdict. */
-export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
-  const { host, cores, other_cores: others, calls } = stage;
-  const by = [`other programs used ${(others ?? 0).toFixed(1)} of ${cores} cores`];
-  const ofOthers = others === null ? 0 : others / cores;
+export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
+  const { host, cores, calls } = stage;
+  /** Lateness that changes something about the time. */
+  const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
+  const others = (stage.other_cores ?? 0) / cores;
+  const byOthers = [`other programs used ${(stage.other_cores ?? 0).toFixed(1)} of ${cores} cores`];
+  const coresMost = host?.cpu_share_max ?? 0;
+  const many = (count: number | null | undefined, what: string): string[] =>
+    count != null && count > 0 && count >= OF_TAIL * tail * calls ? [`${count} ${what}`] : [];
   return {
     always: [
-      ...calibrationDoubts(stage.calibration, about.limitMs),
+      ...calibrationDoubts(stage.calibration, limitMs),
       ...stage.generator,
-      ...scheduleDoubts(stage, about),
-      ...(host === null ? [] : generatorDoubts(host, about.limitMs)),
-      ...(ofOthers > OTHERS_HALF ? by : []),
+      ...above(lagAt(stage, 1 - tail), lateMs, (by) => `${percent(tail)} of the calls left ${ms(by)} late or later`),
+      ...above(-(stage.rate_error ?? 0), RATE_ERROR, (by) => {
+        return `calls left ${percent(by)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`;
+      }),
+      ...above(host?.event_loop_lag_ms_p99, lateMs, (by) => `the generator's event loop was ${ms(by)} late (p99)`),
+      ...above(host?.cpu_share, GENERATOR_CPU * coresMost, (cpu) => {
+        return `the generator used ${cpu.toFixed(2)} of the ${coresMost} cores that it can use`;
+      }),
+      ...above(host?.throttled_share, THROTTLED, (share) => {
+        return `the limit of our control group held it back for ${percent(share)} of the time`;
+      }),
+      ...(others > OTHERS_HALF ? byOthers : []),
     ],
     ifFailed: [
-      ...(host === null ? [] : hostDoubts(host, calls, about.tail)),
-      ...(ofOthers > OTHERS_TENTH && ofOthers <= OTHERS_HALF ? by : []),
+      ...stolen(host),
+      ...above(host?.busy_share, BUSY, (share) => `${percent(share)} of all cores' time was in use`),
+      ...many(host?.syn_retransmits, "SYN retransmits"),
+      ...many(host?.listen_overflows, "accept-queue overflows"),
+      ...above(host?.ports_share, NEARLY_USED_UP, (share) => `${percent(share)} of the ephemeral ports were in use`),
+      ...above(host?.descriptors_share, NEARLY_USED_UP, (share) => {
+        return `the generator had ${percent(share)} of the files open that it may have`;
+      }),
+      ...(others > OTHERS_TENTH && others <= OTHERS_HALF ? byOthers : []),
     ],
   };
 };

@@ -18,31 +18,14 @@ export class Lateness {
 }
 
 /** `lateUs`: the lateness of the lines, or more. Lines of one moment stay in the order in which they came. */
-export class TimeOrder {
-  readonly #lateUs: number;
-  readonly #waiting = new Heap<Line>();
-  #newestUs = Number.NEGATIVE_INFINITY;
-  #came = 0;
-
-  constructor(lateUs: number) {
-    this.#lateUs = lateUs;
-  }
-
-  /** Gives the lines that no later one can overtake any more. */
-  *push(line: Line): Generator<Line> {
-    const atUs = lineTimeUs(line);
-    this.#waiting.push(atUs, line, this.#came++);
-    this.#newestUs = Math.max(this.#newestUs, atUs);
-    while (this.#waiting.least <= this.#newestUs - this.#lateUs) yield this.#waiting.pop() as Line;
-  }
-
-  *rest(): Generator<Line> {
-    while (this.#waiting.size > 0) yield this.#waiting.pop() as Line;
-  }
-}
-
 export function* inTimeOrder(lines: Iterable<Line>, lateUs: number): Generator<Line> {
-  const order = new TimeOrder(lateUs);
-  for (const line of lines) yield* order.push(line);
-  yield* order.rest();
+  const waiting = new Heap<Line>();
+  let [newestUs, came] = [Number.NEGATIVE_INFINITY, 0];
+  for (const line of lines) {
+    waiting.push(lineTimeUs(line), line, came++);
+    newestUs = Math.max(newestUs, lineTimeUs(line));
+    // No later line can overtake these any more.
+    while (waiting.least <= newestUs - lateUs) yield waiting.pop() as Line;
+  }
+  while (waiting.size > 0) yield waiting.pop() as Line;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CallFold } from "../history/call-fold.ts";
+import { callFold } from "../history/call-fold.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { INVARIANTS } from "./catalogue.ts";
 import { looksWrong } from "./evidence/legal-answers.ts";
@@ -11,7 +11,7 @@ import { charge, load, many, SERVER, stageOf } from "./specimens/specimen.fixtur
 /** The history as it would have been written, had its admitted calls been folded. */
 const folded = (lines: readonly Line[], wrong: (call: CallLine) => boolean): Line[] => {
   const written: Line[] = lines.filter(({ type }) => type !== "call");
-  const fold = new CallFold({ emit: (line) => written.push(line), looksWrong: wrong });
+  const fold = callFold({ emit: (line) => written.push(line), looksWrong: wrong });
   const calls = lines.filter((line): line is CallLine => line.type === "call");
   for (const call of calls.toSorted((a, b) => a.done_us - b.done_us)) fold.see(call);
   fold.end();

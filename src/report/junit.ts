@@ -7,7 +7,7 @@
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
-import { casesOf, countByVerdict, groupedBy, groupOf } from "./verdict.ts";
+import { casesOf, countByVerdict, groupOf } from "./verdict.ts";
 
 const MESSAGE_MAX = 500;
 
@@ -52,7 +52,7 @@ const seconds = (ms: number): string => (ms / 1000).toFixed(3);
 
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
-  const suites = groupedBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
+  const suites = Map.groupBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
   const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
   const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
   const entries = Object.entries(properties).map(([name, value]) => `<property${attributes({ name, value })}/>`);

@@ -39,76 +39,65 @@ const DURATIONS: Partial<Record<DurationName, readonly [name: string, descriptio
   lag: ["schedule_lag_ms", "How late the generator itself was."],
 };
 
-export class OtlpMetrics {
-  readonly #resource: Attributes;
-  readonly #startMs: number;
-  readonly #calls: Points = new Map();
-  readonly #durations = new Map(
-    Object.entries(DURATIONS).map(([of, about]) => [of, { about, points: new Map() as Points }]),
-  );
-  readonly #gauges = new Map<string, Points>();
-
-  constructor(resource: Attributes, startMs: number) {
-    this.#resource = resource;
-    this.#startMs = startMs;
-  }
-
-  see(line: Line | Sample): void {
-    const { stage } = line;
-    if (line.type === "sample") {
-      for (const [name, value] of Object.entries(line.values)) {
-        at(
-          known(this.#gauges, name, () => new Map()),
-          { stage },
-        ).n = value;
-      }
-    }
-    if (line.type !== "call" && line.type !== "fold") return;
-    const { driver, outcome } = line;
-    const n = line.type === "call" ? 1 : line.offered;
-    if (n > 0) at(this.#calls, { stage, driver, outcome }).n += n;
-    eachDuration(line, (name, us, _atUs, count) => {
-      const points = this.#durations.get(name)?.points;
-      if (points === undefined) return;
-      const point = at(points, { stage, driver });
-      const ms = Math.max(0, us) / 1000;
-      const bucket = BOUNDS.findIndex((bound) => ms <= bound);
-      point.buckets[bucket < 0 ? BOUNDS.length : bucket]! += count;
-      point.n += count;
-      point.sum += ms * count;
-    });
-  }
-
-  toOtlp(nowMs: number): unknown {
-    const now = { timeUnixNano: nanoseconds(nowMs) };
-    const times = { startTimeUnixNano: nanoseconds(this.#startMs), ...now };
-    const dataPoints = (points: Points, of: (point: Point) => object): object[] =>
-      [...points.values()].map((point) => ({ attributes: keyValues(point.attributes), ...of(point) }));
-    const calls = dataPoints(this.#calls, ({ n }) => ({ ...times, asInt: String(n) }));
-    const counted = {
-      name: "floodgate_calls",
-      description: "Calls by stage, driver and outcome; every call counts once.",
-      sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: calls },
-    };
-    const histogram = ({ n, sum, buckets }: Point) => ({
-      ...{ ...times, count: String(n), sum, bucketCounts: buckets.map(String), explicitBounds: BOUNDS },
-    });
-    const durations = [...this.#durations.values()]
-      .filter(({ points }) => points.size > 0)
-      .map(({ about: [name, description], points }) => ({
-        name: `floodgate_${name}`,
-        description,
-        histogram: { aggregationTemporality: 2, dataPoints: dataPoints(points, histogram) },
-      }));
-    const gauges = [...this.#gauges].map(([name, points]) => ({
-      name: `floodgate_${name}`,
-      gauge: { dataPoints: dataPoints(points, ({ n }) => ({ ...now, asDouble: n })) },
-    }));
-    const metrics = [...(calls.length === 0 ? [] : [counted]), ...durations, ...gauges];
-    const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
-    return { resourceMetrics: [{ resource: { attributes: keyValues(this.#resource) }, scopeMetrics }] };
-  }
-}
-
 /** Milliseconds would lose digits as a double of nanoseconds. */
 const nanoseconds = (ms: number): string => `${Math.round(ms)}000000`;
+
+export const otlpMetrics = (resource: Attributes, startMs: number) => {
+  const calls: Points = new Map();
+  const durations = Object.entries(DURATIONS).map(([of, about]) => ({ of, about, points: new Map() as Points }));
+  const gauges = new Map<string, Points>();
+  return {
+    see: (line: Line | Sample): void => {
+      const { stage } = line;
+      if (line.type === "sample") {
+        for (const [name, value] of Object.entries(line.values)) {
+          const points = known(gauges, name, () => new Map());
+          at(points, { stage }).n = value;
+        }
+      }
+      if (line.type !== "call" && line.type !== "fold") return;
+      const { driver, outcome } = line;
+      const n = line.type === "call" ? 1 : line.offered;
+      if (n > 0) at(calls, { stage, driver, outcome }).n += n;
+      eachDuration(line, (name, us, _atUs, count) => {
+        const points = durations.find(({ of }) => of === name)?.points;
+        if (points === undefined) return;
+        const point = at(points, { stage, driver });
+        const ms = Math.max(0, us) / 1000;
+        const bucket = BOUNDS.findIndex((bound) => ms <= bound);
+        point.buckets[bucket < 0 ? BOUNDS.length : bucket]! += count;
+        point.n += count;
+        point.sum += ms * count;
+      });
+    },
+    toOtlp: (nowMs: number): unknown => {
+      const now = { timeUnixNano: nanoseconds(nowMs) };
+      const times = { startTimeUnixNano: nanoseconds(startMs), ...now };
+      const dataPoints = (points: Points, of: (point: Point) => object): object[] =>
+        [...points.values()].map((point) => ({ attributes: keyValues(point.attributes), ...of(point) }));
+      const made = dataPoints(calls, ({ n }) => ({ ...times, asInt: String(n) }));
+      const counted = {
+        name: "floodgate_calls",
+        description: "Calls by stage, driver and outcome; every call counts once.",
+        sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: made },
+      };
+      const histogram = ({ n, sum, buckets }: Point) => ({
+        ...{ ...times, count: String(n), sum, bucketCounts: buckets.map(String), explicitBounds: BOUNDS },
+      });
+      const timed = durations
+        .filter(({ points }) => points.size > 0)
+        .map(({ about: [name, description], points }) => ({
+          name: `floodgate_${name}`,
+          description,
+          histogram: { aggregationTemporality: 2, dataPoints: dataPoints(points, histogram) },
+        }));
+      const read = [...gauges].map(([name, points]) => ({
+        name: `floodgate_${name}`,
+        gauge: { dataPoints: dataPoints(points, ({ n }) => ({ ...now, asDouble: n })) },
+      }));
+      const metrics = [...(made.length === 0 ? [] : [counted]), ...timed, ...read];
+      const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
+      return { resourceMetrics: [{ resource: { attributes: keyValues(resource) }, scopeMetrics }] };
+    },
+  };
+};

@@ -3,14 +3,14 @@ import { countedAs, OUTCOMES } from "../contract/refusals.ts";
 import type { Calibration, RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
 import { count, counted, figure, withUnit } from "./figures.ts";
-import { bareReason, groupedBy } from "./verdict.ts";
+import { bareReason } from "./verdict.ts";
 
 /** Skipped claims by what was missing, the largest group first, and documented outcomes that are in no stage's table. */
 export const notJudged = ({ claims, stages }: RunDocument) => {
   // In `by_outcome` an error in a body and one in a stream are one outcome.
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
-  const groups = [...groupedBy(skipped, bareReason)].map(([reason, list]) => ({
+  const groups = [...Map.groupBy(skipped, bareReason)].map(([reason, list]) => ({
     reason,
     ids: list.map(({ id }) => id),
   }));

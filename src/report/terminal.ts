@@ -3,7 +3,7 @@ import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.t
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
 import { calibrationText, spendingText } from "./run-facts.ts";
-import { bareReason, claimsInOrder, countByVerdict, groupedBy, whyOf } from "./verdict.ts";
+import { bareReason, claimsInOrder, countByVerdict, whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 
@@ -111,7 +111,7 @@ const LINES_MOST = 23;
 
 /** What did not pass, by its reasons: the first `shown`, and how many more claims there are. */
 const openLines = (open: readonly Claim[], shown: number, paint: Paint): string[] => {
-  const groups = [...groupedBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
+  const groups = [...Map.groupBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
   const left = Object.entries(countByVerdict(groups.slice(shown).flat())).filter(([, n]) => n > 0);
   const more = left.map(([verdict, n]) => `${n} ${verdict}`);
   const lines = groups.slice(0, shown).flatMap((group) => groupLines(group, paint));

@@ -4,7 +4,6 @@
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, ClaimVerdict, Level, RunDocument, Verdict } from "../history/run-document.ts";
-import { known } from "../history/statistics/counts.ts";
 import { clip, oneLine } from "./escape.ts";
 import { counted } from "./figures.ts";
 
@@ -24,13 +23,6 @@ export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
       LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
       (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
   );
-
-/** In the order in which the first of each comes. */
-export const groupedBy = <T>(all: Iterable<T>, keyOf: (one: T) => string): Map<string, T[]> => {
-  const groups = new Map<string, T[]>();
-  for (const one of all) known(groups, keyOf(one), () => []).push(one);
-  return groups;
-};
 
 /** Why a claim is not judged, without the verdict with which the judges begin their sentence. */
 export const bareReason = ({ reason }: Claim): string =>
@@ -119,7 +111,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
   if (minor === skipped.length) return minor === 0 ? "" : `; ${minors} not judged`;
   // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
   const of = (claim: Claim): string => bareReason(claim).split(": ")[0] || "no reason was given";
-  const sizes = [...groupedBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
+  const sizes = [...Map.groupBy(major, of)].map(([reason, { length: n }]) => ({ reason, n })).sort((a, b) => b.n - a.n);
   const shown = sizes.slice(0, REASONS_SHOWN).map(({ reason, n }) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sizes.slice(REASONS_SHOWN).reduce((sum, { n }) => sum + n, 0);
   const others = rest === 0 ? [] : [`${rest} for other reasons`];

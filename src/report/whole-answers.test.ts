@@ -1,14 +1,14 @@
 /** Page, run.json, OTLP and objectives count the same answers as whole, however their streams ended, folded or not. */
 import { expect, test } from "vitest";
 import { isWhole } from "../gate/block.ts";
-import { CallFold } from "../history/call-fold.ts";
+import { callFold } from "../history/call-fold.ts";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import { ObjectivesTally } from "../history/objective-verdicts.ts";
 import { parseObjectives } from "../history/objectives.ts";
 import { countOf } from "../history/statistics/log-buckets.ts";
-import { OtlpMetrics } from "./otlp-metrics.ts";
+import { otlpMetrics } from "./otlp-metrics.ts";
 
 const stream = (more: Partial<CallLine>): CallLine => ({
   ...{ type: "call", id: "c", stage: "s", driver: "open-loop", org: "a", route: "chat.control", attempt: 0 },
@@ -26,7 +26,7 @@ type Otlp = {
 /** How many whole answers each of them has counted of the lines. */
 const countedBy = (lines: readonly (CallLine | FoldLine)[]): Record<string, number> => {
   const series = new SeriesFold();
-  const otlp = new OtlpMetrics({}, 0);
+  const otlp = otlpMetrics({}, 0);
   // Only what never came as a whole is above it.
   const objectives = new ObjectivesTally(parseObjectives("p50<=1000000ms"));
   for (const line of lines) {
@@ -48,7 +48,7 @@ const countedBy = (lines: readonly (CallLine | FoldLine)[]): Record<string, numb
 
 const folded = (call: CallLine): (CallLine | FoldLine)[] => {
   const out: (CallLine | FoldLine)[] = [];
-  const fold = new CallFold({ emit: (line) => void out.push(line), looksWrong: () => false });
+  const fold = callFold({ emit: (line) => void out.push(line), looksWrong: () => false });
   fold.see(call);
   fold.end();
   return out;

@@ -8,7 +8,7 @@ import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
-import { Lateness, TimeOrder } from "../history/time-order.ts";
+import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
@@ -96,12 +96,12 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
     throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
   }
-  const late = new Map(stages.map(({ facts }) => [facts.stage, new Lateness()]));
+  const lateness = new Lateness();
   const fold = new SeriesFold();
   // Read twice: the first reading shows how late lines came.
   const heard = function* (): Generator<Line> {
     for (const line of historyLines(history)) {
-      late.get(line.stage)?.see(line);
+      lateness.see(line);
       fold.see(line);
       yield line;
     }
@@ -113,16 +113,12 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     .filter(({ facts }) => !totals.has(facts.stage))
     .map((stage) => openStage(recorded.claims, { ...stage.facts, ...chargesOf(ledger, stage) }));
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
-  const judge = (lines: Iterable<Line>): void => {
-    for (const line of lines)
-      for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {
-        judges.see(line);
-        curve?.see(line);
-      }
-  };
-  const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
-  for (const line of historyLines(history)) judge(orders.get(line.stage)?.push(line) ?? []);
-  for (const order of orders.values()) judge(order.rest());
+  for (const line of inTimeOrder(historyLines(history), lateness.us)) {
+    for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {
+      judges.see(line);
+      curve?.see(line);
+    }
+  }
   const again = new Map(
     judged
       .flatMap(({ judges, curve, replay }) => [...judges.claims(replay), ...(curve?.end(replay).claims ?? [])])

@@ -4,7 +4,7 @@ import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
-import { OtlpMetrics } from "../report/otlp-metrics.ts";
+import { otlpMetrics } from "../report/otlp-metrics.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -135,7 +135,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   const settings = otlpSettings(env, warn);
   if (settings === null) return null;
   const { endpoint, headers, deadlineMs: withinMs } = settings;
-  const metrics = new OtlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
+  const metrics = otlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
   const failed = (error: unknown): void => {
     const { message, code } = error as Error & { code?: string };
     warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${plain(code ?? message)}`);

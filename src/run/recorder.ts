@@ -3,7 +3,7 @@
  * on, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
 import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
-import { CallFold } from "../history/call-fold.ts";
+import { callFold } from "../history/call-fold.ts";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
@@ -59,7 +59,7 @@ export const createRecorder = (
     historyChars += text.length;
     void write(() => history.write(text));
   };
-  const fold = new CallFold({
+  const fold = callFold({
     emit: (line: CallLine | FoldLine) => keep(line),
     looksWrong: (call) => looksWrong(call, wishes.get(call.stage)?.reference === true),
   });

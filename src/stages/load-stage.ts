@@ -7,7 +7,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
-import { FaultStates } from "../history/fault-states.ts";
+import { faultStates } from "../history/fault-states.ts";
 import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
 import { HTTP_VERSIONS, type Measurement, type StageSummary } from "../history/run-document.ts";
@@ -176,7 +176,7 @@ export const playLoadStage = async (
   ]
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
-  const states = new FaultStates(facts);
+  const states = faultStates(facts.limits);
   const curve = openStageCurve(facts);
   const judges = openJudges(invariantsFor(plan.judges), facts);
   let judged = 0;

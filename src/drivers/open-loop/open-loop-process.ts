@@ -4,7 +4,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { takeProtocols } from "../../client/transport.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
-import { CallFold } from "../../history/call-fold.ts";
+import { callFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
 import { guardBudget } from "../../workload/budget.ts";
@@ -49,8 +49,8 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts, reference = false } = job;
   const budget = guardBudget(job.budget ?? {}, job.stated);
-  const foldTo = (emit: (line: CallLine | FoldLine) => void): CallFold | null =>
-    job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, reference) }) : null;
+  const foldTo = (emit: (line: CallLine | FoldLine) => void) =>
+    job.fold === true ? callFold({ emit, looksWrong: (call) => looksWrong(call, reference) }) : null;
   const cold = foldTo(() => undefined);
   await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
   takeProtocols(target.base_url);

@@ -2,10 +2,8 @@
  * Durations counted in logarithmic buckets, 16 for each power of two of microseconds, so that a value read back is within 2.2 % of
  * the one recorded: coarser than `Histogram`, and small enough for each bin of a series. Merging two loses nothing.
  */
-
 import { add } from "./counts.ts";
 
-/** Buckets for each doubling. */
 const BUCKETS_PER_OCTAVE = 16;
 /** 2^43 us are 101 days. */
 const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
@@ -14,7 +12,7 @@ const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
 export type SparseBuckets = number[];
 
 /** Below 1 us, and below zero (two clocks that differ by less than their error), is bucket 0. */
-const bucketOf = (us: number): number => {
+export const bucketOf = (us: number): number => {
   if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
   return us <= 1 ? 0 : Math.min(BUCKET_LAST, Math.floor(Math.log2(us) * BUCKETS_PER_OCTAVE));
 };
@@ -25,27 +23,13 @@ export const bucketFromUs = (bucket: number): number => 2 ** (bucket / BUCKETS_P
 /** What stands for all values of a bucket: its geometric middle, in milliseconds. */
 export const bucketMs = (bucket: number): number => bucketFromUs(bucket + 0.5) / 1000;
 
-export class LogBuckets {
-  readonly #counts = new Map<number, number>();
-
-  record(us: number, count = 1): void {
-    add(this.#counts, bucketOf(us), count);
-  }
-
-  merge(sparse: readonly number[]): this {
-    for (let i = 0; i + 1 < sparse.length; i += 2) add(this.#counts, sparse[i] as number, sparse[i + 1] as number);
-    return this;
-  }
-
-  toSparse(): SparseBuckets {
-    return [...this.#counts].sort(([a], [b]) => a - b).flat();
-  }
-}
+export const sparseOf = (counts: Iterable<readonly [bucket: number, count: number]>): SparseBuckets =>
+  [...counts].sort(([a], [b]) => a - b).flat();
 
 export const mergeSparse = (some: Iterable<readonly number[]>): SparseBuckets => {
-  const all = new LogBuckets();
-  for (const one of some) all.merge(one);
-  return all.toSparse();
+  const all = new Map<number, number>();
+  for (const one of some) for (let i = 0; i + 1 < one.length; i += 2) add(all, one[i] as number, one[i + 1] as number);
+  return sparseOf(all);
 };
 
 /** How many values were recorded. */
@@ -54,9 +38,7 @@ export const countOf = (sparse: readonly number[]): number =>
 
 /** The value of nearest rank ceil(p n), in milliseconds; `null` while nothing was recorded. */
 export const quantileMs = (sparse: readonly number[], p: number): number | null => {
-  const n = countOf(sparse);
-  if (n === 0) return null;
-  const rank = Math.max(1, Math.ceil(p * n * (1 - 1e-12)));
+  const rank = Math.max(1, Math.ceil(p * countOf(sparse) * (1 - 1e-12)));
   let seen = 0;
   for (let i = 0; i + 1 < sparse.length; i += 2) {
     seen += sparse[i + 1] as number;

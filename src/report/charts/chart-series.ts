@@ -80,37 +80,24 @@ export const pathThrough = (points: readonly (readonly [x: number, y: number])[]
 
 /** A line over the steps up to `endX`, broken where there is nothing. */
 export const stepsTo = (steps: readonly Step[], endX: number): string => {
-  let d = "";
-  let last: number | null = null;
-  for (const [i, { x, y }] of steps.entries()) {
-    if (y === null) {
-      last = null;
-      continue;
-    }
-    d += last === null ? at(x, y) : moved("v", last, y);
-    // Steps of one height are one.
-    let next = i + 1;
-    while (next < steps.length && steps[next]?.y === y) next++;
-    if (steps[i - 1]?.y !== y || last === null) d += moved("h", x, steps[next]?.x ?? endX);
-    last = y;
-  }
-  return d;
+  const distinct = steps.filter(({ y }, i) => i === 0 || y !== steps[i - 1]?.y);
+  const pieces = distinct.map(({ x, y }, i) => {
+    if (y === null) return "";
+    const before = distinct[i - 1]?.y ?? null;
+    return `${before === null ? at(x, y) : moved("v", before, y)}${moved("h", x, distinct[i + 1]?.x ?? endX)}`;
+  });
+  return pieces.join("");
 };
 
 /** The same steps filled down to `floorY`, each stretch by itself. */
 export const areasTo = (steps: readonly Step[], endX: number, floorY: number): string => {
-  let d = "";
-  for (let i = 0; i < steps.length; ) {
-    let end = i;
-    while (end < steps.length && steps[end]?.y !== null) end++;
-    if (end > i) {
-      const stretch = steps.slice(i, end);
-      const firstX = steps[i]?.x as number;
-      d += `${stepsTo(stretch, steps[end]?.x ?? endX)}V${short(floorY)}H${short(firstX)}z`;
-    }
-    i = end + 1;
-  }
-  return d;
+  const stretches = steps.map(({ x, y }, from) => {
+    if (y === null || (steps[from - 1]?.y ?? null) !== null) return "";
+    const length = steps.slice(from).findIndex((step) => step.y === null);
+    const stretch = length === -1 ? steps.slice(from) : steps.slice(from, from + length);
+    return `${stepsTo(stretch, steps[from + stretch.length]?.x ?? endX)}V${short(floorY)}H${short(x)}z`;
+  });
+  return stretches.join("");
 };
 
 const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => number): Step[] =>

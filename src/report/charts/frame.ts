@@ -75,26 +75,22 @@ ${columns === undefined ? tableOf(chart.table) : null}</figure>`;
 
 /** Charts of one axis of time with one table of all their columns. */
 export const figuresOverTime = (charts: readonly Chart[]): Markup => {
-  const tables = charts.map(({ table }) => table);
-  const [first] = tables;
+  const [first] = charts;
   if (first === undefined) return html``;
   let from = 1;
+  const figures = charts.map((chart) => {
+    const columns = [from, from + chart.table.head.length - 1] as const;
+    from = columns[1];
+    return chartFigure(chart, columns);
+  });
   const groups = charts.map(({ title, table }) => ({
     name: title.replace(/[.,].*$/, ""),
     columns: table.head.length - 1,
   }));
-  const figures = charts.map((chart, i) => {
-    const to = from + (groups[i]?.columns ?? 0);
-    const figure = chartFigure(chart, [from, to]);
-    from = to;
-    return figure;
-  });
-  const table: Table = {
-    ...first,
-    groups,
-    head: [...first.head.slice(0, 1), ...tables.flatMap(({ head }) => head.slice(1))],
-    rows: first.rows.map((row, i) => [...row.slice(0, 1), ...tables.flatMap(({ rows }) => rows[i]?.slice(1) ?? [])]),
-  };
+  const joined = <T>(of: (table: Table) => readonly T[] | undefined): T[] =>
+    charts.flatMap(({ table }, i) => of(table)?.slice(i === 0 ? 0 : 1) ?? []);
+  const rows = first.table.rows.map((_, i) => joined(({ rows: all }) => all[i]));
+  const table = { ...first.table, groups, head: joined(({ head }) => head), rows };
   return html`${figures}<div class="all-figures">${tableOf(table)}</div>`;
 };
 

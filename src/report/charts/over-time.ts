@@ -91,7 +91,7 @@ type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit" 
   under?: Markup;
   /** Those without a value are left out. `halo`: readable over a map; `of`: whose bins they are, if not the chart's. */
   lines: readonly { text: string; shape: LineShape; values: Values; halo?: true; of?: ChartSeries }[];
-  limits?: readonly { at: number; text: string }[];
+  limits?: readonly { limit: number; text: string }[];
   /** A cell for each row of the stage. */
   columns: readonly (readonly [name: string, cells: readonly Cell[]])[];
 };
@@ -107,10 +107,10 @@ export const overTime = (stage: ChartSeries, spec: OverTime): Chart => {
       ? html`<path class="${shape}" d="${path}"/>`
       : html`<g class="halo"><path id="${about.id}-${text}" d="${path}"/></g><use class="${shape}" href="#${about.id}-${text}"/>`,
   );
-  const limitLines = limits.map(({ at }) => html`<path class="limit" d="M0 ${y(at).toFixed(1)}H${WIDTH}"/>`);
+  const limitLines = limits.map(({ limit }) => html`<path class="limit" d="M0 ${y(limit).toFixed(1)}H${WIDTH}"/>`);
   const limitNames = limits.map(
-    ({ at, text }) =>
-      html`<text class="limit-name" x="100%" y="${inFrame(y(at) - 4)}" text-anchor="end">${text}</text>`,
+    ({ limit, text }) =>
+      html`<text class="limit-name" x="100%" y="${inFrame(y(limit) - 4)}" text-anchor="end">${text}</text>`,
   );
   return {
     ...about,

@@ -1,19 +1,17 @@
 /** Which charts a stage has, and what each of them shows: load, durations, calls in flight, and the generator itself. */
-
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
-import { largestOf, mergedOf, sumOf, sumsOf } from "../../history/series.ts";
+import { inRows, largestOf, sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, counted, figure, milliseconds, perSecond, seconds, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
 import type { ChartSeries, Detail, Values } from "./chart-series.ts";
+import { heatMap, hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./durations.ts";
 import { faultEffect } from "./faults.ts";
 import { organizationsChart } from "./found-charts.ts";
 import type { Chart } from "./frame.ts";
-import { heatMap } from "./heat-map.ts";
 import { countsOf, type Layer, layerAreas, layerKeys, layerShape, layersOf } from "./layers.ts";
 import { linear, overTime } from "./over-time.ts";
-import { hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./percentile-plot.ts";
 
 /** Seconds around the first shed call in which the offered rate is read. */
 const AROUND_S = 1;
@@ -60,7 +58,7 @@ export const loadChart = (stage: ChartSeries, id: string): Chart => {
     under: html`${layerAreas(stage, scale.y, scale.height).map(layerShape)}`,
     lines: [{ text: "offered", shape: "line", values: offered }],
     keys: layerKeys(layers),
-    columns: columns.map(({ name, counts }) => [name, sumsOf(counts, binsInRow)]),
+    columns: columns.map(({ name, counts }) => [name, inRows(counts, binsInRow, sumOf)]),
   });
 };
 
@@ -114,14 +112,14 @@ const inFlightChart = (stage: ChartSeries, id: string): Chart => {
     description: `Calls under way over ${seconds(spanS)}, as seen by the callers${hasGauges ? " and by the deployment's gauges, read twice a second" : "; the deployment shows no gauges"}.`,
     unit: "calls",
     scale: linear(110, Math.max(most, (shownCap ?? 0) * 1.05), 3, (n) => (Number.isInteger(n) ? count(n) : null)),
-    limits: shownCap === null ? [] : [{ at: shownCap, text: `cap ${count(shownCap)}` }],
+    limits: shownCap === null ? [] : [{ limit: shownCap, text: `cap ${count(shownCap)}` }],
     lines: [
       { text: "by the callers", shape: "line callers", values: callers },
       { text: "by the gauges", shape: "line gauges", values: held(gauges) },
     ],
     columns: [
-      ["by the callers", largestOf(callers, binsInRow)],
-      ...(hasGauges ? [["by the gauges", largestOf(gauges, binsInRow)] as const] : []),
+      ["by the callers", inRows(callers, binsInRow, largestOf)],
+      ...(hasGauges ? [["by the gauges", inRows(gauges, binsInRow, largestOf)] as const] : []),
     ],
   });
 };
@@ -140,7 +138,7 @@ const lagChart = (stage: ChartSeries, id: string, doubted: readonly boolean[]): 
   const most = Math.max(0.1, ...lag.map((ms) => ms ?? 0));
   const late = doubted.filter((isLate) => isLate).length;
   const p99 = milliseconds(quantileMs(mergeSparse(bins), 0.99) ?? 0);
-  const rows = mergedOf(bins, stage.binsInRow);
+  const rows = inRows(bins, stage.binsInRow, mergeSparse);
   const cells = (p: number) => rows.map((row) => quantileMs(row, p)).map((ms) => ms && milliseconds(ms));
   return overTime(stage, {
     id,
@@ -181,7 +179,7 @@ const cpuChart = (stage: ChartSeries, id: string): Chart | null => {
     description: `CPU of the generator's processes and of the machine over ${seconds(stage.spanS)}, read twice a second.`,
     scale: linear(STRIP_HEIGHT, Math.max(1, ...lines.map(({ most }) => most)), 2),
     lines: lines.map(({ shape, text, values }) => ({ shape, text, values: held(values) })),
-    columns: lines.map(({ text, values }) => [text, largestOf(values, stage.binsInRow)] as const),
+    columns: lines.map(({ text, values }) => [text, inRows(values, stage.binsInRow, largestOf)] as const),
   });
 };
 
@@ -209,11 +207,13 @@ const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
     if (own !== stage || family !== "slo") return [];
     try {
       const times = parseObjectives(expected).filter((objective) => objective.kind === "time");
-      return times.map(({ text, of, quantile, limit: ms }) => ({ text: `${name} ${text}`, of, quantile, ms }));
+      return times.map((objective) => ({ ...objective, text: `${name} ${objective.text}` }));
     } catch {
       return [];
     }
   });
+
+const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
 
 /** `said`: of charts that would show nothing but a sentence. */
 export const chartsOfStage = (
@@ -229,7 +229,7 @@ export const chartsOfStage = (
   const maps = MAPS.slice(0, isWhole ? 4 : 2).map(([name, buckets, title, one, limited]) => {
     const isRefusals = name === "refusals";
     const map = {
-      ...{ id: `${id}-${name}`, title, one, buckets: stage.series[buckets] },
+      ...{ id: `${id}-${name}`, title, one, bins: stage.series[buckets] },
       hue: `kind-${!isRefusals ? "answered" : shed >= refused ? "shed" : "refused"}` as const,
       more: isRefusals ? cheapness(stage) : "",
       limits: limits.filter(({ of }) => of === limited),
@@ -239,21 +239,23 @@ export const chartsOfStage = (
   });
   const lag = lagChart(stage, `${id}-lag`, doubted);
   const isLagDrawn = isWhole || (which === "main" && doubted.includes(true));
-  const { latency, latency_from_sent: fromSent } = stage.fine;
+  const overTime = [loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)];
+  if (!isWhole)
+    return { overTime: there(...overTime, isLagDrawn ? lag : null), others: [], said: isLagDrawn ? [] : [lag] };
+  const [due, sent] = [mergeSparse(stage.fine.latency), stage.fine.latency_from_sent];
   const curves: PercentileCurve[] = [
-    { name: "from the moment due", buckets: mergeSparse(latency), shape: "line callers" },
-    { name: "from sending", buckets: fromSent, shape: "line gauges" },
+    { name: "from the moment due", buckets: due, shape: "line callers" },
+    { name: "from sending", buckets: sent, shape: "line gauges" },
   ];
-  const finding = hiddenSentence(mergeSparse(latency), fromSent);
-  const answers = limits.filter(({ of }) => of === "answer");
-  const percentiles = percentilePlot({ id: `${id}-percentiles`, finding }, curves, answers);
-  const there = (...charts: (Chart | null)[]): Chart[] => charts.filter((chart) => chart !== null);
+  const about = { id: `${id}-percentiles`, finding: hiddenSentence(due, sent) };
+  const percentiles = percentilePlot(
+    about,
+    curves,
+    limits.filter(({ of }) => of === "answer"),
+  );
   return {
-    overTime: there(
-      ...[loadChart(stage, `${id}-load`), ...maps, inFlightChart(stage, `${id}-flight`)],
-      ...[isLagDrawn ? lag : null, isWhole ? cpuChart(stage, `${id}-cpu`) : null],
-    ),
-    others: isWhole ? there(percentiles, organizationsChart(stage, `${id}-orgs`)) : [],
-    said: isLagDrawn ? [] : [lag],
+    overTime: there(...overTime, lag, cpuChart(stage, `${id}-cpu`)),
+    others: there(percentiles, organizationsChart(stage, `${id}-orgs`)),
+    said: [],
   };
 };

@@ -1,6 +1,6 @@
 /** The claims of the page: one table for each verdict, what needs attention first, with all that is needed to look again. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
-import { claimsInOrder, groupedBy } from "../verdict.ts";
+import { claimsInOrder } from "../verdict.ts";
 import { defined } from "./definitions.ts";
 import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
 
@@ -72,7 +72,7 @@ const nameOf = ({ id, stage }: Claim): string =>
 
 /** Passes of one rule that differ by their stage alone share a row that has what was seen in each. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
-  const groups = groupedBy(claims.entries(), ([i, claim]) => {
+  const groups = Map.groupBy(claims.entries(), ([i, claim]) => {
     const { verdict, level, expected, replay, evidence } = claim;
     const isAlike = verdict === "pass" && evidence.length === 0;
     return JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);

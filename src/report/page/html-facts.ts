@@ -2,7 +2,6 @@
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { count, counted, figure, intervalText, moment, valueText, whyNoInterval, withUnit } from "../figures.ts";
 import { calibrationText, notJudged, spendingText } from "../run-facts.ts";
-import { groupedBy } from "../verdict.ts";
 import { defined, definedMeasurement } from "./definitions.ts";
 import { badge } from "./html-claims.ts";
 import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
@@ -29,7 +28,7 @@ const measurementRow = (m: Measurement): Markup =>
 const OPEN_STAGES_MOST = 4;
 
 export const measurementsSection = ({ measurements }: RunDocument): Markup | null => {
-  const byStage = groupedBy(measurements, ({ stage }) => stage);
+  const byStage = Map.groupBy(measurements, ({ stage }) => stage);
   const tables = [...byStage].map(([stage, list]) => {
     const values = table("values", HEADS, list.map(measurementRow));
     const summary = html`<b>${stage}</b> <span class="muted">${counted(list.length, "measurement")}</span>`;
@@ -58,7 +57,7 @@ const hostNotes = ({ environment, stages }: RunDocument): Markup => {
   const notes = environment.host_notes;
   if (notes.length === 0) return html`<p>Nothing out of the ordinary was noticed on the host.</p>`;
   const names = new Set(stages.map(({ name }) => name));
-  const byStage = groupedBy(notes, (note) => {
+  const byStage = Map.groupBy(notes, (note) => {
     const [stage = ""] = note.split(": ", 1);
     return names.has(stage) ? stage : "";
   });

@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { chartSeriesOf } from "../charts/chart-series.ts";
-import { overlayCharts, type Sides } from "../charts/overlay-charts.ts";
 import { PAGE_SCRIPT } from "../charts/page-script.ts";
 import { HOSTILE } from "../hostile-text.fixture.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
-import { htmlOverlay } from "./html-overlay.ts";
+import { answeredChart, htmlOverlay, type Side } from "./html-overlay.ts";
 
 const recorded = (calls: number, over = {}) => ({ document: madeRun(over), series: madeSeries({ calls }) });
 
@@ -31,11 +30,11 @@ describe("two runs over each other", () => {
     const [a, b] = [madeSeries({ calls: 1_200 }), madeSeries({ calls: 700 })].map(({ stages }) =>
       chartSeriesOf(stages[0]!, detail),
     );
-    const sides: Sides = [
+    const sides: Side[] = [
       { name: "earlier", stage: a! },
       { name: "later", stage: b! },
     ];
-    const { rows } = overlayCharts(sides, "x").overTime[0]!.table;
+    const { rows } = answeredChart(sides, "x").table;
     const answered = (i: 1 | 2) => rows.reduce((sum, row) => sum + ((row[i] as number | null) ?? 0), 0);
     const of = (stage: typeof a) => stage!.series.by_outcome["200"]!.reduce((sum, n) => sum + n, 0);
     expect([answered(1), answered(2)]).toEqual([of(a), of(b)]);

@@ -1,11 +1,17 @@
-/** `compared.html`: two runs laid over each other, stage by stage. It shows; only the gate decides. */
+/**
+ * `compared.html`: two runs laid over each other, stage by stage on the same axes, the earlier one dashed, the later one whole. It
+ * shows; only the gate decides.
+ */
 import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { type Series, sumOf } from "../../history/series.ts";
-import { chartSeriesOf, type Detail } from "../charts/chart-series.ts";
+import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
+import { type ChartSeries, chartSeriesOf, type Detail, rowTimes, type Values } from "../charts/chart-series.ts";
 import { chartsBlock, isDrawn } from "../charts/charts-section.ts";
-import { chartFigure } from "../charts/frame.ts";
-import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
-import { figure, intervalText, moment, valueText } from "../figures.ts";
+import { percentilePlot, quantileCell, quantileIfEnough, quantileOverTime } from "../charts/durations.ts";
+import { type Cell, type Chart, chartFigure } from "../charts/frame.ts";
+import { countsOf } from "../charts/layers.ts";
+import { linear, logarithmic, overTime, type Scale } from "../charts/over-time.ts";
+import { count, figure, intervalText, milliseconds, moment, share, valueText } from "../figures.ts";
 import { badge } from "./html-claims.ts";
 import { card, html, type Markup, table } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
@@ -14,6 +20,90 @@ export type Recorded = { document: RunDocument; series: Series };
 
 const DETAIL: Detail = { binsMost: 80, rowsMost: 40, folded: "all" };
 const OPEN_MOST = 3;
+const SHAPES = { earlier: "line gauges", later: "line callers" } as const;
+const HEIGHT = 150;
+
+export type Side = { name: keyof typeof SHAPES; stage: ChartSeries };
+
+/** The axis that all fit on, without the faults of one of them. */
+const sharedAxis = (sides: readonly Side[]): ChartSeries => {
+  const [longest] = sides.map(({ stage }) => stage).sort((a, b) => b.spanS - a.spanS) as [ChartSeries];
+  return { ...longest, bands: [], marks: [] };
+};
+
+/** A line and a column of each side; the line ends where its run does. `cell` makes one of what falls into a row. */
+const overBoth = <T>(
+  sides: readonly Side[],
+  about: Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & { scale: Scale },
+  valuesOf: (stage: ChartSeries) => Values,
+  [column, bins, cell]: readonly [name: string, bins: (stage: ChartSeries) => readonly T[], cell: (row: T[]) => Cell],
+): Chart => {
+  const axis = sharedAxis(sides);
+  return overTime(axis, {
+    ...about,
+    lines: sides.map(({ name, stage }) => {
+      return { text: name, shape: SHAPES[name], values: valuesOf(stage), of: { ...stage, spanS: axis.spanS } };
+    }),
+    columns: sides.map(({ name, stage }) => {
+      const rows: T[][] = rowTimes(axis).map(() => []);
+      // Bins of one side may be of another width.
+      for (const [i, value] of bins(stage).entries()) {
+        rows[Math.floor((i * stage.binS + 1e-6) / (axis.binS * axis.binsInRow))]?.push(value);
+      }
+      return [`${column} in ${name}`, rows.map(cell)];
+    }),
+  });
+};
+
+const answeredIn = ({ series }: ChartSeries): number[] => countsOf(series, "answered");
+const answeredPerS = (stage: ChartSeries): number[] => answeredIn(stage).map((n) => n / stage.binS);
+const mediansIn = ({ series }: ChartSeries): (number | null)[] => quantileOverTime(series.latency, 0.5);
+
+export const answeredChart = (sides: readonly Side[], id: string): Chart => {
+  const said = sides.map(({ name, stage }) => {
+    const offered = sumOf(stage.series.offered);
+    return `the ${name} run answered ${share(sumOf(answeredIn(stage)), offered)} of ${count(offered)} calls`;
+  });
+  const about = {
+    id,
+    title: "Answered.",
+    finding: `${said.join("; ").replace(/^t/, "T")}.`,
+    description: "Answered calls a second by the moment at which they were due, a line for each run.",
+    unit: "calls/s",
+    scale: linear(HEIGHT, Math.max(1, ...sides.flatMap(({ stage }) => answeredPerS(stage))), 4),
+  };
+  return overBoth(sides, about, answeredPerS, ["answered", answeredIn, sumOf]);
+};
+
+/** `null` where no run has enough answers for a median. */
+const medianChart = (sides: readonly Side[], id: string): Chart | null => {
+  const all = sides.flatMap(({ stage }) => mediansIn(stage)).filter((ms) => ms !== null);
+  if (all.length === 0) return null;
+  const said = sides.map(({ name, stage }) => {
+    const p50 = quantileMs(mergeSparse(stage.series.latency), 0.5);
+    return p50 === null ? `${name}: no answers` : `${name} ${milliseconds(p50)}`;
+  });
+  const about = {
+    id,
+    title: "Median latency.",
+    finding: `Over the whole stage: ${said.join(", ")}.`,
+    description: "The median of whole answers from the moment a call was due, a line for each run, logarithmic.",
+    scale: logarithmic(HEIGHT, Math.min(...all) * 0.9, Math.max(...all) * 1.1),
+  };
+  const bins = ({ series }: ChartSeries) => series.latency;
+  return overBoth(sides, about, mediansIn, ["p50", bins, (row) => quantileCell(mergeSparse(row), 0.5)]);
+};
+
+const percentiles = (sides: readonly Side[], id: string): Chart | null => {
+  const curves = sides.map(({ name, stage }) => {
+    return { name, buckets: mergeSparse(stage.fine.latency), shape: SHAPES[name] };
+  });
+  const p = [0.999, 0.99, 0.9, 0.5].find((one) => curves.every(({ buckets }) => quantileIfEnough(buckets, one)));
+  const said = curves.map(({ name, buckets }) => `${name} ${milliseconds(quantileMs(buckets, p ?? 0.5) ?? 0)}`);
+  const finding =
+    p === undefined ? "Too few answers to compare." : `p${Number((p * 100).toFixed(1))}: ${said.join(", ")}.`;
+  return percentilePlot({ id, finding }, curves.reverse(), []);
+};
 
 const runRow = (name: string, { document: run }: Recorded): Markup =>
   html`<tr><td><b>${name}</b></td><td><code>${run.id}</code></td><td>${run.profile} on ${run.target.name}, seed ${run.seed}</td><td>${moment(run.started_at)}</td><td>${run.commit ?? "unknown"}</td><td>${badge(run.verdict)}</td></tr>`;
@@ -40,17 +130,17 @@ const measurements = (stage: string, a: RunDocument, b: RunDocument): Markup | n
   return rows.length === 0 ? null : html`<div class="scroll">${table("", heads, rows)}</div>`;
 };
 
-const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup | null => {
-  const [one, other] = [a, b].map(({ series }) => series.stages.find((of) => of.stage === stage));
-  if (one === undefined || other === undefined) return null;
-  const sides: Sides = [
-    { name: "earlier", stage: chartSeriesOf(one, DETAIL) },
-    { name: "later", stage: chartSeriesOf(other, DETAIL) },
-  ];
-  const { overTime, others } = overlayCharts(sides, id);
-  const about = { id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen };
-  const after = html`${others.map((chart) => chartFigure(chart))}${measurements(stage, a.document, b.document)}`;
-  return chartsBlock(about, sharedAxis(sides), overTime, [null, after]);
+const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup => {
+  const sides = Object.entries({ earlier: a, later: b }).flatMap(([name, { series }]): Side[] => {
+    const own = series.stages.find((one) => one.stage === stage);
+    return own === undefined ? [] : [{ name: name as Side["name"], stage: chartSeriesOf(own, DETAIL) }];
+  });
+  const charts = [answeredChart(sides, `${id}-answered`), medianChart(sides, `${id}-median`)];
+  const plot = percentiles(sides, `${id}-percentiles`);
+  const calls = sumOf(sides.flatMap((side) => side.stage.series.offered));
+  const after = html`${plot && chartFigure(plot)}${measurements(stage, a.document, b.document)}`;
+  const overTime = charts.filter((chart) => chart !== null);
+  return chartsBlock({ id, name: stage, calls, isOpen }, sharedAxis(sides), overTime, [null, after]);
 };
 
 export const htmlOverlay = (a: Recorded, b: Recorded): string => {

@@ -5,7 +5,6 @@ import { fillOf, swatch } from "../charts/fills.ts";
 import { count, counted, duration, share } from "../figures.ts";
 import { driverText, OUTCOME_KINDS, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
 import { statesMet } from "../run-facts.ts";
-import { groupedBy } from "../verdict.ts";
 import { defined } from "./definitions.ts";
 import { card, folded, html, type Markup, table } from "./markup.ts";
 
@@ -100,7 +99,7 @@ const track = (faults: readonly FaultRecord[], spanMs: number): Markup => {
 /** Faults of one kind share a track (a flapping link is one row, not fifty). Times count from the start of the run. */
 const faultTimeline = (faults: readonly FaultRecord[], runMs: number): Markup => {
   const spanMs = Math.max(runMs, 1, ...faults.map((f) => f.ended_ms));
-  const tracks = groupedBy(faults, (f) => JSON.stringify([f.experiment, f.link, f.fault, f.stream]));
+  const tracks = Map.groupBy(faults, (f) => JSON.stringify([f.experiment, f.link, f.fault, f.stream]));
   const marks = TICKS.map((anchor, i) => {
     return html`<text x="${i * 50}%" y="14" text-anchor="${anchor}">${moment((i / 2) * spanMs)}</text>`;
   });

@@ -1,0 +1,251 @@
+/**
+ * How long calls took. As a map: across is time, up is duration (logarithmic), the stronger the colour the more calls. By percentile,
+ * stretched towards the tail (1/(1-p)): from the moment at which a call was due, and from the one at which it was sent; where the two
+ * part, a generator that waits for answers hides it (coordinated omission). Quantiles stand only where enough calls are above them.
+ */
+import { scaleLog } from "d3-scale";
+import type { Objective } from "../../history/objectives.ts";
+import { inRows } from "../../history/series.ts";
+import {
+  bucketFromUs,
+  bucketMs,
+  countOf,
+  mergeSparse,
+  quantileMs,
+  type SparseBuckets,
+} from "../../history/statistics/log-buckets.ts";
+import { count, counted, milliseconds, seconds } from "../figures.ts";
+import { html, type Markup } from "../page/markup.ts";
+import { type ChartSeries, pathThrough, xOf } from "./chart-series.ts";
+import { type Hue, type LineShape, swatch } from "./fills.ts";
+import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
+import { logarithmic, overTime } from "./over-time.ts";
+
+const ABOVE_LEAST = 5;
+
+const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST - 1e-9;
+
+export const quantileIfEnough = (sparse: SparseBuckets, p: number): number | null =>
+  isEnough(countOf(sparse), p) ? quantileMs(sparse, p) : null;
+
+/** The same as a cell of a table. */
+export const quantileCell = (sparse: SparseBuckets, p: number): string | null => {
+  const ms = quantileIfEnough(sparse, p);
+  return ms === null ? null : milliseconds(ms);
+};
+
+/** A line breaks where so many bins in a row are empty. */
+const GAP_BINS = 3;
+
+/** Bins are joined until there are enough calls; each has the quantile of its window, in milliseconds, or `null` of too few. */
+export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (number | null)[] => {
+  const values: (number | null)[] = bins.map(() => null);
+  let [from, n, empty] = [0, 0, 0];
+  for (const [i, bin] of bins.entries()) {
+    n += countOf(bin);
+    if (!isEnough(n, p)) continue;
+    values.fill(quantileMs(mergeSparse(bins.slice(from, i + 1)), p), from, i + 1);
+    [from, n] = [i + 1, 0];
+  }
+  for (let i = 0; i <= bins.length; i++) {
+    if (bins[i]?.length !== 0 && empty >= GAP_BINS) values.fill(null, i - empty, i);
+    empty = bins[i]?.length === 0 ? empty + 1 : 0;
+  }
+  return values;
+};
+
+/** A limit that the target states. */
+export type TimeLimit = Objective & { kind: "time" };
+
+// The map.
+
+/** Steps of the one hue. */
+const SHADES = 6;
+const ROWS_MOST = 40;
+const ROWS_LEAST = 20;
+
+/** Counts by column and row. A row has so many buckets that there are at most `ROWS_MOST`, and fewer where there are few columns. */
+const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets) => {
+  const [from, to] = [all[0] as number, all.at(-2) as number];
+  const rowsMost = Math.min(ROWS_MOST, Math.max(ROWS_LEAST, Math.ceil(bins.length / 2)));
+  const size = 2 ** Math.max(1, Math.ceil(Math.log2((to - from + 1) / rowsMost)));
+  const first = Math.floor(from / size);
+  const at = bins.map((bin) => {
+    const column: (number | undefined)[] = [];
+    for (let i = 0; i < bin.length; i += 2) {
+      const row = Math.floor((bin[i] as number) / size) - first;
+      column[row] = (column[row] ?? 0) + (bin[i + 1] as number);
+    }
+    return column;
+  });
+  const most = Math.max(...at.flatMap((column) => Object.values(column) as number[]));
+  return { size, first, rows: Math.floor(to / size) - first + 1, at, most };
+};
+
+/** One path for each shade, in units of cells and as lines as high as a cell; neighbours in a row that share it are one. */
+const cellPaths = ({ rows, at, most }: ReturnType<typeof cellsOf>, height: number, hue: string): Markup => {
+  const shade = (n: number | undefined): number => {
+    if (n === undefined) return -1;
+    return most === 1 ? SHADES - 1 : Math.min(SHADES - 1, Math.floor((SHADES * Math.log(n)) / Math.log(most + 1)));
+  };
+  const paths = Array.from({ length: SHADES }, () => ({ d: "", x: 0, y: 0 }));
+  for (let y = rows - 1; y >= 0; y--) {
+    const shades = at.map((column) => shade(column[rows - 1 - y]));
+    for (let x = 0, end = 0; x < shades.length; x = end) {
+      for (end = x + 1; end < shades.length && shades[end] === shades[x]; ) end += 1;
+      const path = paths[shades[x] as number];
+      if (path === undefined) continue;
+      // Counted from where the last one of its shade ended.
+      const down = y - path.y;
+      path.d += `m${x - path.x}${down < 0 ? "" : " "}${down}h${end - x}`;
+      Object.assign(path, { x: end, y });
+    }
+  }
+  const scale = `scale(${Number((WIDTH / at.length).toFixed(4))} ${Number((height / rows).toFixed(4))}) translate(0 .5)`;
+  const drawn = paths.map(({ d }, own) =>
+    d === "" ? null : html`<path opacity="${(0.16 + (0.84 * own) / (SHADES - 1)).toFixed(2)}" d="${d}"/>`,
+  );
+  return html`<g class="cells ${hue}" transform="${scale}">${drawn}</g>`;
+};
+
+/** `one` of what was counted, as `answer`; `more`: what stands after the figures; `bins`: the buckets of each. */
+type HeatMap = Record<"id" | "title" | "one" | "more", string> & {
+  bins: readonly SparseBuckets[];
+  hue: Hue;
+  limits: readonly TimeLimit[];
+  height: number;
+};
+
+const mapFinding = ({ one, more, limits }: HeatMap, all: SparseBuckets): string => {
+  const [p50, p99] = [quantileCell(all, 0.5), quantileCell(all, 0.99)];
+  const n = counted(countOf(all), one);
+  const most = milliseconds(quantileMs(all, 1) ?? 0);
+  const missed = limits.filter(({ quantile, limit }) => (quantileIfEnough(all, quantile) ?? 0) > limit);
+  const said = missed.length === 0 ? "" : ` Of all calls together, above ${missed.map(({ text }) => text).join(", ")}.`;
+  if (p50 === null) return `${n}, the longest ${most}: too few for quantiles.${said}${more}`;
+  const tail = p99 === null ? `the longest ${most}; too few for a p99` : `99 % within ${p99}`;
+  return `Half of ${n} within ${p50}, ${tail}.${said}${more}`;
+};
+
+/** `null` where nothing was counted. `doubted`: bins in which the generator itself was late, drawn grey. */
+export const heatMap = (stage: ChartSeries, map: HeatMap, doubted: readonly boolean[]): Chart | null => {
+  const { bins, id, title, one, hue, limits, height } = map;
+  const all = mergeSparse(bins);
+  if (all.length === 0) return null;
+  const cells = cellsOf(bins, all);
+  const edgeMs = (row: number): number => bucketFromUs((cells.first + row) * cells.size) / 1000;
+  const [lowMs, highMs] = [edgeMs(0), edgeMs(cells.rows)];
+  const lines = (["p50", "p99"] as const).map((text) => {
+    const values = quantileOverTime(bins, text === "p50" ? 0.5 : 0.99);
+    return { text, shape: `line ${text}` as const, values, halo: true as const };
+  });
+  const drawn = lines.filter(({ values }) => values.some((ms) => ms !== null)).map(({ text }) => text);
+  const width = (WIDTH / stage.bins).toFixed(2);
+  const grey = doubted.map((isLate, i) => {
+    if (!isLate) return null;
+    return html`<rect class="doubt" fill="#8883" stroke="none" x="${xOf(stage, i * stage.binS)}" width="${width}" height="${height}"/>`;
+  });
+  const rows = inRows(bins, stage.binsInRow, mergeSparse);
+  const quantiles = [0.5, 0.9, 0.99].map((p) => [`p${p * 100}`, rows.map((row) => quantileCell(row, p))] as const);
+  const longest = rows.map((row) => quantileMs(row, 1)).map((ms) => ms && milliseconds(ms));
+  return overTime(stage, {
+    id,
+    title,
+    finding: mapFinding(map, all),
+    description: `A map over ${seconds(stage.spanS)}: the stronger the colour of a cell, the more ${one}s took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
+    scale: logarithmic(height, lowMs, highMs),
+    under: html`${grey}${cellPaths(cells, height, hue)}`,
+    lines,
+    limits: limits.filter(({ limit }) => limit >= lowMs && limit <= highMs),
+    keys: [
+      { swatch: swatch(hue), text: `1 to ${count(cells.most)} in a cell` },
+      ...(doubted.includes(true) ? [{ swatch: swatch("doubt"), text: "the generator was late" }] : []),
+    ],
+    columns: [[`${one}s`, rows.map(countOf)], ...quantiles, ["longest", longest]],
+  });
+};
+
+// By percentile.
+
+const HEIGHT = 190;
+const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+const named = (p: number): string => (p === 0 ? "least" : `${Number((p * 100).toFixed(3))} %`);
+
+export type PercentileCurve = { name: string; buckets: SparseBuckets; shape: LineShape };
+
+/** A point for each bucket, as far into the tail as there are enough calls. */
+const pointsOf = (buckets: SparseBuckets): { stretch: number; ms: number }[] => {
+  const n = countOf(buckets);
+  const points: { stretch: number; ms: number }[] = [];
+  let seen = 0;
+  for (let i = 0; i < buckets.length; i += 2) {
+    const ms = bucketMs(buckets[i] as number);
+    if (isEnough(n, seen / n)) points.push({ stretch: n / (n - seen), ms });
+    seen += buckets[i + 1] as number;
+  }
+  // The last bucket reaches as far as there are enough calls.
+  const last = points.at(-1);
+  if (last !== undefined && n / ABOVE_LEAST > last.stretch) points.push({ stretch: n / ABOVE_LEAST, ms: last.ms });
+  return points;
+};
+
+/** Where times from sending are furthest below those from the due moment: what waiting would have hidden. */
+export const hiddenSentence = (intended: SparseBuckets, sent: SparseBuckets): string => {
+  const p = [0.999, 0.99, 0.9].find((one) => isEnough(countOf(intended), one)) ?? 0.5;
+  const [due, left] = [quantileMs(intended, p), quantileMs(sent, p)];
+  if (due === null || left === null) return "";
+  const name = `p${Number((p * 100).toFixed(1))}`;
+  const hidden = due - left;
+  return hidden > due * 0.05
+    ? `Counted from sending, ${name} would read ${milliseconds(left)} in place of ${milliseconds(due)}: coordinated omission would have hidden ${milliseconds(hidden)}.`
+    : `Counted from sending it would read the same (${name} ${milliseconds(due)}): nothing was hidden by late sending.`;
+};
+
+/** `null` where there are too few calls for a curve. */
+export const percentilePlot = (
+  about: Pick<Chart, "id" | "finding">,
+  curves: readonly PercentileCurve[],
+  limits: readonly TimeLimit[],
+): Chart | null => {
+  const drawn = curves
+    .map((curve) => ({ ...curve, points: pointsOf(curve.buckets) }))
+    .filter(({ points }) => points.length > 1);
+  const [first] = drawn;
+  if (first === undefined) return null;
+  const all = drawn.flatMap(({ points }) => points);
+  const low = Math.min(...all.map(({ ms }) => ms)) * 0.9;
+  const high = Math.max(...all.map(({ ms }) => ms)) * 1.1;
+  const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
+  const x = scaleLog([1, furthest], [0, WIDTH]);
+  const xAt = (p: number): number => x(1 / (1 - p));
+  const { y, ticks } = logarithmic(HEIGHT, low, high);
+  const marks = MARKS.filter((p) => 1 / (1 - p) <= furthest * 1.001);
+  const grid = marks.map((p) => html`<path class="grid" stroke="#8884" d="M${xAt(p).toFixed(1)} 0V${HEIGHT}"/>`);
+  const lines = drawn.map(({ points, shape }) => {
+    const d = pathThrough(points.map(({ stretch, ms }) => [x(stretch), y(ms)]));
+    return html`<path class="${shape}" d="${d}"/>`;
+  });
+  const shownLimits = limits
+    .filter(({ quantile: p, limit: ms }) => p < 1 && 1 / (1 - p) <= furthest && ms >= low && ms <= high)
+    .map(({ quantile, limit: ms, text }) => {
+      const at = percent(xAt(quantile) / WIDTH);
+      return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
+    });
+  const medians = drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`);
+  return {
+    ...about,
+    title: "Latency by percentile.",
+    height: HEIGHT,
+    description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(countOf(first.buckets))} calls allow. ${medians.join(", ")}.`,
+    across: marks.map((p) => ({ at: xAt(p) / WIDTH, text: named(p) })),
+    acrossName: "of the calls took no longer",
+    up: ticks,
+    drawn: html`${grid}${lines.reverse()}`,
+    labels: html`${shownLimits}`,
+    keys: drawn.map(({ name, shape }) => ({ swatch: swatch(shape), text: name })),
+    table: {
+      head: ["percentile", ...drawn.map(({ name }) => name)],
+      rows: marks.slice(1).map((p) => [named(p), ...drawn.map(({ buckets }) => quantileCell(buckets, p))]),
+    },
+  };
+};
