@@ -99,10 +99,7 @@ test.concurrent.each<[string, Partial<Parts>]>([
   [
     "takes a key service that is away for an unknown key",
     {
-      keyLink: (keys) => ({
-        bySecretHash: (hash, budgetMs) => keys.bySecretHash(hash, budgetMs).catch(() => null),
-        byId: (id, budgetMs) => keys.byId(id, budgetMs).catch(() => null),
-      }),
+      keyLink: (keys) => ({ find: (lookup, budgetMs) => keys.find(lookup, budgetMs).catch(() => null) }),
       keyCache: { maxAgeMs: 0, singleFlight: true },
     },
   ],

@@ -1,6 +1,6 @@
 /** What a key stores ∩ what its tier admits: products and scopes (items 46, 74-78, 156, 158; B6, A5, A15-A17). */
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
-import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
+import { type KeyKind, type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
 
 type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
 
@@ -8,29 +8,24 @@ type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_cap
 export const storedProduct = (key: Pick<KeyRecord, "products">, product: Product): boolean =>
   key.products.length === 0 ? product !== "viewer" : key.products.includes(product);
 
-export const productRefusal = ({ key, org }: KeySnapshot, product: Product): AdmissionRefusal | null => {
-  const scope = PRODUCT_SCOPE[product];
-  if (scope !== null && !key.scopes.includes(scope)) return "insufficient_scope";
-  if (!storedProduct(key, product)) return "product_not_allowed";
-  const admits = org.tier === null ? null : TIER_ADMITS[org.tier];
-  if (admits === null || !admits.products.includes(product) || (scope !== null && !admits.scopes.includes(scope))) {
-    return "tier_capability_not_allowed";
-  }
-  return null;
-};
-
-/** The route's scope in the key and in a session's product, the product still admitted, all inside the tier. */
+/** The scope in the key and in the product, the product in the key, and all of it inside the tier. */
 export const scopeRefusal = (
   { key, org }: KeySnapshot,
   scope: Scope | null,
   product: Product | null,
+  kind: KeyKind = key.kind,
 ): AdmissionRefusal | null => {
   if (scope !== null && !key.scopes.includes(scope)) return "insufficient_scope";
   if (scope !== null && product !== null && PRODUCT_SCOPE[product] !== scope) return "insufficient_scope";
   if (product !== null && !storedProduct(key, product)) return "product_not_allowed";
   const admits = org.tier === null ? null : TIER_ADMITS[org.tier];
-  if (admits === null || !admits.kinds.includes(key.kind)) return "tier_capability_not_allowed";
-  if (scope !== null && !admits.scopes.includes(scope)) return "tier_capability_not_allowed";
-  if (product !== null && !admits.products.includes(product)) return "tier_capability_not_allowed";
-  return null;
+  const fits =
+    admits?.kinds.includes(kind) &&
+    (scope === null || admits.scopes.includes(scope)) &&
+    (product === null || admits.products.includes(product));
+  return fits ? null : "tier_capability_not_allowed";
 };
+
+/** The product with the scope that minting it needs; only publishable keys are exchanged. */
+export const productRefusal = (snapshot: KeySnapshot, product: Product): AdmissionRefusal | null =>
+  scopeRefusal(snapshot, PRODUCT_SCOPE[product], product, "publishable");

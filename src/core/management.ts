@@ -2,26 +2,31 @@
  * Decides creations, changes and revocations of keys (specification 4.4, 7.3; items 124-141, B5), as pure functions that
  * the key service runs in one transaction, because the key limit depends on state.
  */
+import { type Static, Type } from "typebox";
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
 import { storedProduct } from "./admission.ts";
-import { type KeyKind, type KeyRecord, type Organization, TIER_ADMITS } from "./records.ts";
+import { KEY_RECORD, type KeyRecord, type Organization, TIER_ADMITS } from "./records.ts";
 
-export type KeyCreation = {
-  kind: KeyKind;
-  env?: "live" | "test";
-  name?: string;
-  scopes?: string[];
-  products?: string[];
-  allowed_origins?: string[];
-  allowed_ips?: string[];
-  acknowledge_vendor?: boolean;
+const texts = (most: number) => Type.Optional(Type.Array(Type.String(), { maxItems: most }));
+
+/** What may be given and changed. Unknown words have subcodes of their own (item 134), so any text passes here. */
+export const KEY_UPDATE = Type.Object({
+  name: Type.Optional(Type.String({ maxLength: 200 })),
+  scopes: texts(100),
+  products: texts(100),
+  allowed_origins: texts(1_000),
+  allowed_ips: texts(1_000),
+  acknowledge_vendor: Type.Optional(Type.Boolean()),
   /** The same under the record's name, so that a record that was read can be sent back. */
-  vendor_acknowledged?: boolean;
-  expires_at?: number | null;
-};
+  vendor_acknowledged: Type.Optional(Type.Boolean()),
+  expires_at: Type.Optional(Type.Union([Type.Null(), Type.Integer({ minimum: 0 })])),
+});
+export type KeyUpdate = Static<typeof KEY_UPDATE>;
 
-export type KeyUpdate = Omit<Partial<KeyCreation>, "kind" | "env">;
+const { kind, env } = KEY_RECORD.properties;
+export const KEY_CREATION = Type.Object({ kind, env: Type.Optional(env), ...KEY_UPDATE.properties });
+export type KeyCreation = Static<typeof KEY_CREATION>;
 
 export type ManagementRefusal = { refuse: AnyRefusalName };
 
@@ -111,8 +116,8 @@ export const decideCreation = (
   liveKeys: number,
   request: KeyCreation,
 ): KeyDraft | ManagementRefusal => {
-  const { kind, env = "live" } = request;
-  const after: KeyDraft = { org_id: org.id, kind, env, status: "valid", ...changed(NEW_KEY, request) };
+  const given = { org_id: org.id, kind: request.kind, env: request.env ?? "live", status: "valid" as const };
+  const after: KeyDraft = { ...given, ...changed(NEW_KEY, request) };
   return decide({ org, before: null, after, liveKeys }) ?? after;
 };
 

@@ -17,19 +17,10 @@ export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_l
 /** `cap` is `null` for a meter that only counts (item 122). */
 export const fits = (used: number, amount: number, cap: number | null): boolean => cap === null || used + amount <= cap;
 
-/** The UTC month as `YYYY-MM` (item 229), by Howard Hinnant's `civil_from_days`: the core does not use `Date`. */
+/** The UTC month as `YYYY-MM` (item 229). */
 export const windowOf = (nowMs: number): string => {
-  const z = Math.floor(nowMs / 86_400_000) + 719_468;
-  const era = Math.floor(z / 146_097);
-  const dayOfEra = z - era * 146_097;
-  const yearOfEra = Math.floor(
-    (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36_524) - Math.floor(dayOfEra / 146_096)) / 365,
-  );
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const shifted = Math.floor((5 * dayOfYear + 2) / 153);
-  const month = shifted < 10 ? shifted + 3 : shifted - 9;
-  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
-  return `${year}-${month < 10 ? "0" : ""}${month}`;
+  const at = new Date(Math.floor(nowMs));
+  return `${at.getUTCFullYear()}-${String(at.getUTCMonth() + 1).padStart(2, "0")}`;
 };
 
 /** One line of the ledger: what the store says was charged (`GET /ledger`). */

@@ -1,45 +1,55 @@
-/** The records behind a decision: key, organization, and what a tier admits (specification 2.3, 3; items 40-63, 75). */
-import type { Product, Scope } from "../contract/routes.ts";
+/**
+ * The records behind a decision: key, organization, and what a tier admits (specification 2.3, 3; items 40-63, 75). Each is
+ * written once, as a schema: stores, links, control plane and API description read the fields here.
+ */
+import { type Static, Type } from "typebox";
+import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
 
-export type Tier = "Free" | "Pro";
+const Text = Type.String();
+const Id = Type.String({ minLength: 1 });
+const Count = Type.Integer({ minimum: 0 });
 
-export type Organization = {
-  id: string;
+const TIERS = ["Free", "Pro"] as const;
+export type Tier = (typeof TIERS)[number];
+
+export const ORGANIZATION = Type.Object({
+  id: Id,
   /** `null`: no recognized API plan record (items 14, 130, 158). */
-  tier: Tier | null;
+  tier: Type.Union([Type.Enum(TIERS), Type.Null()]),
   /** Map loads a month (item 228). */
-  map_load_allowance: number;
+  map_load_allowance: Count,
   /** Live keys that the plan allows (item 140). */
-  key_limit: number;
-  basemap_style_id: string | null;
+  key_limit: Count,
+  basemap_style_id: Type.Union([Text, Type.Null()]),
   /** Cap on calls in flight; `null`: the deployment's default. */
-  in_flight_cap: number | null;
-};
+  in_flight_cap: Type.Union([Count, Type.Null()]),
+});
+export type Organization = Static<typeof ORGANIZATION>;
 
-export type KeyKind = "publishable" | "server";
-type KeyStatus = "valid" | "revoked" | "expired";
-
-export type KeyRecord = {
-  id: string;
-  org_id: string;
-  kind: KeyKind;
+/** Item 50: as it is stored, travels and is shown. */
+export const KEY_RECORD = Type.Object({
+  id: Id,
+  org_id: Id,
+  kind: Type.Enum(["publishable", "server"]),
   /** Environment in the key's text (item 51). */
-  env: "live" | "test";
-  name: string;
-  scopes: Scope[];
+  env: Type.Enum(["live", "test"]),
+  name: Text,
+  scopes: Type.Array(Type.Enum([...SCOPES])),
   /** Empty: no key-level restriction except `viewer` (item 57). */
-  products: Product[];
+  products: Type.Array(Type.Enum([...PRODUCTS])),
   /** Exact origins, scheme, host and port (item 52). */
-  allowed_origins: string[];
+  allowed_origins: Type.Array(Text),
   /** Addresses or CIDR blocks; empty: no restriction (item 55). */
-  allowed_ips: string[];
-  vendor_acknowledged: boolean;
-  status: KeyStatus;
-  created_at: number;
-  expires_at: number | null;
+  allowed_ips: Type.Array(Text),
+  vendor_acknowledged: Type.Boolean(),
+  status: Type.Enum(["valid", "revoked", "expired"]),
+  created_at: Type.Number(),
+  expires_at: Type.Union([Type.Null(), Type.Number()]),
   /** The last four characters, to recognise it by. */
-  last4: string;
-};
+  last4: Text,
+});
+export type KeyRecord = Static<typeof KEY_RECORD>;
+export type KeyKind = KeyRecord["kind"];
 
 /** Key and organization as they were at one moment. */
 export type KeySnapshot = { key: KeyRecord; org: Organization };
@@ -49,11 +59,7 @@ export const TIER_ADMITS: Readonly<
   Record<Tier, { products: readonly Product[]; scopes: readonly Scope[]; kinds: readonly KeyKind[] }>
 > = {
   Free: { products: ["tile"], scopes: ["maps"], kinds: ["publishable"] },
-  Pro: {
-    products: ["chat", "editor", "viewer", "tile"],
-    scopes: ["ai", "design", "maps", "vendor"],
-    kinds: ["publishable", "server"],
-  },
+  Pro: { products: PRODUCTS, scopes: SCOPES, kinds: ["publishable", "server"] },
 };
 
 /** Defaults by tier (items 140, 228). */

@@ -26,12 +26,6 @@ export const startInProcess = async (options: {
   const { name, replicas = 1, nowMs = () => performance.now() } = options;
   let store: LimiterStore | undefined;
   const lookupsMs: number[] = [];
-  const counted =
-    <A, B>(look: (name: A) => B) =>
-    (name: A): B => {
-      lookupsMs.push(nowMs());
-      return look(name);
-    };
   // Wraps the stores, so that judges can read what the parts keep, whatever a mutant has made of them.
   const parts: Parts = {
     ...options.parts,
@@ -41,7 +35,11 @@ export const startInProcess = async (options: {
     },
     keyStore: (healthy) => {
       const keys = options.parts.keyStore(healthy);
-      return { ...keys, byHash: counted(keys.byHash), byId: counted(keys.byId) };
+      const find: typeof keys.find = (lookup) => {
+        lookupsMs.push(nowMs());
+        return keys.find(lookup);
+      };
+      return { ...keys, find };
     },
   };
   let log = "";

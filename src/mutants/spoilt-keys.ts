@@ -1,20 +1,17 @@
 /** Mutants of the key service, of its answers and of what a session says. */
 import type { KeySnapshot, Tier } from "../core/records.ts";
-import type { KeyLookup } from "../platform/keys.ts";
+import { type KeyLookup, nameOfLookup } from "../platform/keys.ts";
 import { members, type Spoil, spoilt } from "./mutant.ts";
 
-type Lookup = (by: string, budgetMs: number) => ReturnType<KeyLookup["byId"]>;
+type Find = KeyLookup["find"];
 
 /** The API's questions for key records; state of `spoil` is of one link. */
 const looking =
-  (spoil: () => (lookup: Lookup) => Lookup): Spoil =>
+  (spoil: () => (find: Find) => Find): Spoil =>
   (healthy) => ({
     keyLink: (keys) => {
-      const [link, around] = [healthy.keyLink(keys), spoil()];
-      return {
-        bySecretHash: around((hash, budgetMs) => link.bySecretHash(hash, budgetMs)),
-        byId: around((id, budgetMs) => link.byId(id, budgetMs)),
-      };
+      const link = healthy.keyLink(keys);
+      return { find: spoil()((lookup, budgetMs) => link.find(lookup, budgetMs)) };
     },
   });
 
@@ -38,8 +35,8 @@ export const SPOILT_KEYS = spoilt(
   {
     "remembers-the-old-tier": looking(() => {
       const seen = new Map<string, Tier | null>();
-      return (lookup) => async (by, budgetMs) => {
-        const found = await lookup(by, budgetMs);
+      return (find) => async (lookup, budgetMs) => {
+        const found = await find(lookup, budgetMs);
         if (found === null) return null;
         const tier = seen.get(found.org.id) ?? found.org.tier;
         seen.set(found.org.id, tier);
@@ -56,17 +53,17 @@ export const SPOILT_KEYS = spoilt(
       requestLog: (entry) => ({ ...healthy.requestLog(entry), credential: entry.credential }),
     }),
     "answers-401-when-keys-are-down": looking(
-      () => (lookup) => (by, budgetMs) => lookup(by, budgetMs).catch(() => null),
+      () => (find) => (lookup, budgetMs) => find(lookup, budgetMs).catch(() => null),
     ),
     "serves-stale-when-keys-are-down": looking(() => {
       const last = new Map<string, KeySnapshot>();
-      return (lookup) => async (by, budgetMs) => {
+      return (find) => async (lookup, budgetMs) => {
         try {
-          const found = await lookup(by, budgetMs);
-          if (found !== null) last.set(by, found);
+          const found = await find(lookup, budgetMs);
+          if (found !== null) last.set(nameOfLookup(lookup), found);
           return found;
         } catch (error) {
-          const known = last.get(by);
+          const known = last.get(nameOfLookup(lookup));
           if (known === undefined) throw error;
           return known;
         }

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Clock, shiftableClock } from "./clock.ts";
 import { type ControlPart, type SaveOffset, startControlPlane } from "./control-plane.ts";
-import { type HttpService, RequestError, route } from "./links/http-service.ts";
+import { type HttpService, route } from "./links/http-service.ts";
 
 const TOKEN = "correct-horse-battery";
 const OPERATOR = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
@@ -21,14 +21,11 @@ const patch = async (body: string): Promise<{ status: number; json: Record<strin
 };
 
 /** A part that keeps what it was told to apply. */
-const part = (name: string, check: (body: Record<string, unknown>) => void = () => {}) => {
+const part = (name: string) => {
   const applied: unknown[] = [];
   const control: ControlPart = {
     routes: [route("GET", `/${name}`, () => name)],
-    readDeployment: (body) => {
-      check(body);
-      return () => void applied.push(body);
-    },
+    change: (change) => void applied.push(change),
     deployment: () => ({ [name]: applied.length }),
   };
   return { control, applied };
@@ -49,17 +46,21 @@ test("one control plane serves the parts of one process, and each sees a change 
   expect((await patch("[]")).status).toBe(422);
 });
 
-test("a change of the deployment that one part refuses changes no other", async () => {
-  const picky = (name: string, refused: string) =>
-    part(name, ({ sessions }) => {
-      if (sessions === refused) throw new RequestError(422, `${name} expected something else`);
-    });
-  const [first, second] = [picky("first", "x"), picky("second", "y")];
+test.each([
+  ['{"sessions":"y","clock_offset_ms":1}', "/sessions"],
+  ['{"clock_offset_ms":1,"upstreams":[]}', "/upstreams must not have fewer"],
+  ['{"upstreams":["http://replica/v1"]}', "/upstreams/0"],
+  ['{"clock_offset_ms":1,"fail_next":{"route":"chat.control","mode":"reset"}}', "/fail_next"],
+  ['{"slots":-1}', "/slots"],
+  ['{"service_factor":0}', "/service_factor"],
+])("a change with one field that does not fit changes nothing anywhere: %s", async (body, why) => {
+  const [first, second] = [part("first"), part("second")];
   const clock = await start([first.control, second.control]);
-  expect((await patch('{"sessions":"y","clock_offset_ms":1}')).status).toBe(422);
+  const { status, json } = await patch(body);
+  expect([status, json.error]).toEqual([422, expect.stringContaining(why)]);
   expect([first.applied, second.applied, clock.offsetMs()]).toEqual([[], [], 0]);
-  expect((await patch('{"sessions":"z"}')).status).toBe(200);
-  expect([first.applied, second.applied]).toEqual([[{ sessions: "z" }], [{ sessions: "z" }]]);
+  expect((await patch('{"sessions":"disabled"}')).status).toBe(200);
+  expect([first.applied, second.applied]).toEqual([[{ sessions: "disabled" }], [{ sessions: "disabled" }]]);
 });
 
 test("a field that no role knows is told, and changes nothing", async () => {
@@ -108,10 +109,7 @@ test("changes that come at once are made one after the other", async () => {
   const { control } = part("a");
   const slow: ControlPart = {
     ...control,
-    readDeployment:
-      ({ clock_offset_ms: of }) =>
-      () =>
-        void steps.push(`apply ${of}`),
+    change: ({ clock_offset_ms: of }) => void steps.push(`apply ${of}`),
   };
   await start([slow], async (of) => {
     steps.push(`save ${of}`);

@@ -1,10 +1,19 @@
 /** The control plane of one process, by token, for all its parts. A change is applied by every part or none. */
 import { hash, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
+import { type Static, Type } from "typebox";
 import { isObject } from "../contract/envelopes.ts";
 import { whyForeign } from "../contract/private-door.ts";
+import { ROUTE_NAMES } from "../contract/routes.ts";
 import type { Clock } from "./clock.ts";
-import { type HttpService, RequestError, route, type ServiceRoute, startHttpService } from "./links/http-service.ts";
+import {
+  type HttpService,
+  RequestError,
+  route,
+  routeWith,
+  type ServiceRoute,
+  startHttpService,
+} from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
 
 /** 16 or more visible ASCII characters: valid in an HTTP header without encoding, and too long to guess. */
@@ -15,35 +24,48 @@ export const isUsableToken = (token: string): boolean => USABLE.test(token);
 /** Digests have one length, so a comparison in constant time tells nothing about the token. */
 const digest = (text: string): Buffer => hash("sha256", text, "buffer");
 
+const Whole = Type.Integer({ minimum: 0 });
+/** A hundred years: months have names of four digits, and dates stay dates. */
+const OFFSET_MS_MAX = 100 * 365 * 86_400_000;
+
+/** `truncate` ends the connection in mid-answer; `route_error`: a 200 with an `error` key, in a stream the event. */
+const FAIL_NEXT = Type.Object({
+  route: Type.Enum([...ROUTE_NAMES]),
+  mode: Type.Enum(["error_event", "truncate", "reset", "route_error"]),
+  /** Content events that a stream still gives before it fails. */
+  after_events: Type.Optional(Whole),
+  count: Whole,
+});
+export type FailPlan = Static<typeof FAIL_NEXT>;
+
+/** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
+const FIELDS = {
+  sessions: Type.Enum(["enabled", "disabled", "not_configured"]),
+  clock_offset_ms: Type.Refine(
+    Type.Unknown(),
+    (ms) => Number.isSafeInteger(ms) && Math.abs(ms as number) <= OFFSET_MS_MAX,
+    () => "must be a whole number of milliseconds, at most a hundred years either way",
+  ),
+  global_in_flight: Whole,
+  org_in_flight: Whole,
+  fail_next: FAIL_NEXT,
+  slots: Whole,
+  service_factor: Type.Number({ exclusiveMinimum: 0, maximum: 1_000 }),
+  upstreams: Type.Array(Type.String({ pattern: "^http://[^/]+$" }), { minItems: 1 }),
+};
+const CHANGE = Type.Partial(Type.Object(FIELDS));
+export type DeploymentChange = Static<typeof CHANGE>;
+
 /** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
 export type ControlPart = {
   routes: ServiceRoute[];
-  /** Reads the fields it knows and ignores the others; throws where one does not fit. What it returns applies them. */
-  readDeployment?(body: Record<string, unknown>): () => void;
+  /** Applies the fields that it knows; all were checked before. */
+  change?(change: DeploymentChange): void;
   /** What `PATCH /deployment` can change here, as it is now: so that a change can be undone. */
   deployment?(): Record<string, unknown>;
 };
 
 export type Service = { url: string; control: ControlPart; close(): Promise<void> };
-
-/** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
-const FIELDS = [
-  ...["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"],
-  ...["slots", "service_factor", "upstreams"],
-];
-
-/** A hundred years: months have names of four digits, and dates stay dates. */
-const OFFSET_MS_MAX = 100 * 365 * 86_400_000;
-
-const readClockOffset = (offset: unknown): number | undefined => {
-  if (offset === undefined || (Number.isSafeInteger(offset) && Math.abs(offset as number) <= OFFSET_MS_MAX)) {
-    return offset as number | undefined;
-  }
-  throw new RequestError(
-    422,
-    "expected clock_offset_ms to be a whole number of milliseconds, at most a hundred years either way",
-  );
-};
 
 /** Where the clock's offset is kept beside this process; one that fails may have kept it all the same. */
 export type SaveOffset = (offsetMs: number) => Promise<unknown>;
@@ -74,29 +96,33 @@ export const startControlPlane = (options: {
   const wanted = digest(token);
   const state = (): Record<string, unknown> =>
     Object.assign({ clock_offset_ms: clock.offsetMs() }, ...parts.map((part) => part.deployment?.()));
-  /** All parts read before any applies. */
-  const change = async (body: Record<string, unknown>): Promise<Record<string, unknown>> => {
-    const offsetMs = readClockOffset(body.clock_offset_ms);
-    const applies = parts.map((part) => part.readDeployment?.(body));
+  const apply = async (change: DeploymentChange): Promise<Record<string, unknown>> => {
+    const offsetMs = change.clock_offset_ms as number | undefined;
     if (offsetMs !== undefined) {
       if (saveOffset !== undefined) await saved(saveOffset, offsetMs, clock.offsetMs());
       clock.setOffsetMs(offsetMs);
     }
-    for (const apply of applies) apply?.();
+    for (const part of parts) part.change?.(change);
     return state();
   };
   let last: Promise<unknown> = Promise.resolve();
-  const patch = route("PATCH", "/deployment", ({ body }) => {
-    if (!isObject(body)) throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
-    const unknown = Object.keys(body).find((field) => !FIELDS.includes(field));
-    if (unknown !== undefined) {
-      throw new RequestError(422, `expected one of ${FIELDS.join(", ")}, got ${unknown}; nothing was changed`);
-    }
+  const checked = routeWith(CHANGE, "PATCH", "/deployment", (change) => {
     // One after the other: a second change that came meanwhile must not meet half of the first.
-    const turn = last.then(() => change(body));
+    const turn = last.then(() => apply(change));
     last = turn.catch(() => {});
     return turn;
   });
+  const patch: ServiceRoute = {
+    ...checked,
+    answer: (request) => {
+      const { body } = request;
+      if (!isObject(body)) throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
+      const unknown = Object.keys(body).find((field) => !Object.hasOwn(FIELDS, field));
+      if (unknown === undefined) return checked.answer(request);
+      const known = Object.keys(FIELDS).join(", ");
+      throw new RequestError(422, `expected one of ${known}, got ${unknown}; nothing was changed`);
+    },
+  };
   return startHttpService({
     host,
     port,

@@ -3,18 +3,12 @@
  * them names them (`PATCH /deployment` with `upstreams`); open connections stay.
  */
 import { connect, createServer, type Socket } from "node:net";
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
 import type { Service } from "./control-plane.ts";
-import { bodyOf, type ListenAt, route } from "./links/http-service.ts";
+import { type ListenAt, route } from "./links/http-service.ts";
 import { TCP, urlOf } from "./links/network.ts";
 
 const CONNECT_MS = 1_000;
 const BACKLOG = 4096;
-
-const changeBody = Compile(
-  Type.Object({ upstreams: Type.Optional(Type.Array(Type.String({ pattern: "^http://[^/]+$" }), { minItems: 1 })) }),
-);
 
 type Address = { host: string; port: number };
 
@@ -82,11 +76,8 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
     control: {
       routes: [route("GET", "/gauges", () => ({ sockets: sockets.size }))],
       deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),
-      readDeployment: (body) => {
-        const change = bodyOf(changeBody, body);
-        return () => {
-          upstreams = change.upstreams?.map(addressOf) ?? upstreams;
-        };
+      change: (change) => {
+        upstreams = change.upstreams?.map(addressOf) ?? upstreams;
       },
     },
     close: () =>

@@ -1,30 +1,81 @@
-/** The port to the key service: look-ups, and key management, decided where the records are. */
-import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../core/management.ts";
-import type { KeyRecord, KeySnapshot } from "../core/records.ts";
+/**
+ * The key service as the API sees it: look-ups, and key management, which is decided where the records are. What travels is
+ * a schema; an answer to a look-up names what was asked, so that another's is recognized.
+ */
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
+import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
+import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
+import { KEY_RECORD, type KeyRecord, type KeySnapshot, ORGANIZATION } from "../core/records.ts";
+import { openLink } from "./links/batch.ts";
+import { CONNECTIONS } from "./links/http-client.ts";
+import type { Network } from "./links/network.ts";
 
-/** No valid answer within the budget: neither "valid" nor "unknown"; the call is refused with 503 (B4). */
-export class KeyServiceUnavailable extends Error {
-  override name = "KeyServiceUnavailable";
-}
+const Text = Type.String();
 
-export type Revoked = { revoked: true };
-/** A new key with its secret, which is shown once. */
+/** By the SHA-256 of the secret, hex: a secret itself is neither stored nor sent. By id: a session names its key. */
+export const LOOKUP = Type.Union([Type.Object({ hash: Text }), Type.Object({ id: Text })]);
+export type Lookup = Static<typeof LOOKUP>;
+export const nameOfLookup = (lookup: Lookup): string => ("hash" in lookup ? lookup.hash : lookup.id);
+
+/** A change that an organization's admin asks for. A key is revoked for good. */
+export const KEY_CHANGE = Type.Union([
+  Type.Object({ does: Type.Literal("create"), org: Text, request: KEY_CREATION }),
+  Type.Object({ does: Type.Literal("update"), org: Text, id: Text, request: KEY_UPDATE }),
+  Type.Object({ does: Type.Literal("revoke"), org: Text, id: Text }),
+]);
+export type KeyChange = Static<typeof KEY_CHANGE>;
+
+/** The secret of a new key is shown once, here. */
 export type CreatedKey = { key: KeyRecord; secret: string };
-export type UpdatedKey = Pick<CreatedKey, "key">;
+export type ChangedKey = { key: KeyRecord; secret?: string };
 
-/** Look-ups and management reject with `KeyServiceUnavailable`. */
-export type KeyLookup = {
-  /** By the SHA-256 of the secret, hex: a secret itself is neither stored nor sent. `null`: unknown. */
-  bySecretHash(hash: string, budgetMs: number): Promise<KeySnapshot | null>;
-  /** By id: a session token names the key that it was minted from. */
-  byId(id: string, budgetMs: number): Promise<KeySnapshot | null>;
+/** Both reject with `Unavailable` where no valid answer came in time: neither "valid" nor "unknown" (B4). */
+export type Keys = {
+  /** `null`: unknown. */
+  find(lookup: Lookup, budgetMs: number): Promise<KeySnapshot | null>;
+  /** `not_found` for a key that is foreign, unknown, expired or revoked already (items 127, 141). */
+  change(change: KeyChange, budgetMs: number): Promise<ChangedKey | ManagementRefusal>;
+  close(): Promise<void>;
+};
+export type KeyLookup = Pick<Keys, "find">;
+
+const lookupAnswer = Compile(
+  Type.Union([
+    Type.Object({ of: Text, found: Type.Literal(true), key: KEY_RECORD, org: ORGANIZATION }),
+    Type.Object({ of: Text, found: Type.Literal(false) }),
+  ]),
+);
+
+const readLookupAnswer = (lookup: Lookup, answer: unknown): KeySnapshot | null => {
+  if (!lookupAnswer.Check(answer)) throw new Error("expected a key record or {found:false}");
+  if (answer.of !== nameOfLookup(lookup)) throw new Error("expected the answer to this look-up, got another's");
+  if (!answer.found) return null;
+  const { key, org } = answer;
+  const isIts = key.org_id === org.id && ("hash" in lookup || key.id === lookup.id);
+  if (!isIts) throw new Error("expected key and owner to fit");
+  return { key, org };
 };
 
-type KeyManagement = {
-  create(org: string, request: KeyCreation, budgetMs: number): Promise<CreatedKey | ManagementRefusal>;
-  update(org: string, id: string, request: KeyUpdate, budgetMs: number): Promise<UpdatedKey | ManagementRefusal>;
-  /** Revokes for good. `not_found` for a key that is foreign, unknown or revoked already (items 127, 141). */
-  revoke(org: string, id: string, budgetMs: number): Promise<Revoked | ManagementRefusal>;
-};
+const REFUSED = [...(Object.keys(REFUSALS) as RefusalName[]), "not_found" as const];
+const changeAnswer = Compile(
+  Type.Union([
+    Type.Object({ key: KEY_RECORD, secret: Type.Optional(Text) }),
+    Type.Object({ refuse: Type.Enum(REFUSED) }),
+  ]),
+);
 
-export type Keys = KeyLookup & KeyManagement & { close(): Promise<void> };
+export const createHttpKeys = (at: { url: string; network?: Network | undefined }): Keys => {
+  const link = openLink("key service", { ...at, connectTimeoutMs: 500 });
+  return {
+    find: link.batched("lookups", CONNECTIONS, readLookupAnswer),
+    change: (change, budgetMs) =>
+      link.ask("POST", "/changes", change, budgetMs, (answer) => {
+        const isWhole =
+          changeAnswer.Check(answer) && ("refuse" in answer || change.does !== "create" || "secret" in answer);
+        if (!isWhole) throw new Error("expected a changed key, or a refusal");
+        return answer;
+      }),
+    close: link.close,
+  };
+};

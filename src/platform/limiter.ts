@@ -1,31 +1,36 @@
 /** The port to the limiter: one atomic decision per call, refunds by charge id, and the ledger. */
+import { type Static, type TSchema, Type } from "typebox";
 import type { Meter } from "../contract/routes.ts";
-import type { MeterTake, TakeOutcome } from "../core/call.ts";
+import type { TakeOutcome } from "../core/call.ts";
 import type { LedgerLine } from "../core/meters.ts";
-import type { Rate } from "../core/rate-limit.ts";
 
-export type Take = {
+const orNull = <S extends TSchema>(schema: S) => Type.Union([Type.Null(), schema]);
+export const METER = Type.Enum(["map_loads", "design_analyses"]);
+const Amount = Type.Integer({ minimum: 1 });
+
+const CHARGE = {
   /** Fresh for each incoming call, made by the API; idempotency and refunds use this and nothing that a client sent. */
-  charge_id: string;
+  charge_id: Type.String(),
   /** The client's `X-Request-Id` or a made-up one; for correlation in the ledger only. */
-  request_id: string;
-  org: string;
-  key: string;
-  /** The bucket is the key's; `null` takes no rate token. */
-  rate: Rate | null;
-  meter: MeterTake | null;
+  request_id: Type.String(),
+  org: Type.String(),
+  key: Type.String(),
 };
 
-/** Undoes a charge for good: once confirmed, neither the charge nor a late arrival of it counts any more. */
-export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
+export const TAKE = Type.Object({
+  ...CHARGE,
+  /** The bucket is the key's; `null` takes no rate token. */
+  rate: orNull(Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) })),
+  meter: orNull(Type.Object({ name: METER, amount: Amount, cap: orNull(Type.Integer({ minimum: 0 })) })),
+});
+export type Take = Static<typeof TAKE>;
 
-/** No valid answer within the budget, or refunded before it arrived: the call is refused, and the charge undone. */
-export class LimiterUnavailable extends Error {
-  override name = "LimiterUnavailable";
-}
+/** Undoes a charge for good: once confirmed, neither the charge nor a late arrival of it counts any more. */
+export const REFUND = Type.Object({ ...CHARGE, meter: METER, amount: Amount });
+export type Refund = Static<typeof REFUND>;
 
 /**
- * At its budget `take` or `refund` rejects with `LimiterUnavailable`, and may have happened. A take with a meter is
+ * At its budget `take` or `refund` rejects with `Unavailable`, and may have happened. A take with a meter is
  * idempotent by its `charge_id`: a repeat gets the answer of the charge.
  */
 export type Limiter = {

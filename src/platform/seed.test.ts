@@ -4,7 +4,7 @@ import { mapLoadCap } from "../core/meters.ts";
 import type { KeySnapshot } from "../core/records.ts";
 import { ADMIN_ROLES, KEY_ROLES } from "../target/target.ts";
 import { shiftableClock } from "./clock.ts";
-import { localKeys } from "./keys/keys.fixture.ts";
+import { asking, localKeys } from "./keys/keys.fixture.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
 import { openKeyStore } from "./keys/store.ts";
 import { localLimiter } from "./limiter/limiter.fixture.ts";
@@ -14,7 +14,7 @@ import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from
 describe("seeding", () => {
   const clock = shiftableClock();
   const store = openKeyStore(":memory:");
-  const keys = localKeys(store, clock);
+  const keys = asking(localKeys(store, clock));
   const limiter = localLimiter(openLimiterStore(":memory:"), clock);
   const plan = (): Seed =>
     planSeed(demoTenants(12), { makeSecret, adminToken: (org) => `token-of-${org}`, nowMs: Date.now() });

@@ -8,9 +8,9 @@ import type { Gauges } from "./api/control.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, isUsableToken, type SaveOffset, type Service, startControlPlane } from "./control-plane.ts";
 import { startFront } from "./front.ts";
-import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
 import { openKeyStore } from "./keys/store.ts";
+import { createHttpKeys } from "./keys.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
 import { ledgerRoute, startLimiterService } from "./limiter/limiter-service.ts";
 import { openLimiterStore } from "./limiter/store.ts";
@@ -40,14 +40,14 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   keys?: string;
   /** `sqlite:PATH`, `memory`, the URL of a limiter service, or `redis://…`; default `memory`. */
   limiter?: string;
-  /** In `all`: other addresses for the API's two links. A function is called when both services listen. */
-  links?: Links | ((services: { keys: string; limiter: string }) => Links | Promise<Links>);
+  /** Other addresses for the API's two links; called when the services of this process listen. */
+  links?: (services: Links) => Links | Promise<Links>;
   /** Made up where absent in `all`; otherwise required. */
   sessionSecret?: string;
   adminSecret?: string;
 };
 
-export type Links = { keys?: string; limiter?: string };
+export type Links = { keys: string; limiter: string };
 
 export type Running = {
   urls: Urls;
@@ -141,19 +141,17 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
   const clock = shiftableClock();
   const controls: ControlPart[] = [];
   const urls: Urls = {};
-  const closers: (() => Promise<unknown>)[] = [];
+  /** Ends what was started, last first. */
+  const started = new AsyncDisposableStack();
+  const kept = <T extends { close(): Promise<void> }>(one: T): T => started.adopt(one, () => one.close());
   let closing: Promise<void> | undefined;
-  /** Closes what was started, last first, once; who asks again waits for the same end. */
   const close = (): Promise<void> => {
-    closing ??= (async () => {
-      for (const one of closers.reverse()) await one();
-    })();
+    closing ??= started.disposeAsync();
     return closing;
   };
   const running: Running = { urls, gauges: () => running.api?.gauges(), close };
   const add = (part: Exclude<Role, "all">, service: Service): void => {
-    closers.push(() => service.close());
-    controls.push(service.control);
+    controls.push(kept(service).control);
     urls[part] = service.url;
   };
 
@@ -177,22 +175,17 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     if (role === "keys" || (role === "all" && !isAddress("keys", keysOption))) {
       const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
       const metersAt = urls.limiter ?? limiterOption;
-      const limiter = isAddress("limiter", metersAt) ? await limiterAt(metersAt, network) : undefined;
-      if (limiter !== undefined) {
-        closers.push(() => limiter.close());
-        running.administration = { keys: store, limiter };
-      }
+      const limiter = isAddress("limiter", metersAt) ? kept(await limiterAt(metersAt, network)) : undefined;
+      if (limiter !== undefined) running.administration = { keys: store, limiter };
       add("keys", await startKeyService({ store: parts.keyStore(store), clock, adminSecret, limiter }, serviceAt));
     }
     if (role === "all" || role === "api") {
       const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
-      const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
+      const links = (await options.links?.(services)) ?? services;
       const counted = countedNetwork(network ?? TCP);
       const dials = parts.linkNetwork(counted);
-      const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network: dials });
-      closers.push(() => keys.close());
-      const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), dials);
-      closers.push(() => limiter.close());
+      const keys = kept(createHttpKeys({ url: addressOf("keys", links.keys), network: dials }));
+      const limiter = kept(await limiterAt(addressOf("limiter", links.limiter), dials));
       // Whoever has the counts in Redis has no limiter service, so an operator asks the API for the ledger.
       if (isRedis(services.limiter)) {
         const { ledger, setClockOffset } = limiter as OperableLimiter;
@@ -207,8 +200,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
     const { controlHost, controlPort, controlToken = randomBytes(32).toString("hex") } = options;
     if (controlPort !== undefined) {
       const at = { host: controlHost, port: controlPort };
-      const plane = await startControlPlane({ ...at, token: controlToken, parts: controls, clock, saveOffset });
-      closers.push(() => plane.close());
+      const plane = kept(await startControlPlane({ ...at, token: controlToken, parts: controls, clock, saveOffset }));
       running.controlToken = controlToken;
       urls.control = {};
       for (const part of ["api", "keys", "limiter", "front"] as const) {

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { DestinationStream } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
+import type { Deployment } from "../../core/call.ts";
 import type { Rate } from "../../core/rate-limit.ts";
 import type { Clock } from "../clock.ts";
 import { createInference, DEFAULT_INFERENCE, type InferenceOptions } from "../inference.ts";
@@ -12,7 +13,7 @@ import type { Network } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
 import { createKeyCache } from "./key-cache.ts";
 import type { ListenerLimits, TlsOptions } from "./listener.ts";
-import { DeploymentState, OutcomeCounts } from "./operator-state.ts";
+import { countedOutcomes, orderedFailures } from "./operator-state.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
 import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/stream-run.ts";
 import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
@@ -70,11 +71,13 @@ export const createContext = (options: ApiOptions, links: { keys: Keys; limiter:
   return {
     parts,
     clock: options.clock,
-    deployment: new DeploymentState({
+    /** What the core reads; the same object for every call. */
+    deployment: {
       sessions: "enabled",
       rate: options.rateLimit === undefined ? DEFAULT_RATE : options.rateLimit,
       designCap: options.designCap ?? null,
-    }),
+    } as Deployment,
+    failures: orderedFailures(),
     shedder,
     sessions: createSessions(options.sessionSecret),
     adminTokens: adminTokenVerifier(options.adminSecret),
@@ -85,7 +88,7 @@ export const createContext = (options: ApiOptions, links: { keys: Keys; limiter:
     inference: createInference({ ...DEFAULT_INFERENCE, ...options.inference }, parts.serviceMs, (waitMs) =>
       shedder.sample(waitMs, performance.now()),
     ),
-    counts: new OutcomeCounts(),
+    counts: countedOutcomes(),
     log,
     logsCalls: log.isLevelEnabled("debug"),
     freshId: freshIds(),

@@ -3,13 +3,9 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
-import { ROUTE_NAMES } from "../../contract/routes.ts";
 import type { ControlPart } from "../control-plane.ts";
-import { bodyOf, route } from "../links/http-service.ts";
+import { route } from "../links/http-service.ts";
 import type { ApiContext } from "./context.ts";
-import { FAIL_MODES, type FailPlan } from "./operator-state.ts";
 
 const LAG_RESOLUTION_MS = 10;
 
@@ -68,28 +64,8 @@ export const openGauges = (context: ApiContext, sockets: ReadonlySet<unknown>, l
 
 export type Gauges = ReturnType<ReturnType<typeof openGauges>["read"]>;
 
-const Whole = Type.Integer({ minimum: 0 });
-const FailNext = Type.Object({
-  route: Type.Enum([...ROUTE_NAMES]),
-  mode: Type.Enum([...FAIL_MODES]),
-  after_events: Type.Optional(Whole),
-  count: Whole,
-});
-const patchBody = Compile(
-  Type.Partial(
-    Type.Object({
-      sessions: Type.Enum(["enabled", "disabled", "not_configured"]),
-      global_in_flight: Whole,
-      org_in_flight: Whole,
-      slots: Whole,
-      service_factor: Type.Number({ exclusiveMinimum: 0, maximum: 1_000 }),
-      fail_next: FailNext,
-    }),
-  ),
-);
-
 export const apiControl = (context: ApiContext, gauges: (collectsFirst: boolean) => object): ControlPart => {
-  const { deployment, shedder, inference } = context;
+  const { deployment, failures, shedder, inference } = context;
   return {
     routes: [
       route("GET", "/counts", ({ query }) => context.counts.of(query.get("run"))),
@@ -99,24 +75,22 @@ export const apiControl = (context: ApiContext, gauges: (collectsFirst: boolean)
       const { globalInFlight, orgInFlight } = shedder.caps();
       const { slots, serviceFactor } = inference.capacity;
       return {
-        sessions: deployment.view.sessions,
-        failures_left: deployment.failuresLeft(),
+        sessions: deployment.sessions,
+        failures_left: failures.left(),
         global_in_flight: globalInFlight,
         org_in_flight: orgInFlight,
         slots,
         service_factor: serviceFactor,
       };
     },
-    readDeployment: (body) => {
-      const { sessions, global_in_flight, org_in_flight, slots, service_factor, fail_next } = bodyOf(patchBody, body);
-      return () => {
-        if (sessions !== undefined) deployment.view.sessions = sessions as typeof deployment.view.sessions;
-        if (global_in_flight !== undefined) shedder.setCaps({ globalInFlight: global_in_flight });
-        if (org_in_flight !== undefined) shedder.setCaps({ orgInFlight: org_in_flight });
-        inference.change({ slots, serviceFactor: service_factor });
-        if (fail_next !== undefined) deployment.orderFailure(fail_next as FailPlan);
-        context.log.info(body, "the deployment was changed");
-      };
+    change: (change) => {
+      const { sessions, global_in_flight, org_in_flight, slots, service_factor, fail_next } = change;
+      if (sessions !== undefined) deployment.sessions = sessions;
+      if (global_in_flight !== undefined) shedder.setCaps({ globalInFlight: global_in_flight });
+      if (org_in_flight !== undefined) shedder.setCaps({ orgInFlight: org_in_flight });
+      inference.change({ slots, serviceFactor: service_factor });
+      if (fail_next !== undefined) failures.order(fail_next);
+      context.log.info(change, "the deployment was changed");
     },
   };
 };

@@ -52,7 +52,7 @@ export class IncomingCall implements Head {
     this.response = response;
     this.#givenId = requestIdOf(this.request.headers);
     this.requestId = this.#givenId ?? context.freshId();
-    this.call = new Call(this.route, this, context.deployment.view, context.shedder);
+    this.call = new Call(this.route, this, context.deployment, context.shedder);
   }
 
   readCaller(): Caller {

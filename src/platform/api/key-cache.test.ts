@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { KeySnapshot } from "../../core/records.ts";
+import { type Lookup, nameOfLookup } from "../keys.ts";
 import { createKeyCache } from "./key-cache.ts";
 
 const SECRET = "svc_sk_live_0123456789";
@@ -14,9 +15,11 @@ const rig = (policy = { maxAgeMs: 1_000, singleFlight: true }) => {
     reject(error: Error): void;
   }[] = [];
   let nowMs = 0;
-  const ask = (name: string, budgetMs: number) =>
-    new Promise<KeySnapshot | null>((resolve, reject) => asked.push({ name, budgetMs, resolve, reject }));
-  const cache = createKeyCache({ bySecretHash: ask, byId: ask }, policy, 1_000, () => nowMs);
+  const find = (lookup: Lookup, budgetMs: number) =>
+    new Promise<KeySnapshot | null>((resolve, reject) =>
+      asked.push({ name: nameOfLookup(lookup), budgetMs, resolve, reject }),
+    );
+  const cache = createKeyCache({ find }, policy, 1_000, () => nowMs);
   return { cache, asked, at: (ms: number) => (nowMs = ms) };
 };
 

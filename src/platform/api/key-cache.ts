@@ -35,8 +35,7 @@ export const createKeyCache = (
   const ask = async (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
     const sentAtMs = steadyMs();
     const sentAfter = changes;
-    const snapshot =
-      question === "key" ? await keys.bySecretHash(hash("sha256", name), leftMs) : await keys.byId(name, leftMs);
+    const snapshot = await keys.find(question === "key" ? { hash: hash("sha256", name) } : { id: name }, leftMs);
     if (snapshot !== null && sentAfter === changes) keep(nameOf(question, name), snapshot, sentAtMs);
     return snapshot;
   };

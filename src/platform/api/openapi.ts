@@ -3,7 +3,7 @@ import { type TSchema, Type } from "typebox";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream, type Surface } from "../../contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
-import { ANSWERS, DESCRIBED, REQUESTS } from "../schemas.ts";
+import { SHAPES } from "../schemas.ts";
 
 type Json = Record<string, unknown>;
 const CHOICE = { "x-harness-choice": true };
@@ -67,7 +67,7 @@ const MANAGEMENT: Names = ["unauthenticated", "forbidden", "key_service_unavaila
 
 export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
   const { surface, tile, meter } = routeOf(name);
-  const place = REQUESTS[name]?.in;
+  const place = SHAPES[name].in;
   const tooLarge: Names = place === "body" ? ["payload_too_large"] : [];
   const body: Names = place === undefined ? [] : ["malformed_body", ...tooLarge];
   if (surface === "exchange") {
@@ -115,46 +115,17 @@ const refusalResponse = (status: number, names: readonly AnyRefusalName[]): Json
   };
 };
 
-const refusalResponses = (name: RouteName): Json => {
+const responsesOf = (name: RouteName, stream: Stream | undefined): Json => {
+  const { summary, status = 200, answer } = SHAPES[name];
+  const json = answer && { "application/json": { schema: answer } };
+  const success = { description: summary, headers: REQUEST_ID, content: stream ? streamContent(stream) : json };
   const byStatus = Map.groupBy(refusalsOf(name), (refusal) => refusalOf(refusal).status);
-  return Object.fromEntries([...byStatus].map(([status, names]) => [status, refusalResponse(status, names)]));
+  const refusals = [...byStatus].map(([refused, names]) => [refused, refusalResponse(refused, names)]);
+  return { [status]: success, ...Object.fromEntries(refusals) };
 };
 
-const SUMMARIES: Readonly<Record<RouteName, string>> = {
-  "sdk.sessions": "Exchanges a publishable key for a session token",
-  "chat.control": "Map chat: control stream",
-  "chat.summary": "Map chat: summary stream",
-  "chat.button": "Map chat: popup stream",
-  "chat.route": "Route between places; its own failures are 200 with an error",
-  "poi.enrich": "Facts about a point of interest",
-  "design.analyze": "Recommends a map for a data set (metered)",
-  "design.apply": "Turns a data set and column roles into a partial MapSpec",
-  "design.styles": "Style catalog",
-  "design.samples": "Worked-sample catalog",
-  "design.themes": "Theme-pack catalog",
-  "maps.loads": "Records one map load",
-  "maps.tiles": "The address of a tile",
-  "keys.create": "Creates a key",
-  "keys.update": "Changes a key",
-  "keys.delete": "Revokes a key",
-};
-
-const success = (name: RouteName, route: Route): Json => {
-  const { status, schema } = ANSWERS[name];
-  const json = schema === null ? undefined : { "application/json": { schema } };
-  const content = route.stream === undefined ? json : streamContent(route.stream);
-  return { [status]: { description: SUMMARIES[name], headers: REQUEST_ID, content } };
-};
-
-/** Item 71. Elsewhere a call from a browser carries it too, and one from a server does not. */
-const ORIGIN: Json = {
-  name: "Origin",
-  in: "header",
-  required: true,
-  description: "One of the key's allowed origins.",
-  schema: { type: "string" },
-};
-
+const BEARER = { type: "http", scheme: "bearer" };
+const API_KEY = { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." };
 /** Who may call; each credential in either of two headers (item 143). */
 const SECURITY: Readonly<Record<Surface, Json[]>> = {
   exchange: [{ publishable: [] }, { publishableApiKey: [] }],
@@ -162,47 +133,46 @@ const SECURITY: Readonly<Record<Surface, Json[]>> = {
   management: [{ admin: [] }],
 };
 
-const parametersOf = (name: RouteName, route: Route): Json[] => {
-  if (route.surface === "exchange") return [ORIGIN];
-  const request = REQUESTS[name];
-  const { properties = {}, required = [] } = (request?.schema ?? {}) as { properties?: Json; required?: string[] };
-  if (request?.in === "query") {
-    return Object.entries(properties).map(([field, schema]) => ({
-      name: field,
-      in: "query",
-      required: required.includes(field),
-      schema,
-    }));
+const parameter = (name: string, place: "header" | "query" | "path", schema: unknown, required = true): Json => ({
+  ...{ name, in: place, required, schema },
+});
+
+const parametersOf = (name: RouteName, { surface, path }: Route): Json[] => {
+  // Item 71. Elsewhere a call from a browser carries it too, and one from a server does not.
+  if (surface === "exchange") {
+    return [{ ...parameter("Origin", "header", { type: "string" }), description: "One of the key's allowed origins." }];
   }
-  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, field = ""]) => {
-    const schema = request?.in === "params" ? properties[field] : { type: "string", minLength: 1 };
-    return { name: field, in: "path", required: true, schema };
-  });
+  const { in: place, request = {} } = SHAPES[name];
+  const { properties = {}, required = [] } = request as { properties?: Json; required?: string[] };
+  if (place === "query") {
+    return Object.entries(properties).map(([field, type]) => parameter(field, "query", type, required.includes(field)));
+  }
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, field = ""]) =>
+    parameter(field, "path", place === "params" ? properties[field] : { type: "string", minLength: 1 }),
+  );
 };
 
 const operation = (name: RouteName): Json => {
   const route = routeOf(name);
-  const request = REQUESTS[name];
+  const { summary, in: place, request, accepted = request } = SHAPES[name];
   const parameters = parametersOf(name, route);
-  const content = { "application/json": { schema: DESCRIBED[name] ?? request?.schema } };
+  const content = { "application/json": { schema: accepted } };
   return {
     operationId: name,
-    summary: SUMMARIES[name],
+    summary,
     ...(route.extension && { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }),
     security: SECURITY[route.surface],
     parameters: parameters.length === 0 ? undefined : parameters,
-    requestBody: request?.in === "body" ? { required: name !== "maps.loads", content } : undefined,
-    responses: { ...success(name, route), ...refusalResponses(name) },
+    requestBody: place === "body" ? { required: name !== "maps.loads", content } : undefined,
+    responses: responsesOf(name, route.stream),
   };
 };
 
 export const openApiDocument = (): string => {
-  const paths: Record<string, Json> = {};
-  for (const name of ROUTE_NAMES) {
-    const { path, method } = routeOf(name);
-    paths[path] ??= {};
-    (paths[path] as Json)[method.toLowerCase()] = operation(name);
-  }
+  const byPath = Object.groupBy(ROUTE_NAMES, (name) => routeOf(name).path);
+  const operations = (names: RouteName[] = []): Json =>
+    Object.fromEntries(names.map((name) => [routeOf(name).method.toLowerCase(), operation(name)]));
+  const paths = Object.fromEntries(Object.entries(byPath).map(([path, names]) => [path, operations(names)]));
   return JSON.stringify({
     openapi: "3.1.0",
     info: {
@@ -214,11 +184,11 @@ export const openApiDocument = (): string => {
     paths,
     components: {
       securitySchemes: {
-        publishable: { type: "http", scheme: "bearer", description: "A publishable key; only the exchange takes it." },
-        publishableApiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." },
-        bearer: { type: "http", scheme: "bearer", description: "A server key or a session token." },
-        apiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." },
-        admin: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "An organization admin's token." },
+        publishable: { ...BEARER, description: "A publishable key; only the exchange takes it." },
+        publishableApiKey: API_KEY,
+        bearer: { ...BEARER, description: "A server key or a session token." },
+        apiKey: API_KEY,
+        admin: { ...BEARER, bearerFormat: "JWT", description: "An organization admin's token." },
       },
     },
   });

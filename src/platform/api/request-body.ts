@@ -6,7 +6,7 @@ import { Compile, type Validator } from "typebox/compile";
 import type { BodyError } from "../../contract/envelopes.ts";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
 import type { BodyRead } from "../../core/call.ts";
-import { REQUESTS } from "../schemas.ts";
+import { SHAPES } from "../schemas.ts";
 
 export const BODY_MAX_BYTES = 1_048_576;
 
@@ -58,7 +58,7 @@ const readFields = (validator: Validator, place: string, fields: Record<string, 
 
 const NOTHING: BodyRead = { ok: true, value: null };
 const VALIDATORS = new Map(
-  ROUTE_NAMES.map((name) => [name, Compile(REQUESTS[name]?.schema ?? Type.Unknown()) as Validator]),
+  ROUTE_NAMES.map((name) => [name, Compile(SHAPES[name].request ?? Type.Unknown()) as Validator]),
 );
 
 /** A request as Fastify has it. */
@@ -66,7 +66,7 @@ export type Asked = { readonly raw: IncomingMessage; readonly query: unknown; re
 
 /** Calls back once: with what was read, or with `null` when the body is too large. Not when the client leaves. */
 export const readRequest = (name: RouteName, asked: Asked, done: (read: BodyRead | null) => void): void => {
-  const place = REQUESTS[name]?.in;
+  const place = SHAPES[name].in;
   const validator = VALIDATORS.get(name) as Validator;
   if (place === undefined) done(NOTHING);
   else if (place === "query") done(readFields(validator, "query", asked.query as Record<string, unknown>));

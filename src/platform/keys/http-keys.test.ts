@@ -5,9 +5,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
-import { KeyServiceUnavailable, type Keys } from "../keys.ts";
-import { createHttpKeys } from "./http-keys.ts";
+import { createHttpKeys } from "../keys.ts";
+import { Unavailable } from "../links/batch.ts";
 import { startKeyService } from "./key-service.ts";
+import { asking } from "./keys.fixture.ts";
 import { hashSecret } from "./secret.ts";
 import { type KeyStore, openKeyStore } from "./store.ts";
 
@@ -17,7 +18,7 @@ describe("the link to the key service", () => {
   let store: KeyStore;
   let service: Service;
   let link: FaultyLink;
-  let keys: Keys;
+  let keys: ReturnType<typeof asking>;
   let hash: string;
 
   beforeEach(async () => {
@@ -26,7 +27,7 @@ describe("the link to the key service", () => {
     hash = hashSecret(store.putKey({ org_id: "org_a", kind: "server" }, Date.now()).secret);
     service = await startKeyService({ store, clock: shiftableClock() }, { port: 0 });
     link = await startFaultyLink(service.url);
-    keys = createHttpKeys({ url: link.url });
+    keys = asking(createHttpKeys({ url: link.url }));
   });
   afterEach(async () => {
     await keys.close();
@@ -46,7 +47,7 @@ describe("the link to the key service", () => {
         keys.revoke("org_a", "key_nobody", BUDGET_MS),
       ];
       for (const answer of await Promise.allSettled(asked)) {
-        expect(answer.status === "rejected" && answer.reason).toBeInstanceOf(KeyServiceUnavailable);
+        expect(answer.status === "rejected" && answer.reason).toBeInstanceOf(Unavailable);
       }
       link.setFault("none");
       expect(await keys.bySecretHash(hash, 5_000)).not.toBeNull();
@@ -56,7 +57,7 @@ describe("the link to the key service", () => {
   test("a refused connection is told at once, and the first call after it is back is answered", async () => {
     await link.refuse();
     const beganMs = performance.now();
-    await expect(keys.bySecretHash(hash, 60_000)).rejects.toThrow(KeyServiceUnavailable);
+    await expect(keys.bySecretHash(hash, 60_000)).rejects.toThrow(Unavailable);
     expect(performance.now() - beganMs).toBeLessThan(30_000);
     await link.listenAgain();
     expect(await keys.bySecretHash(hash, 5_000)).not.toBeNull();
@@ -80,7 +81,7 @@ test.each([
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const keys = createHttpKeys({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
-  await expect(keys.byId(randomUUID(), 5_000)).rejects.toThrow(KeyServiceUnavailable);
+  await expect(keys.find({ id: randomUUID() }, 5_000)).rejects.toThrow(Unavailable);
   await keys.close();
   server.closeAllConnections();
   server.close();

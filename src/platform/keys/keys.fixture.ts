@@ -1,9 +1,10 @@
 /** What every key store keeps, whatever it is made of. Run by `keys.test.ts`. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { KeyRecord, Organization } from "../../core/records.ts";
+import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
+import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import type { CreatedKey, Keys } from "../keys.ts";
+import type { ChangedKey, CreatedKey, Keys } from "../keys.ts";
 import { hashSecret } from "./secret.ts";
 import { type KeyInput, KeyInputError, type KeyStore, type OrganizationInput } from "./store.ts";
 
@@ -17,11 +18,8 @@ export type OperableKeys = Keys & {
 
 /** The port over a store in the same process. It answers at once, so budgets have no meaning. */
 export const localKeys = (store: KeyStore, clock: Clock = shiftableClock()): OperableKeys => ({
-  bySecretHash: async (hash) => store.byHash(hash),
-  byId: async (id) => store.byId(id),
-  create: async (org, request) => store.create(org, request, clock.nowMs()),
-  update: async (org, id, request) => store.update(org, id, request, clock.nowMs()),
-  revoke: async (org, id) => store.revoke(org, id),
+  find: async (lookup) => store.find(lookup),
+  change: async (change) => store.change(change, clock.nowMs()),
   putOrganization: async (input) => store.putOrganization(input),
   organization: async (id) => store.organization(id),
   putKey: async (input) => store.putKey(input, clock.nowMs()),
@@ -29,18 +27,32 @@ export const localKeys = (store: KeyStore, clock: Clock = shiftableClock()): Ope
   close: async () => store.close(),
 });
 
+/** The port with a function for each of its questions. */
+export const asking = <K extends Keys>(keys: K) => ({
+  ...keys,
+  bySecretHash: (hash: string, budgetMs: number): Promise<KeySnapshot | null> => keys.find({ hash }, budgetMs),
+  byId: (id: string, budgetMs: number): Promise<KeySnapshot | null> => keys.find({ id }, budgetMs),
+  create: async (org: string, request: KeyCreation, budgetMs: number): Promise<CreatedKey | ManagementRefusal> =>
+    (await keys.change({ does: "create", org, request }, budgetMs)) as CreatedKey | ManagementRefusal,
+  update: (org: string, id: string, request: KeyUpdate, budgetMs: number): Promise<ChangedKey | ManagementRefusal> =>
+    keys.change({ does: "update", org, id, request }, budgetMs),
+  revoke: (org: string, id: string, budgetMs: number): Promise<ChangedKey | ManagementRefusal> =>
+    keys.change({ does: "revoke", org, id }, budgetMs),
+});
+type AskingKeys = ReturnType<typeof asking<OperableKeys>>;
+
 const BUDGET_MS = 5_000;
 
 export const keysCases = (name: string, open: () => Promise<OperableKeys>): void => {
   describe(name, () => {
-    let keys: OperableKeys;
+    let keys: AskingKeys;
     beforeAll(async () => {
-      keys = await open();
+      keys = asking(await open());
     });
     afterAll(() => keys.close());
     const anOrganization = (fields: Partial<Organization> = {}): Promise<Organization> =>
       keys.putOrganization({ id: `org_${randomUUID()}`, tier: "Pro", ...fields });
-    const aKey = async (org: Organization, fields: Parameters<OperableKeys["create"]>[1] = { kind: "server" }) => {
+    const aKey = async (org: Organization, fields: KeyCreation = { kind: "server" }) => {
       const made = await keys.create(org.id, fields, BUDGET_MS);
       if ("refuse" in made) throw new Error(`expected a key, got ${made.refuse}`);
       return made;
@@ -104,7 +116,7 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       await aKey(org, { kind: "server", expires_at: Date.now() - 1_000 });
       await aKey(org);
       expect(await keys.create(org.id, { kind: "server" }, BUDGET_MS)).toEqual({ refuse: "key_limit_reached" });
-      expect(await keys.revoke(org.id, key.id, BUDGET_MS)).toEqual({ revoked: true });
+      expect(await keys.revoke(org.id, key.id, BUDGET_MS)).toMatchObject({ key: { status: "revoked" } });
       expect(await keys.create(org.id, { kind: "server" }, BUDGET_MS)).toHaveProperty("secret");
     });
 
@@ -150,7 +162,7 @@ export const keysCases = (name: string, open: () => Promise<OperableKeys>): void
       expect(await keys.update(other.id, key.id, { name: "x" }, BUDGET_MS)).toEqual({ refuse: "not_found" });
       expect(await keys.revoke(other.id, key.id, BUDGET_MS)).toEqual({ refuse: "not_found" });
       expect(await keys.revoke(org.id, "key_nobody", BUDGET_MS)).toEqual({ refuse: "not_found" });
-      expect(await keys.revoke(org.id, key.id, BUDGET_MS)).toEqual({ revoked: true });
+      expect(await keys.revoke(org.id, key.id, BUDGET_MS)).toMatchObject({ key: { status: "revoked" } });
       expect(await keys.revoke(org.id, key.id, BUDGET_MS)).toEqual({ refuse: "not_found" });
       expect(await keys.update(org.id, key.id, { name: "x" }, BUDGET_MS)).toEqual({ refuse: "not_found" });
       const { key: expired } = await aKey(org, { kind: "server", expires_at: Date.now() - 1_000 });

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
+import { createHttpKeys } from "../keys.ts";
 import { openControl, operatedKeys } from "../operator.fixture.ts";
-import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
-import { keysCases, localKeys, type OperableKeys } from "./keys.fixture.ts";
+import { asking, keysCases, localKeys, type OperableKeys } from "./keys.fixture.ts";
 import { hashSecret } from "./secret.ts";
 import { type KeyStore, openKeyStore } from "./store.ts";
 
@@ -34,12 +34,12 @@ keysCases("keys in SQLite over HTTP", () => overHttp(openKeyStore(join(folder, "
 
 test("keys and their statuses are there again after the file is opened anew", async () => {
   const path = join(folder, "again.sqlite");
-  const before = localKeys(openKeyStore(path));
+  const before = asking(localKeys(openKeyStore(path)));
   await before.putOrganization({ id: "org_a", tier: "Pro" });
   const { key, secret } = await before.putKey({ org_id: "org_a", kind: "server" });
   await before.revoke("org_a", key.id, 1_000);
   await before.close();
-  const after = localKeys(openKeyStore(path));
+  const after = asking(localKeys(openKeyStore(path)));
   expect(await after.bySecretHash(hashSecret(secret), 1_000)).toMatchObject({ key: { id: key.id, status: "revoked" } });
   await after.close();
 });

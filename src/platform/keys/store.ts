@@ -1,23 +1,18 @@
 /** Keys and organizations in SQLite, as JSON. The core decides inside the transaction, so a key limit holds. */
 import type { SQLOutputValue } from "node:sqlite";
-import {
-  decideCreation,
-  decideRevocation,
-  decideUpdate,
-  type KeyCreation,
-  type KeyUpdate,
-  type ManagementRefusal,
-} from "../../core/management.ts";
+import { decideCreation, decideRevocation, decideUpdate, type ManagementRefusal } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
-import type { CreatedKey, Revoked, UpdatedKey } from "../keys.ts";
+import type { ChangedKey, CreatedKey, KeyChange, Lookup } from "../keys.ts";
 import { inTransaction, openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
 export type OrganizationInput = Partial<Organization>;
 export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
 
+/** The operator's mistake: a record that cannot be stored. */
 export class KeyInputError extends Error {
   override name = "KeyInputError";
+  readonly statusCode = 422;
 }
 
 /** A mutant's store answers later than the healthy one. */
@@ -25,11 +20,8 @@ type Answer<T> = T | Promise<T>;
 
 /** What the control plane stores may be any record, also one that key management would refuse. */
 export type KeyStore = {
-  byHash(hash: string): Answer<KeySnapshot | null>;
-  byId(id: string): Answer<KeySnapshot | null>;
-  create(org: string, request: KeyCreation, nowMs: number): Answer<CreatedKey | ManagementRefusal>;
-  update(org: string, id: string, request: KeyUpdate, nowMs: number): Answer<UpdatedKey | ManagementRefusal>;
-  revoke(org: string, id: string): Answer<Revoked | ManagementRefusal>;
+  find(lookup: Lookup): Answer<KeySnapshot | null>;
+  change(change: KeyChange, nowMs: number): Answer<ChangedKey | ManagementRefusal>;
   /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
   putOrganization(input: OrganizationInput): Organization;
   organization(id: string): Organization | null;
@@ -124,8 +116,6 @@ export const openKeyStore = (
   const keyOf = (id: string): KeyRecord | undefined => recordOf(keyById.get(id));
   const organization = (id: string): Organization | undefined => recordOf(organizationById.get(id));
   const ownerOf = (id: string): Organization => organization(id) ?? unknownOrganization(id);
-  const snapshot = (key: KeyRecord | undefined): KeySnapshot | null =>
-    key === undefined ? null : { key, org: ownerOf(key.org_id) };
   const addKey = (key: KeyRecord, secret: string): CreatedKey => {
     insertKey.run(key.id, hashSecret(secret), key.org_id, key.status, key.expires_at, JSON.stringify(key));
     return { key, secret };
@@ -136,30 +126,28 @@ export const openKeyStore = (
   };
 
   return {
-    byHash: (hash) => snapshot(recordOf(keyByHash.get(hash))),
-    byId: (id) => snapshot(keyOf(id)),
-    create: (org, request, nowMs) =>
+    find: (lookup) => {
+      const key = "hash" in lookup ? recordOf<KeyRecord>(keyByHash.get(lookup.hash)) : keyOf(lookup.id);
+      return key === undefined ? null : { key, org: ownerOf(key.org_id) };
+    },
+    change: (change, nowMs) =>
       transaction(() => {
-        const live = Number(countLive.get(org, Math.floor(nowMs))?.live ?? 0);
-        const decided = decideCreation(ownerOf(org), live, request);
-        if ("refuse" in decided) return decided;
-        const secret = makeSecret(decided);
-        return addKey({ ...decided, id: makeKeyId(), created_at: nowMs, last4: secret.slice(-4) }, secret);
-      }),
-    update: (org, id, request, nowMs) =>
-      transaction(() => {
-        const before = keyOf(id) ?? null;
+        const owner = ownerOf(change.org);
+        if (change.does === "create") {
+          const live = Number(countLive.get(owner.id, Math.floor(nowMs))?.live ?? 0);
+          const decided = decideCreation(owner, live, change.request);
+          if ("refuse" in decided) return decided;
+          const secret = makeSecret(decided);
+          return addKey({ ...decided, id: makeKeyId(), created_at: nowMs, last4: secret.slice(-4) }, secret);
+        }
+        const before = keyOf(change.id) ?? null;
         // Expired is terminal (item 63): a change must not bring a key back.
         const expired = before !== null && before.expires_at !== null && before.expires_at <= nowMs;
-        const decided = decideUpdate(ownerOf(org), expired ? null : before, request);
+        const decided =
+          change.does === "revoke"
+            ? decideRevocation(owner, before)
+            : decideUpdate(owner, expired ? null : before, change.request);
         return "refuse" in decided ? decided : { key: putKey(decided) };
-      }),
-    revoke: (org, id) =>
-      transaction(() => {
-        const decided = decideRevocation(ownerOf(org), keyOf(id) ?? null);
-        if ("refuse" in decided) return decided;
-        putKey(decided);
-        return { revoked: true };
       }),
     putOrganization: (input) =>
       transaction(() => {

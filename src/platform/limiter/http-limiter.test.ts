@@ -8,7 +8,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { shiftableClock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
-import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
+import type { Limiter, Take } from "../limiter.ts";
+import { Unavailable } from "../links/batch.ts";
 import { openControl, operatedLimiter } from "../operator.fixture.ts";
 import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
@@ -63,7 +64,7 @@ describe("the link to the limiter", () => {
     const beganMs = performance.now();
     const answers = await takeMany(50, "org_a", 60_000);
     expect(performance.now() - beganMs).toBeLessThan(30_000);
-    for (const reason of reasonsOf(answers)) expect(reason).toBeInstanceOf(LimiterUnavailable);
+    for (const reason of reasonsOf(answers)) expect(reason).toBeInstanceOf(Unavailable);
     await link.listenAgain();
     expect(await limiter.take(aTake(), 5_000)).toMatchObject({ verdict: "taken" });
   });
@@ -73,7 +74,7 @@ describe("the link to the limiter", () => {
     async (fault) => {
       await takeMany(20, "org_warm");
       link.setFault(fault);
-      for (const reason of reasonsOf(await takeMany(200, "org_a"))) expect(reason).toBeInstanceOf(LimiterUnavailable);
+      for (const reason of reasonsOf(await takeMany(200, "org_a"))) expect(reason).toBeInstanceOf(Unavailable);
       link.setFault("none");
       expect(await limiter.take(aTake(), 5_000)).toMatchObject({ verdict: "taken" });
     },
@@ -104,7 +105,7 @@ describe("the link to the limiter", () => {
     try {
       await far.take(aTake(), 5_000);
       other.child.kill("SIGSTOP");
-      await expect(far.take(aTake(), BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+      await expect(far.take(aTake(), BUDGET_MS)).rejects.toThrow(Unavailable);
       other.child.kill("SIGCONT");
       expect(await far.take(aTake(), 5_000)).toMatchObject({ verdict: "taken" });
     } finally {
@@ -170,7 +171,7 @@ describe("an answer that is nonsense admits nobody", () => {
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const limiter = createHttpLimiter({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
-    await expect(limiter.take(aTake(), 5_000)).rejects.toThrow(LimiterUnavailable);
+    await expect(limiter.take(aTake(), 5_000)).rejects.toThrow(Unavailable);
     await limiter.close();
     server.closeAllConnections();
     server.close();
@@ -233,7 +234,7 @@ test("a service killed under load loses nothing that it answered, and refunds ho
   // What was in flight may or may not have been stored, but the meter and the ledger agree.
   expect(charged.size).toBeLessThanOrEqual(answered.length + 32);
   expect(await after.used("org_k", "map_loads")).toBe(charged.size);
-  await expect(after.take(early, 5_000)).rejects.toThrow(LimiterUnavailable);
+  await expect(after.take(early, 5_000)).rejects.toThrow(Unavailable);
   await after.close();
   await second.kill();
 });

@@ -1,46 +1,9 @@
 /** The limiter service as the API sees it. An answer has its charge's id, so that another's is recognized. */
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
 import type { TakeOutcome } from "../../core/call.ts";
-import { type Limiter, LimiterUnavailable, type Refund, type Take } from "../limiter.ts";
-import { createHttpBatcher } from "../links/batch.ts";
-import { createJsonClient } from "../links/http-client.ts";
+import type { Limiter, Refund, Take } from "../limiter.ts";
+import { openLink } from "../links/batch.ts";
+import { CONNECTIONS } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
-
-const MeterName = Type.Union([Type.Literal("map_loads"), Type.Literal("design_analyses")]);
-const Named = { charge_id: Type.String(), request_id: Type.String(), org: Type.String(), key: Type.String() };
-const Amount = Type.Integer({ minimum: 1 });
-const RateLimit = Type.Union([
-  Type.Null(),
-  Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) }),
-]);
-
-export const takesBody = Compile(
-  Type.Object({
-    takes: Type.Array(
-      Type.Object({
-        ...Named,
-        rate: RateLimit,
-        meter: Type.Union([
-          Type.Null(),
-          Type.Object({
-            name: MeterName,
-            amount: Amount,
-            cap: Type.Union([Type.Null(), Type.Integer({ minimum: 0 })]),
-          }),
-        ]),
-      }),
-    ),
-  }),
-);
-
-export const refundsBody = Compile(
-  Type.Object({ refunds: Type.Array(Type.Object({ ...Named, meter: MeterName, amount: Amount })) }),
-);
-
-export const meterBody = Compile(
-  Type.Object({ org: Type.String(), meter: MeterName, used: Type.Integer({ minimum: 0 }) }),
-);
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
@@ -72,32 +35,19 @@ export const readRefundAnswer = (refund: Refund, value: unknown): void => {
 };
 
 const REFUNDS_AT_ONCE = 4;
-const CONNECT_TIMEOUT_MS = 250;
 /** For what no call waits for: reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
 
-export const createHttpLimiter = ({ url, network }: { url: string; network?: Network | undefined }): Limiter => {
-  const client = createJsonClient(url, { connectTimeoutMs: CONNECT_TIMEOUT_MS, network });
-  const unavailable = (reason: string, cause?: unknown): LimiterUnavailable =>
-    new LimiterUnavailable(`the limiter at ${url} gave no valid answer: ${reason}`, { cause });
-  const takes = createHttpBatcher(client, "takes", readTakeAnswer, { unavailable });
-  const refunds = createHttpBatcher(client, "refunds", readRefundAnswer, { unavailable, maxInFlight: REFUNDS_AT_ONCE });
-
+export const createHttpLimiter = (at: { url: string; network?: Network | undefined }): Limiter => {
+  const link = openLink("limiter", { ...at, connectTimeoutMs: 250 });
   return {
-    take: takes.ask,
-    refund: refunds.ask,
-    used: async (org, meter) => {
+    take: link.batched("takes", CONNECTIONS, readTakeAnswer),
+    refund: link.batched("refunds", REFUNDS_AT_ONCE, readRefundAnswer),
+    used: (org, meter) => {
       const path = `/meters?org=${encodeURIComponent(org)}&meter=${meter}`;
-      const answer = await client.request("GET", path, undefined, AbortSignal.timeout(OPERATOR_BUDGET_MS));
-      return (answer as { used: number }).used;
+      return link.ask("GET", path, undefined, OPERATOR_BUDGET_MS, (answer) => (answer as { used: number }).used);
     },
-    setUsed: async (org, meter, used) => {
-      await client.request("PUT", "/meters", { org, meter, used }, AbortSignal.timeout(OPERATOR_BUDGET_MS));
-    },
-    close: async () => {
-      takes.close();
-      refunds.close();
-      await client.close();
-    },
+    setUsed: (org, meter, used) => link.ask("PUT", "/meters", { org, meter, used }, OPERATOR_BUDGET_MS, () => {}),
+    close: link.close,
   };
 };

@@ -1,17 +1,18 @@
 /** The limiter service, whose counts the API replicas share: takes and refunds in batches; the ledger for operators. */
+import { Type } from "typebox";
 import { type LedgerLine, windowOf } from "../../core/meters.ts";
 import type { Clock } from "../clock.ts";
 import type { Service } from "../control-plane.ts";
+import { METER, REFUND, TAKE } from "../limiter.ts";
 import {
-  bodyOf,
   type ListenAt,
   ndjson,
   RequestError,
   route,
+  routeWith,
   type ServiceRoute,
   startHttpService,
 } from "../links/http-service.ts";
-import { meterBody, refundsBody, takesBody } from "./http-limiter.ts";
 import type { LimiterStore } from "./store.ts";
 
 /** For operators: what was charged and refunded. */
@@ -23,14 +24,16 @@ const FORGET_EVERY_MS = 3_600_000;
 /** The month before that of `nowMs`: the oldest that is kept. */
 export const oldestKeptWindow = (nowMs: number): string => windowOf(nowMs - new Date(nowMs).getUTCDate() * 86_400_000);
 
+const TAKES = Type.Object({ takes: Type.Array(TAKE) });
+const REFUNDS = Type.Object({ refunds: Type.Array(REFUND) });
+const USED = Type.Object({ org: Type.String(), meter: METER, used: Type.Integer({ minimum: 0 }) });
+
 const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
-  route("POST", "/takes", async ({ body }) => {
-    const { takes } = bodyOf(takesBody, body);
+  routeWith(TAKES, "POST", "/takes", async ({ takes }) => {
     const answers = await store.take(takes, clock.instant());
     return { answers: takes.map(({ charge_id }, at) => ({ charge_id, ...answers[at] })) };
   }),
-  route("POST", "/refunds", async ({ body }) => {
-    const { refunds } = bodyOf(refundsBody, body);
+  routeWith(REFUNDS, "POST", "/refunds", async ({ refunds }) => {
     await store.refund(refunds, clock.instant());
     return { answers: refunds.map(({ charge_id }) => ({ charge_id, refunded: true })) };
   }),
@@ -42,10 +45,9 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
     const at = clock.instant();
     return { org, meter, used: store.used(org, meter, at), window: windowOf(at.nowMs) };
   }),
-  route("PUT", "/meters", ({ body }) => {
-    const { org, meter, used } = bodyOf(meterBody, body);
-    store.setUsed(org, meter, used, clock.instant());
-    return body;
+  routeWith(USED, "PUT", "/meters", (set) => {
+    store.setUsed(set.org, set.meter, set.used, clock.instant());
+    return set;
   }),
 ];
 

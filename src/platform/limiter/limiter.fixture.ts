@@ -3,7 +3,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LedgerLine } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
+import type { OperableLimiter, Refund, Take } from "../limiter.ts";
+import { Unavailable } from "../links/batch.ts";
 import type { LimiterStore } from "./store.ts";
 
 const BUDGET_MS = 5_000;
@@ -14,7 +15,7 @@ export const localLimiter = (store: LimiterStore, clock: Clock = shiftableClock(
   take: async (take) => {
     const answer = (await store.take([take], clock.instant()))[0];
     if (answer === undefined || answer.verdict === "refunded") {
-      throw new LimiterUnavailable("the charge was refunded before it arrived");
+      throw new Unavailable("the limiter", "the charge was refunded before it arrived");
     }
     return answer;
   },
@@ -180,8 +181,8 @@ export const limiterCases = (name: string, open: () => Promise<OperableLimiter>)
     test("a charge that arrives after its refund is neither admitted nor charged nor written down", async () => {
       const late = aTake({ org: freshOrg() });
       await limiter.refund(refundOf(late), BUDGET_MS);
-      await expect(limiter.take(late, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
-      await expect(limiter.take(late, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+      await expect(limiter.take(late, BUDGET_MS)).rejects.toThrow(Unavailable);
+      await expect(limiter.take(late, BUDGET_MS)).rejects.toThrow(Unavailable);
       expect(await limiter.used(late.org, "map_loads")).toBe(0);
       expect(await linesOf(limiter, late.request_id)).toEqual([]);
     });
@@ -190,7 +191,7 @@ export const limiterCases = (name: string, open: () => Promise<OperableLimiter>)
       const charge = aTake({ org: freshOrg() });
       await limiter.take(charge, BUDGET_MS);
       await limiter.refund(refundOf(charge), BUDGET_MS);
-      await expect(limiter.take(charge, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+      await expect(limiter.take(charge, BUDGET_MS)).rejects.toThrow(Unavailable);
       expect(await limiter.used(charge.org, "map_loads")).toBe(0);
     });
 

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
-import { LimiterUnavailable, type OperableLimiter } from "../limiter.ts";
+import type { OperableLimiter } from "../limiter.ts";
+import { Unavailable } from "../links/batch.ts";
 import { aTake, limiterCases, linesOf, refundOf } from "./limiter.fixture.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
 import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.fixture.ts";
@@ -55,7 +56,7 @@ describe.skipIf(!hasRedisServer)(
             link.setFault(fault);
             const answers = await Promise.allSettled(charges.map((charge) => far.take(charge, BUDGET_MS)));
             const reasons = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason] : []));
-            for (const reason of reasons) expect(reason).toBeInstanceOf(LimiterUnavailable);
+            for (const reason of reasons) expect(reason).toBeInstanceOf(Unavailable);
             // One reply for the batch: it is whole or it is none.
             expect(reasons).toHaveLength(20);
             link.setFault("none");
@@ -78,11 +79,11 @@ describe.skipIf(!hasRedisServer)(
         const charge = aTake({ org: "org_oom", key: "key_oom", rate: { perS: 1, burst: 10 } });
         await server.call("CONFIG", "SET", "maxmemory", "1");
         try {
-          await expect(limiter.take(charge, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+          await expect(limiter.take(charge, BUDGET_MS)).rejects.toThrow(Unavailable);
           await expect(limiter.take(aTake({ meter: null, rate: { perS: 1, burst: 1 } }), BUDGET_MS)).rejects.toThrow(
-            LimiterUnavailable,
+            Unavailable,
           );
-          await expect(limiter.refund(refundOf(charge), BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+          await expect(limiter.refund(refundOf(charge), BUDGET_MS)).rejects.toThrow(Unavailable);
         } finally {
           await server.call("CONFIG", "SET", "maxmemory", "0");
         }
@@ -94,7 +95,7 @@ describe.skipIf(!hasRedisServer)(
       test("read-only: unavailable, and it works again afterwards", async () => {
         await server.call("REPLICAOF", "127.0.0.1", "1");
         try {
-          await expect(limiter.take(aTake(), BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+          await expect(limiter.take(aTake(), BUDGET_MS)).rejects.toThrow(Unavailable);
         } finally {
           await server.call("REPLICAOF", "NO", "ONE");
         }
@@ -108,7 +109,7 @@ describe.skipIf(!hasRedisServer)(
           (async () => {
             for (let i = 0; i < 100; i += 1) await limiter.take(aTake(), BUDGET_MS);
           })(),
-        ).rejects.toThrow(LimiterUnavailable);
+        ).rejects.toThrow(Unavailable);
         for (let killed = false; !killed; ) {
           killed = await server.call("SCRIPT", "KILL").then(
             () => true,
@@ -151,7 +152,7 @@ describe.skipIf(!hasRedisServer)(
               await limiter.take(aTake(), 2_000).then(String, (error: Error) => `${error.name}: ${error.message}`),
             );
           }
-          expect(told.filter((text) => !text.startsWith("LimiterUnavailable"))).toEqual([]);
+          expect(told.filter((text) => !text.startsWith("Unavailable"))).toEqual([]);
           expect(told.at(-1)).toContain("LOADING");
         } finally {
           server.signal("SIGKILL");

@@ -2,18 +2,15 @@
  * The limiter in Redis, for replicas that share their counts: one script call a batch, nothing queued or sent again.
  * `appendonly yes` and `appendfsync always` of Redis lose nothing that was answered.
  */
-import { hash } from "node:crypto";
 import { Redis } from "ioredis";
 import type { TakeOutcome } from "../../core/call.ts";
 import type { LedgerLine } from "../../core/meters.ts";
-import { LimiterUnavailable, type OperableLimiter, type Refund, type Take } from "../limiter.ts";
+import type { OperableLimiter, Refund, Take } from "../limiter.ts";
 import { createBatcher, readEach } from "../links/batch.ts";
 import { readRefundAnswer, readTakeAnswer } from "./http-limiter.ts";
 
 // The limiter's decisions as Lua, with the meaning of `store.ts` (one suite judges both), by Redis's own time. For a single
 // Redis, not a cluster. Each script first writes what a full or read-only Redis refuses, so it runs whole or not at all.
-
-type RedisScript = { source: string; sha: string };
 
 /** Longer than the rest of a month and the whole next one: what is remembered by id or by month outlives its window. */
 const KEEP_MS = 62 * 86_400_000;
@@ -52,16 +49,11 @@ local function write_line(kind, id, request_id, org, key, meter, amount, month)
 end
 `;
 
-const script = (body: string): RedisScript => {
-  const source = PRELUDE + body;
-  return { source, sha: hash("sha1", source) };
-};
-
 /**
  * ARGV: prefix, takes as JSON rows `[charge_id, key, rate per second or null, burst or null]`, with a meter `request_id,
  * org, meter, amount, cap or null` behind. Answers JSON rows `[charge_id, verdict, window, used or wait_ms or null]`.
  */
-const TAKE = script(`
+const TAKE = `
 -- Buckets of this batch: a key that has many calls in it is read once and written once.
 local tats, keys_taken = {}, {}
 local null = cjson.null
@@ -116,10 +108,10 @@ for _, key in ipairs(keys_taken) do
     'PX', math.max(1, math.ceil(tats[key] - steady_ms)))
 end
 return cjson.encode(answers)
-`);
+`;
 
-/** ARGV: prefix, then the refunds of the batch as JSON. Answers JSON in the shape of `wire.ts`. */
-const REFUND = script(`
+/** ARGV: prefix, then the refunds of the batch as JSON. Answers JSON as `readRefundAnswer` reads it. */
+const REFUND = `
 local function refund(id, request_id)
   local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
   if known[1] == '1' then return end
@@ -140,15 +132,18 @@ for at, asked in ipairs(cjson.decode(ARGV[2])) do
   answers[at] = { charge_id = asked.charge_id, refunded = true }
 end
 return cjson.encode(answers)
-`);
+`;
 
-const USED = script("return redis.call('GET', meter_key(ARGV[2], ARGV[3], window)) or '0'");
-
-const SET_USED = script("return redis.call('SET', meter_key(ARGV[2], ARGV[3], window), ARGV[4], 'PX', keep_ms)");
+const SCRIPTS = {
+  take: TAKE,
+  refund: REFUND,
+  used: "return redis.call('GET', meter_key(ARGV[2], ARGV[3], window)) or '0'",
+  setUsed: "return redis.call('SET', meter_key(ARGV[2], ARGV[3], window), ARGV[4], 'PX', keep_ms)",
+};
+type ScriptName = keyof typeof SCRIPTS;
 
 /** Script calls under way: on one connection the next need not wait for the last. */
 const MAX_CALLS = 64;
-const CONNECT_TIMEOUT_MS = 250;
 const RECONNECT_MS = 50;
 /** For what no call waits for: the ledger, reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
@@ -168,8 +163,11 @@ const readTakeReply = (take: Take, reply: unknown): TakeOutcome => {
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
 export const createRedisLimiter = (options: { url: string; prefix?: string }): OperableLimiter => {
   const prefix = options.prefix ?? "floodgate:";
-  const address = new URL(options.url).host;
   const redis = new Redis(options.url, {
+    // Sent again where Redis has forgotten one, so nothing has run: the one case in which anything is.
+    scripts: Object.fromEntries(
+      Object.entries(SCRIPTS).map(([name, lua]) => [name, { lua: PRELUDE + lua, numberOfKeys: 0 }]),
+    ),
     protocol: 2,
     disableClientInfo: true,
     // LOADING is an answer like any other error; asking INFO first would only delay recovery.
@@ -179,7 +177,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
     maxRetriesPerRequest: 0,
     // At once after a break, then at a steady pace: a longer one would only delay recovery.
     retryStrategy: (attempt) => (attempt === 1 ? 0 : RECONNECT_MS),
-    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectTimeout: 250,
     commandTimeout: OPERATOR_BUDGET_MS,
     disconnectTimeout: 1,
   });
@@ -200,18 +198,10 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
       signal.addEventListener("abort", done);
     });
 
-  const run = async (script: RedisScript, args: (string | number)[]): Promise<unknown> => {
-    try {
-      return await redis.evalsha(script.sha, 0, prefix, ...args);
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      // Redis has forgotten the script, so nothing has run: the one case in which anything is sent again.
-      return redis.eval(script.source, 0, prefix, ...args);
-    }
-  };
+  const commands = redis as unknown as Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
 
   const batcher = <Item, Answer>(
-    script: RedisScript,
+    script: ScriptName,
     write: (item: Item) => unknown,
     read: (item: Item, reply: unknown) => Answer,
   ) =>
@@ -226,40 +216,39 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
         };
         signal.addEventListener("abort", giveUp);
         try {
-          const replies: unknown = JSON.parse((await run(script, [JSON.stringify(items.map(write))])) as string);
+          const replies: unknown = JSON.parse(
+            (await commands[script](prefix, JSON.stringify(items.map(write)))) as string,
+          );
           answeredMs = performance.now();
           return readEach(items, replies, read);
         } finally {
           signal.removeEventListener("abort", giveUp);
         }
       },
-      unavailable: (reason, cause) =>
-        new LimiterUnavailable(
-          `the limiter in Redis at ${address} gave no valid answer: ${cause instanceof Error ? cause.message : reason}`,
-          { cause },
-        ),
+      dependency: `the limiter in Redis at ${new URL(options.url).host}`,
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher(TAKE, takeRow, readTakeReply);
-  const refunds = batcher(REFUND, ({ charge_id, request_id }: Refund) => ({ charge_id, request_id }), readRefundAnswer);
+  const takes = batcher("take", takeRow, readTakeReply);
+  const refunds = batcher(
+    "refund",
+    ({ charge_id, request_id }: Refund) => ({ charge_id, request_id }),
+    readRefundAnswer,
+  );
 
-  const operate = async (script: RedisScript, ...args: (string | number)[]): Promise<unknown> => {
+  const operate = async <T>(work: () => Promise<T>): Promise<T> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
-    return run(script, args);
+    return work();
   };
 
   return {
     take: takes.ask,
     refund: refunds.ask,
-    used: async (org, meter) => Number(await operate(USED, org, meter)),
-    setUsed: async (org, meter, used) => {
-      await operate(SET_USED, org, meter, used);
-    },
+    used: async (org, meter) => Number(await operate(() => commands.used(prefix, org, meter))),
+    setUsed: async (org, meter, used) => void (await operate(() => commands.setUsed(prefix, org, meter, used))),
     ledger: async function* (run) {
-      await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
       const stream = `${prefix}ledger`;
-      const upTo = (await redis.xrevrange(stream, "+", "-", "COUNT", 1))[0]?.[0];
+      const upTo = (await operate(() => redis.xrevrange(stream, "+", "-", "COUNT", 1)))[0]?.[0];
       if (upTo === undefined) return;
       let from = "-";
       for (;;) {
@@ -273,10 +262,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): O
         from = `(${last}`;
       }
     },
-    setClockOffset: async (offsetMs) => {
-      await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
-      await redis.set(`${prefix}clock_offset`, offsetMs);
-    },
+    setClockOffset: async (offsetMs) => void (await operate(() => redis.set(`${prefix}clock_offset`, offsetMs))),
     close: async () => {
       takes.close();
       refunds.close();

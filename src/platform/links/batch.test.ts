@@ -15,12 +15,12 @@ const echo = (answerMs: number) => {
           reject(new Error("aborted"));
         });
       }),
-    unavailable: (reason) => new Error(reason),
+    dependency: "the echo",
     maxItems: 3,
     maxInFlight: 3,
   });
   const ask = (item: string, budgetMs = 1_000): Promise<string> =>
-    batcher.ask(item, budgetMs).catch((error: Error) => error.message);
+    batcher.ask(item, budgetMs).catch((error: Error) => error.message.replace("the echo gave no valid answer: ", ""));
   return { ask, batches, aborted: () => aborted };
 };
 

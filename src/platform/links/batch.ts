@@ -1,5 +1,20 @@
-/** Questions of one turn of the event loop travel as one request, each with its own deadline. None is asked twice. */
-import { CONNECTIONS, type JsonClient } from "./http-client.ts";
+/**
+ * Links to key service and limiter. Questions of one turn of the event loop travel as one request, each with its own
+ * deadline. None is asked twice.
+ */
+import { reasonOf } from "../reason-of.ts";
+import { createJsonClient } from "./http-client.ts";
+import type { Network } from "./network.ts";
+
+/** No valid answer within the budget: neither yes nor no. The call is refused (B4), and may have happened. */
+export class Unavailable extends Error {
+  override name = "Unavailable";
+  constructor(dependency: string, reason: string, cause?: unknown) {
+    super(`${dependency} gave no valid answer: ${reason}${cause === undefined ? "" : ` (${reasonOf(cause)})`}`, {
+      cause,
+    });
+  }
+}
 
 /** A timer this late means a stall of ours, not of the usual jitter. */
 const STALL_MS = 20;
@@ -32,17 +47,14 @@ export const startDeadline = (budgetMs: number, onExpired: () => void): (() => v
 };
 
 type BatchSettings<Item, Answer> = {
-  /**
-   * Resolves to what came for each item, in order; an error where that is nonsense. `signal`: nobody waits any more.
-   */
+  /** Who is asked, for messages. */
+  dependency: string;
+  /** Resolves to what came for each item, in order; an error where that is nonsense. `signal`: nobody waits any more. */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
-  unavailable(reason: string, cause?: unknown): Error;
   maxItems?: number;
   /** Batches under way at once; what is asked beyond waits, its deadline running. */
   maxInFlight: number;
 };
-
-const MAX_ITEMS = 256;
 
 /** Reads an answer for each item; an error where that is nonsense. Throws where there are not as many. */
 export const readEach = <Item, Answer>(
@@ -51,9 +63,8 @@ export const readEach = <Item, Answer>(
   read: (item: Item, answer: unknown) => Answer,
 ): (Answer | Error)[] => {
   if (!Array.isArray(answers) || answers.length !== items.length) {
-    throw new Error(
-      `expected a list of ${items.length} answers, got ${Array.isArray(answers) ? answers.length : "none"}`,
-    );
+    const got = Array.isArray(answers) ? answers.length : "none";
+    throw new Error(`expected a list of ${items.length} answers, got ${got}`);
   }
   return items.map((item, at) => {
     try {
@@ -82,7 +93,8 @@ type Question<Item, Answer> = {
 
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>) => {
   type Asked = Question<Item, Answer>;
-  const { send, unavailable, maxItems = MAX_ITEMS, maxInFlight } = settings;
+  const { dependency, send, maxItems = 256, maxInFlight } = settings;
+  const unavailable = (reason: string, cause?: unknown) => new Unavailable(dependency, reason, cause);
   let asked: Asked[] = [];
   let queue: Asked[] = [];
   const running = new Set<AbortController>();
@@ -159,21 +171,53 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   };
 };
 
-/** `POST /NAME {NAME: items}`, answered by `{answers}`, one for each item in its order. */
-export const createHttpBatcher = <Item, Answer>(
-  client: JsonClient,
+/** The HTTP link to the service at `url`; `name` is for messages. */
+export const openLink = (
   name: string,
-  read: (item: Item, answer: unknown) => Answer,
-  {
-    unavailable,
-    maxInFlight = CONNECTIONS,
-  }: Pick<BatchSettings<Item, Answer>, "unavailable"> & { maxInFlight?: number },
-) =>
-  createBatcher<Item, Answer>({
-    send: async (items, signal) => {
-      const said = (await client.request("POST", `/${name}`, { [name]: items }, signal)) as { answers?: unknown };
-      return readEach(items, said.answers, read);
+  { url, ...options }: { url: string; connectTimeoutMs: number; network?: Network | undefined },
+) => {
+  const dependency = `the ${name} at ${url}`;
+  const client = createJsonClient(url, options);
+  const batchers: { close(): void }[] = [];
+  return {
+    /** A question that travels by `POST /PATH {PATH: items}`, answered by `{answers}`, one for each item in its order. */
+    batched: <Item, Answer>(path: string, maxInFlight: number, read: (item: Item, answer: unknown) => Answer) => {
+      const batcher = createBatcher<Item, Answer>({
+        dependency,
+        maxInFlight,
+        send: async (items, signal) => {
+          const said = (await client.request("POST", `/${path}`, { [path]: items }, signal)) as { answers?: unknown };
+          return readEach(items, said.answers, read);
+        },
+      });
+      batchers.push(batcher);
+      return batcher.ask;
     },
-    unavailable,
-    maxInFlight,
-  });
+    /** A question that travels alone; `read` throws on nonsense. */
+    ask: async <T>(
+      method: string,
+      path: string,
+      body: unknown,
+      budgetMs: number,
+      read: (answer: unknown) => T,
+    ): Promise<T> => {
+      const abort = new AbortController();
+      const cancel = startDeadline(budgetMs, () => abort.abort());
+      try {
+        return read(await client.request(method, path, body, abort.signal));
+      } catch (error) {
+        throw new Unavailable(
+          dependency,
+          abort.signal.aborted ? `no answer within ${budgetMs} ms` : "it could not be asked",
+          error,
+        );
+      } finally {
+        cancel();
+      }
+    },
+    close: async (): Promise<void> => {
+      for (const batcher of batchers) batcher.close();
+      await client.close();
+    },
+  };
+};

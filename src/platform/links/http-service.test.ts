@@ -38,14 +38,14 @@ test("a mistake of the caller is told in a sentence, a mistake of ours too, with
     host: "127.0.0.1",
     port: 0,
     routes: [
-      route("POST", "/echo/:id", ({ params, body }) => ({ params, body })),
+      route("POST", "/echo/:id", ({ id, body }) => ({ id, body })),
       route("GET", "/breaks", () => {
         throw new Error("the store is gone");
       }),
     ],
   });
   const post = (path: string, body: string) => fetch(`${service.url}${path}`, { method: "POST", body });
-  expect(await (await post("/echo/a%2Fb", "[1]")).json()).toEqual({ params: { id: "a/b" }, body: [1] });
+  expect(await (await post("/echo/a%2Fb", "[1]")).json()).toEqual({ id: "a/b", body: [1] });
   expect((await post("/echo/a", "{")).status).toBe(400);
   const page = { method: "POST", body: "[1]", headers: { origin: "https://evil.example" } };
   expect((await fetch(`${service.url}/echo/a`, page)).status).toBe(403);

@@ -2,6 +2,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { type FastifyError, type FastifyReply, fastify } from "fastify";
+import type { Static, TSchema } from "typebox";
+import { Compile } from "typebox/compile";
 import { type Network, TCP, urlOf } from "./network.ts";
 
 /** Thrown by a handler: the caller's mistake, reported in a sentence. */
@@ -14,30 +16,34 @@ export class RequestError extends Error {
   }
 }
 
-type ServiceRequest = { params: { id: string }; query: URLSearchParams; body: unknown };
+type ServiceRequest<Body = unknown> = { id: string; query: URLSearchParams; body: Body };
 export type ServiceRoute = {
   method: string;
   /** `/orgs/:id`: a parameter. */
   path: string;
-  /** What goes out: a stream as NDJSON, anything else as JSON. */
+  /** What goes out: a stream as NDJSON, anything else as JSON. Throws `RequestError`. */
   answer: (request: ServiceRequest) => unknown;
-  status: number;
+  /** 200 unless stated. */
+  status?: number;
 };
 
-export const route = (method: string, path: string, answer: ServiceRoute["answer"], status = 200): ServiceRoute => ({
-  ...{ method, path, answer, status },
+export const route = (method: string, path: string, answer: ServiceRoute["answer"]): ServiceRoute => ({
+  ...{ method, path, answer },
 });
 
-type Schema<T> = {
-  Check(value: unknown): value is T;
-  Errors(value: unknown): { instancePath: string; message?: string }[];
-};
-
-/** A body that fits its schema; otherwise throws a sentence about the first thing that does not. */
-export const bodyOf = <T>(schema: Schema<T>, body: unknown): T => {
-  if (schema.Check(body)) return body;
-  const wrong = schema.Errors(body ?? null)[0];
-  throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
+/** A route that is asked only with a body that fits; otherwise a sentence tells the first thing that does not. */
+export const routeWith = <S extends TSchema>(
+  body: S,
+  method: string,
+  path: string,
+  answer: (body: Static<S>, id: string) => unknown,
+): ServiceRoute => {
+  const schema = Compile(body);
+  return route(method, path, ({ id, body }) => {
+    if (schema.Check(body)) return answer(body as Static<S>, id);
+    const wrong = schema.Errors(body ?? null)[0];
+    throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
+  });
 };
 
 export type HttpService = { url: string; close(): Promise<void> };
@@ -105,13 +111,13 @@ export const startHttpService = async (options: ServiceOptions): Promise<HttpSer
   });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "string" }, async (_request: unknown, text: string) => parsed(text));
-  for (const { method, path, answer, status } of [HEALTH, ...options.routes]) {
+  for (const { method, path, answer, status = 200 } of [HEALTH, ...options.routes]) {
     server.route({
       method,
       url: path,
       handler: async ({ params, url, body }, reply) => {
         const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
-        const said = await answer({ params: params as { id: string }, query, body });
+        const said = await answer({ id: (params as { id: string }).id, query, body });
         reply.code(status);
         if (isClosing) reply.header("connection", "close");
         if (said instanceof Readable) return reply.type("application/x-ndjson").send(said);

@@ -2,17 +2,18 @@
 import type { ServerResponse } from "node:http";
 import type { BodyError } from "../../../contract/envelopes.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
-import type { RouteName } from "../../../contract/routes.ts";
 import type { BodyRead, Refuse } from "../../../core/call.ts";
-import type { KeyCreation, KeyUpdate } from "../../../core/management.ts";
+import type { KeyUpdate } from "../../../core/management.ts";
 import { isBlock, normalizeOrigin } from "../../../core/origin.ts";
+import type { KeyChange } from "../../keys.ts";
 import { reasonOf } from "../../reason-of.ts";
 import { jsonHeaders } from "../answer.ts";
 import { credentialOf, requestIdOf } from "../caller.ts";
 import { type ApiContext, recordCall } from "../context.ts";
 import { type Asked, readRequest } from "../request-body.ts";
 
-type ManagementRoute = Extract<RouteName, `keys.${string}`>;
+const DOES = { "keys.create": "create", "keys.update": "update", "keys.delete": "revoke" } as const;
+type ManagementRoute = keyof typeof DOES;
 type Answer = { status: number; body?: object } | Refuse;
 
 const fault = (field: string, i: number, msg: string): BodyError => ({ loc: ["body", field, i], msg, type: "value" });
@@ -50,16 +51,11 @@ const decide = async (
   if (faults.length > 0) return { refuse: "malformed_body", errors: faults };
   const { key_id: id = "" } = asked.params as { key_id?: string };
   try {
-    if (route === "keys.create") {
-      const made = await keys.create(org, read.value as KeyCreation, budgetMs);
-      return "refuse" in made ? made : { status: 201, body: { ...made.key, key: made.secret } };
-    }
-    if (route === "keys.update") {
-      const changed = await keys.update(org, id, read.value as KeyUpdate, budgetMs);
-      return "refuse" in changed ? changed : { status: 200, body: changed.key };
-    }
-    const revoked = await keys.revoke(org, id, budgetMs);
-    return "refuse" in revoked ? revoked : { status: 204 };
+    const change = { does: DOES[route], org, id, request: read.value } as KeyChange;
+    const changed = await keys.change(change, budgetMs);
+    if ("refuse" in changed) return changed;
+    if (route === "keys.delete") return { status: 204 };
+    return { status: route === "keys.create" ? 201 : 200, body: { ...changed.key, key: changed.secret } };
   } catch (error) {
     log.debug({ reason: reasonOf(error) }, "no answer from the key service");
     return { refuse: "key_service_unavailable" };

@@ -2,7 +2,7 @@ import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RouteName } from "../../../contract/routes.ts";
-import { ANSWERS } from "../../schemas.ts";
+import { SHAPES } from "../../schemas.ts";
 import { type Deployment, outcomeOf, startDeployment } from "../api.fixture.ts";
 
 let on: Deployment;
@@ -20,7 +20,7 @@ const get = (path: string) => on.call({ path, credential: secret });
 const post = (path: string, body?: unknown) => on.call({ method: "POST", path, body, credential: secret });
 const poi = (query: Record<string, string>) => get(`/retrieval/poi/enrich?${new URLSearchParams(query)}`);
 const fits = (name: RouteName, json: unknown): void => {
-  const validator = Compile(ANSWERS[name].schema as TSchema);
+  const validator = Compile(SHAPES[name].answer as TSchema);
   expect(validator.Errors(json), JSON.stringify(json)).toEqual([]);
 };
 const usedOf = async (meter: string): Promise<number> => {

@@ -4,9 +4,9 @@
  */
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
+import type { FailPlan } from "../../control-plane.ts";
 import type { Inference, Job } from "../../inference.ts";
 import { closeWhenSent, cutConnection } from "../answer.ts";
-import type { FailPlan } from "../operator-state.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
 /** A comment breaks a silence (item 177); a client that takes nothing for `stallMs` is cut off. */

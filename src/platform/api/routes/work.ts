@@ -105,7 +105,7 @@ const fails = (call: IncomingCall, message: string): void => {
 };
 
 const succeeds = (call: IncomingCall, body: string, headers: readonly string[] = jsonHeaders(body)): void => {
-  const failure = call.context.deployment.takeFailure(call.route.name);
+  const failure = call.context.failures.take(call.route.name);
   if (failure === null) call.answer(200, headers, body, "200");
   else if (failure.mode === "truncate" || failure.mode === "reset") call.failConnection(failure.mode, headers, body);
   else fails(call, "the service could not do this");
@@ -146,7 +146,7 @@ const stream: Work = (call) => {
   });
   // A stream may live for minutes, and has no more use for what was asked.
   call.call.body = undefined;
-  const failure = context.deployment.takeFailure(route.name);
+  const failure = context.failures.take(route.name);
   call.beginStream(new StreamRun(call, frames, tokens, failure), STREAM_HEADERS);
 };
 
