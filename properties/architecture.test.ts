@@ -110,7 +110,6 @@ const PRINTS = join("src", "cli", "printing", "output.ts");
 const WRITES_OTHERWISE: readonly string[] = [
   join("src", "supervision", "watchdog.ts"),
   join("src", "drivers", "open-loop", "process-pipe.ts"),
-  join("src", "run", "calibration", "stub-process.ts"),
   join("src", "cli", "floodgate.mjs"),
   join("src", "cli", "install-first.mjs"),
   join("src", "bench") + sep,

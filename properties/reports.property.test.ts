@@ -15,7 +15,7 @@ import { madeCurve } from "../src/report/made-curve.fixture.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
 import { openRunFolder } from "../src/run/run-folder.ts";
-import { writeReports } from "../src/run/write-reports.ts";
+import { writeReports } from "../src/run/run-reports.ts";
 import { Journal } from "../src/supervision/journal.ts";
 import { FORM_MIN_CHARS, Redactor } from "../src/supervision/redaction.ts";
 import type { Undo } from "../src/supervision/undo.ts";

@@ -5,8 +5,9 @@ import { Command } from "commander";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
-import { commitOf, describeEnvironment } from "../run/compose-document.ts";
 import { EXIT, UsageError } from "../run/exit-codes.ts";
+import { outcomesSeen } from "../run/read-lines.ts";
+import { commitOf, composeDocument } from "../run/run-reports.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";
 import { called } from "./options/checks.ts";
@@ -60,10 +61,19 @@ export const command = (): Command =>
       const defects = chosen(names);
       const { page, json, quiet } = options;
       if (page !== undefined) await checkPage(page);
-      const environment = describeEnvironment({ k6: null, toxiproxy: null }, []);
-      const about = { commit: await commitOf(REPOSITORY), environment };
-      const progress = quiet === true ? (): void => {} : show;
-      const { document, series, missed } = await playDemo(defects, about, () => new Date(), progress);
+      const started = new Date();
+      const { stages, series, missed } = await playDemo(defects, quiet === true ? (): void => {} : show);
+      const document = composeDocument({
+        id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
+        ...{ profile: "demo", seed: 1, started, finished: new Date(), commit: await commitOf(REPOSITORY) },
+        target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
+        ...{ stages, claims: stages.flatMap(({ claims }) => claims), tools: { k6: null, toxiproxy: null } },
+        ...{ deployments: [], measurements: [], calibration: [], standIns: [] },
+        outcomesSeen: outcomesSeen(
+          [],
+          stages.map(({ summary }) => summary),
+        ),
+      });
       const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
       const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;
       const seconds = Math.round(document.duration_ms / 1000);

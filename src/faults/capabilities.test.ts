@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { experimentNamed } from "../run/suites/experiment-stage.ts";
-import { stageOf } from "../run/suites/load-stages.ts";
+import { experimentStage, stageOf } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
 import { type Disturbable, disturbanceMissing } from "./capabilities.ts";
 import type { Disturbance } from "./disturbance.ts";
+import { EXPERIMENTS, type Experiment } from "./experiments.ts";
 
 const target: Target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", permits: { chaos: true } };
 const theirs = (more: Partial<Target> = {}): Disturbable => ({
@@ -13,7 +13,7 @@ const theirs = (more: Partial<Target> = {}): Disturbable => ({
 });
 const given = { target, embedded: false };
 const missing = (name: string, can: Disturbable): string[] =>
-  disturbanceMissing(experimentNamed(given, name).disturbance, can);
+  disturbanceMissing(experimentStage(given, EXPERIMENTS.get(name) as Experiment).disturbance, can);
 
 test("what is not ours is broken by its proxies and its commands alone, and what is missing has a name", () => {
   expect(missing("limiter-refused", theirs())).toEqual([]);

@@ -9,11 +9,10 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
-import { composeDocument } from "./compose-document.ts";
 import { judgeAgain, judgeSecrets, NoRunError } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
 import { openRunFolder } from "./run-folder.ts";
-import { writeReports } from "./write-reports.ts";
+import { composeDocument, writeReports } from "./run-reports.ts";
 
 const folders: string[] = [];
 afterEach(() => {

@@ -13,9 +13,9 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { shown, verdictOf } from "./compose-document.ts";
+import { EXIT } from "./exit-codes.ts";
 import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
-import type { StageRecord } from "./write-reports.ts";
+import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
 
 /** What a run captured; reports are rendered from it. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
@@ -40,13 +40,6 @@ export class NoRunError extends Error {
 }
 
 const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
-
-type JudgedAgain = {
-  document: RunDocument;
-  series: Series;
-  /** Claims whose verdict or wording is not what the run itself wrote. */
-  changed: { id: string; was: Claim | null; is: Claim }[];
-};
 
 /** Gauges and CPU are in a file of their own, which older runs do not have. */
 const seriesOf = (folder: string, fold: SeriesFold, stages: readonly StageRecord[]): Series => {
@@ -82,7 +75,8 @@ export const recordedJson = (path: string): unknown => {
   }
 };
 
-export const judgeAgain = (folder: string): JudgedAgain => {
+/** `changed`: claims whose verdict or wording is not what the run itself wrote. */
+export const judgeAgain = (folder: string) => {
   const missing = FILES.filter((name) => !existsSync(join(folder, name)));
   if (missing.length > 0) {
     throw new NoRunError(
@@ -134,10 +128,8 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
   });
   const follows = verdictOf(claims, seen, recorded.required ?? []);
-  const stopped = recorded.exit_code > 4;
-  return {
-    document: shown({ ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code }),
-    series: seriesOf(folder, fold, stages),
-    changed,
-  };
+  const isStopped = recorded.exit_code > EXIT.inconclusive;
+  const exit_code = isStopped ? recorded.exit_code : follows.exit_code;
+  const document: RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
+  return { document, series: seriesOf(folder, fold, stages), changed };
 };

@@ -12,8 +12,8 @@ import { type RunContext, type RunEvents, type RunFolder, stoppedBy } from "../d
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { doubt } from "../history/claim.ts";
-import { decidedByBoth } from "../history/played-again.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
+import { known } from "../history/statistics/counts.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -23,8 +23,7 @@ import { Supervisor } from "../supervision/supervisor.ts";
 import { lockTarget } from "../target/lock.ts";
 import { findTool } from "../tools/find-tool.ts";
 import { ToolMissing, type ToolName } from "../tools/tool-recipe.ts";
-import { commitOf, composeDocument, type RunFacts } from "./compose-document.ts";
-import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
+import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand, requireNothingLeft } from "./experiments/left-open.ts";
 import { judgeSecrets } from "./judge-again.ts";
 import { lookFirst, prepareFixtures } from "./look-first.ts";
@@ -32,7 +31,7 @@ import { watchMemory } from "./memory-watch.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
 import { makeRunFolder } from "./run-folder.ts";
-import { wordsOf, writeReports, writeWhatCanBe } from "./write-reports.ts";
+import { commitOf, composeDocument, type RunFacts, wordsOf, writeReports, writeWhatCanBe } from "./run-reports.ts";
 
 export type RunRequest = {
   /** The word in the folder's name and in `run.json`: a suite or a command. */
@@ -54,6 +53,9 @@ export type RunRequest = {
   events: RunEvents;
 };
 
+/** What every command that records a run is asked alike. */
+export type Asked = Omit<RunRequest, "profile" | "targets" | "canJudge" | "required" | "stopMs">;
+
 export type RunResult = { document: RunDocument; folder: RunFolder };
 
 const noProgress = () => ({
@@ -74,10 +76,10 @@ type Progress = ReturnType<typeof noProgress>;
 const WHOLE = "the run comes to its end";
 const WRITTEN = "every line and every report stands in the run folder";
 
-const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] =>
-  reasons.length === 0
-    ? []
-    : [doubt("run/reported", `not everything could be written: ${[...new Set(reasons)].join("; ")}`, WRITTEN, replay)];
+const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] => {
+  const said = `not everything could be written: ${[...new Set(reasons)].join("; ")}`;
+  return reasons.length === 0 ? [] : [doubt("run/reported", said, WRITTEN, replay)];
+};
 
 const ROOM = ".room";
 /** What `run.json` and the summary of a run of a few stages need. */
@@ -127,20 +129,14 @@ const makeContext = (
     nowUs: () => wallUs() - epochUs,
     deployments: progress.deployments,
     opened: (deployment) => void progress.deployments.push(deployment),
-    tool: (name) => {
-      const known = found.get(name) ?? find(name);
-      found.set(name, known);
-      return known;
-    },
+    tool: (name) => known(found, name, () => find(name)),
     toolOrStandIn: async (name, by) => {
       try {
         return await context.tool(name);
       } catch (error) {
         if (!(error instanceof ToolMissing)) throw error;
-        if (!progress.standIns.some(({ tool }) => tool === name)) {
-          progress.standIns.push({ tool: name, by });
-          events.warning(`${error.message} Until then ${by} stands in for it.`);
-        }
+        progress.standIns.push({ tool: name, by });
+        events.warning(`${error.message} Until then ${by} stands in for it.`);
         return null;
       }
     },
@@ -164,27 +160,21 @@ const makeContext = (
 
 type Recorded = { folder: RunFolder; recorder: Recorder; started: Date; progress: Progress };
 
-/** The document as it is now, with what is known at the end alone in `end`. */
+/** The document as it is now; `claims` of the run itself come before those of its stages. */
 const documentOf = (
   { profile, seed, targets }: RunRequest,
   { folder, recorder, started, progress }: Recorded,
-  claims: Claim[],
-  end: Partial<RunFacts>,
+  claims: readonly Claim[],
+  end: Partial<RunFacts> = {},
 ): RunDocument => {
   const { stages } = recorder;
   const named = targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
+  const found = [...claims, ...stages.flatMap((stage) => stage.claims), ...progress.claims];
   return composeDocument({
     ...{ ...progress, deployments: progress.deployments.length > 0 ? progress.deployments : named },
-    ...{ id: folder.id, profile, seed, commit: null, started, finished: new Date(), required: [], exitCode: null },
-    ...{ claims, stages, outcomesSeen: recorder.outcomesSeen(), ...end },
+    ...{ id: folder.id, profile, seed, started, finished: new Date(), stages, outcomesSeen: recorder.outcomesSeen() },
+    ...{ ...end, claims: [...found, ...(end.claims ?? [])] },
   });
-};
-
-const draftOf = (request: RunRequest, recorded: Recorded): RunDocument => {
-  const { recorder, progress } = recorded;
-  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
-  const claims = [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...progress.claims];
-  return documentOf(request, recorded, claims, {});
 };
 
 const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals): Promise<RunDocument> => {
@@ -194,28 +184,22 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
   const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
   if (endedBy !== null && !isSaid) progress.doubts.push(doubt("run/completed", endedBy, WHOLE, replay));
-  const claims = decidedByBoth([
-    ...progress.doubts,
-    ...recorder.stages.flatMap((stage) => stage.claims),
-    ...progress.claims,
-    ...secretsJudged(folder.path, replay),
-  ]);
   const ofTargets = progress.deployments.flatMap(({ target }) => (target.required ?? []).filter(canJudge));
   const end = {
+    claims: secretsJudged(folder.path, replay),
     commit: await commitOf(REPOSITORY),
     required: [...new Set([...ofTargets, ...(request.required?.() ?? [])])],
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM),
   };
-  const document = documentOf(request, recorded, claims, end);
+  const composed = (unwritten: readonly string[]): RunDocument =>
+    documentOf(request, recorded, [...progress.doubts, ...unwrittenDoubt(unwritten, replay)], end);
   const series = recorder.series();
+  const document = composed(progress.unwritten);
   try {
     await writeReports(folder, document, series);
     return document;
   } catch (error) {
-    const unwritten = unwrittenDoubt([...progress.unwritten, wordsOf(error)], replay);
-    const others = claims.filter(({ id }) => id !== "run/reported");
-    const exitCode = by === null ? worstExit(end.exitCode ?? EXIT.pass, EXIT.inconclusive) : end.exitCode;
-    const open = documentOf(request, recorded, [...unwritten, ...others], { ...end, exitCode });
+    const open = composed([...progress.unwritten, wordsOf(error)]);
     await writeWhatCanBe(folder, open, series);
     return open;
   }
@@ -261,7 +245,8 @@ export const recordRun = async (
   );
   const recorder = createRecorder(folder, watcher);
   const recorded: Recorded = { folder, recorder, started, progress };
-  await recorder.begin(() => draftOf(request, recorded));
+  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, replay);
+  await recorder.begin(() => documentOf(request, recorded, [unfinished]));
   try {
     const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
     supervisor = open;
@@ -287,7 +272,6 @@ export const recordRun = async (
   for (const id of locked) journal.undone(id, "released");
   journal.close();
   progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
-  progress.doubts.push(...unwrittenDoubt(progress.unwritten, replay));
   rmSync(folder.pathOf(ROOM), { force: true });
   return { document: await finish(request, recorded, stop), folder };
 };

@@ -13,7 +13,7 @@ import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/legal-answers.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { jsonLines, outcomeName } from "./read-lines.ts";
-import { type StageRecord, wordsOf } from "./write-reports.ts";
+import { type StageRecord, wordsOf } from "./run-reports.ts";
 
 const HISTORY = "history.ndjson";
 const FOLDS_FROM_BYTES = 500_000_000;

@@ -1,16 +1,25 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 
+import type { Deployment } from "../deployments/deployment.ts";
 import { type EmbeddedOptions, openDeployment } from "../deployments/embedded.ts";
 import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
-import { prepareTarget } from "../stages/prepare-target.ts";
+import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
-import { calibrateRun } from "./calibration/calibrate.ts";
-import { calibrationPlanOf, modesOf } from "./calibration/calibration-plan.ts";
+import { calibrateRun, calibrationPlanOf } from "./calibration/calibrate.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
-type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedOptions> & { stages: StagesWish };
+type StagesRun = Omit<RunRequest, "targets"> &
+  DeploymentWish &
+  Partial<EmbeddedOptions> & {
+    stages: StagesWish;
+    /** The target file, where it has been prepared already. */
+    prepared?: PreparedTarget;
+    /** Nothing is claimed about time. */
+    uncalibrated?: true;
+    isEnough?(context: RunContext, deployment: Deployment): Parameters<typeof playStages>[3];
+  };
 
 /** Without k6 the open-loop driver plays its stages, unless the user named k6. */
 export const withDriversThere = async (
@@ -25,13 +34,12 @@ export const withDriversThere = async (
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
-  const { targetFile, owned, stages: wish, limiter = "sqlite" } = request;
-  const targets = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, intentOf(wish))];
-  return recordRun({ ...request, targets }, async (context) => {
-    const deployment = await openDeployment(context, { limiter });
+  const { targetFile, owned, stages: wish, limiter = "sqlite", serve } = request;
+  const { prepared = targetFile && (await prepareTarget(targetFile, owned, intentOf(wish))) } = request;
+  return recordRun({ ...request, targets: prepared ? [prepared] : [] }, async (context) => {
+    const deployment = await openDeployment(context, { limiter, serve });
     const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
-    const calibrated = calibrationPlanOf(deployment, plans);
-    await calibrateRun(context, calibrated, modesOf(calibrated, plans));
-    await playStages(context, deployment, plans);
+    if (request.uncalibrated !== true) await calibrateRun(context, calibrationPlanOf(deployment, plans));
+    await playStages(context, deployment, plans, request.isEnough?.(context, deployment));
   });
 };

@@ -7,36 +7,27 @@ import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify, type VerifyPlan } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
-import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
 
 /** Of a whole pass; the budget of the target file bounds it further. */
 const CALLS_AT_MOST = 1_200;
 /** After a stop, created objects are removed at the permitted pace. */
 const STOP_MS = 60_000;
 
-export type VerifyWishes = {
-  only: readonly string[] | undefined;
-  skip: readonly string[] | undefined;
-  ratePerS: number | undefined;
-  allowWrites: boolean;
-  allowQuotaBurn: boolean;
-  allowLoad: boolean;
-};
+export type VerifyWishes = Record<"only" | "skip", readonly string[] | undefined> &
+  Record<"allowWrites" | "allowQuotaBurn" | "allowLoad", boolean> & { ratePerS: number | undefined };
 
-type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
-  VerifyWishes & {
-    targetFile: string;
-    owned: readonly string[];
-    requireAll: boolean;
-    keepsAnswers: boolean;
-    onProgress(progress: VerifyProgress): void;
-  };
+type Place = { targetFile: string; owned: readonly string[] };
+
+type VerifyRun = Asked &
+  VerifyWishes &
+  Place & { requireAll: boolean; keepsAnswers: boolean; onProgress(progress: VerifyProgress): void };
 
 const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
 
 /** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
 export const planOfTarget = async (
-  wishes: VerifyWishes & { targetFile: string; owned: readonly string[] },
+  wishes: VerifyWishes & Place,
 ): Promise<{ plan: VerifyPlan; refusedByGuard: readonly string[] }> => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);

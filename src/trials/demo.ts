@@ -2,14 +2,13 @@
  * Plays mutants and the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each is played on its
  * small stage, healthy and spoilt, and judged by the usual invariants.
  */
-import { OUTCOMES } from "../contract/refusals.ts";
 import { SeriesFold } from "../history/fold-series.ts";
 import { StageMeasure } from "../history/measure.ts";
-import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Claim } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
+import type { RecordedStage } from "../history/stage-outcome.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import type { Mutant } from "../mutants/mutant.ts";
-import { mergeClaims } from "../report/verdict.ts";
 import { MINI_STAGES, type Played, playMiniStage } from "./stages.ts";
 import { healthyParts } from "./trials.ts";
 
@@ -58,47 +57,21 @@ const isFound = ({ name, kills }: Mutant, claims: readonly Claim[]): boolean =>
 /** `missed`: mutants that survived a judge that must kill them. */
 export const playDemo = async (
   defects: readonly Mutant[],
-  about: Pick<RunDocument, "commit" | "environment">,
-  clock: () => Date,
   progress: DemoProgress,
-): Promise<{ document: RunDocument; series: Series; missed: string[] }> => {
-  const started = clock();
+): Promise<{ stages: RecordedStage[]; series: Series; missed: string[] }> => {
   const played: Played[] = [];
   for (const defect of defects) played.push(...(await playDefect(defect, progress)));
-  const finished = clock();
   const fold = new SeriesFold();
-  const measured = played.map(({ facts, lines }) => {
+  const stages = played.map(({ facts, lines, claims }): RecordedStage => {
     const measure = new StageMeasure(facts.stage);
     for (const line of lines) {
       measure.see(line);
       fold.see(line);
     }
     if (facts.limits !== undefined) fold.limits(facts.stage, facts.limits);
-    return measure.end();
+    return { ...measure.end(), claims, faults: [], notes: [] };
   });
-  const claims = played.flatMap((stage) => stage.claims);
-  const seen = new Set(measured.flatMap(({ summary }) => Object.keys(summary.by_outcome)));
-  const { verdict, exit_code } = mergeClaims(claims, []);
-  const countOf = (...verdicts: Claim["verdict"][]): number =>
-    claims.filter(({ verdict }) => verdicts.includes(verdict)).length;
-  const document: RunDocument = {
-    ...{ schema: "floodgate/run@1", profile: "demo", seed: 1, verdict, exit_code, calibration: [], faults: [] },
-    id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
-    started_at: started.toISOString(),
-    finished_at: finished.toISOString(),
-    duration_ms: finished.getTime() - started.getTime(),
-    coverage: {
-      outcomes_seen: OUTCOMES.filter((outcome) => seen.has(outcome)).length,
-      outcomes_of: OUTCOMES.length,
-      claims_judged: countOf("pass", "fail"),
-      claims_skipped: countOf("skipped"),
-    },
-    target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
-    stages: measured.map(({ summary }) => summary),
-    claims,
-    measurements: measured.flatMap(({ measurements }) => measurements),
-    ...about,
-  };
+  const claims = stages.flatMap((stage) => stage.claims);
   const missed = defects.filter((one) => !isFound(one, claims)).map(({ name }) => name);
-  return { document, series: fold.end(), missed };
+  return { stages, series: fold.end(), missed };
 };

@@ -5,8 +5,7 @@ import type { Driver } from "../../drivers/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
-import { calibrate, calibrateDriver, heldRate } from "./calibrate.ts";
-import { ratesOf } from "./calibration-plan.ts";
+import { calibrate, calibrateDriver, heldRate, ratesOf } from "./calibrate.ts";
 import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
 
 const k6 = process.env.FLOODGATE_K6 ?? join(REPOSITORY, ".tools", "k6");
@@ -83,17 +82,17 @@ describe("the calibration over real sockets", () => {
   });
 
   test.skipIf(!existsSync(k6))("k6 is calibrated in the same way, at the rate of the run", async () => {
-    const plan = new Map([["k6", 100]] as const);
-    const checks = await calibrate({ plan, seed: 3, k6Path: async () => k6, signal: never });
+    const peaks = new Map([["k6", 100]] as const);
+    const checks = await calibrate({ peaks }, { seed: 3, k6Path: async () => k6, signal: never });
     expect(checks.length).toBeGreaterThan(8);
     expect(of(checks, "known delay, p50")?.measured).toBeGreaterThanOrEqual(19);
     expect(of(checks, "known stall, p99")?.measured).toBeGreaterThan(100);
   });
 
   test("a driver that cannot be had is a check that was not made", async () => {
-    const plan = new Map([["k6", 10]] as const);
+    const peaks = new Map([["k6", 10]] as const);
     const k6Path = () => Promise.reject(new Error("there is no Go"));
-    const [check, ...others] = await calibrate({ plan, seed: 1, k6Path, signal: never });
+    const [check, ...others] = await calibrate({ peaks }, { seed: 1, k6Path, signal: never });
     expect(check).toMatchObject({ name: "k6: could be calibrated (there is no Go)", verdict: "inconclusive" });
     expect(others).toEqual([]);
   });

@@ -5,15 +5,20 @@
  */
 import { join } from "node:path";
 import { wallUs } from "../../client/clock.ts";
+import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
 import type { Drive, DriveJob, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/k6.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
+import { consequencesOf } from "../../faults/disturbance.ts";
 import { CEILING_SHARE, calibrationChecks, failedChecks } from "../../history/calibration-checks.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
+import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { type Hands, inHand, NO_HANDS } from "../../stages/play.ts";
+import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
+import { plannedFor, stageMissing } from "../../stages/stages-for.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
@@ -21,9 +26,62 @@ import { seeTool } from "../../tools/find-tool.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { constant, type Profile } from "../../workload/load-profiles.ts";
-import { type CalibrationPlan, type Ceiling, type DriverName, ratesOf } from "./calibration-plan.ts";
+import { constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
+
+/** Not autocannon: nothing about time is claimed of what it plays. */
+type DriverName = Exclude<LoadStage["driver"], "autocannon">;
+
+type Ceiling = { mode: "a line each" | "folded"; perS: number; forS: number };
+
+/** What is calibrated: how a run uses its drivers, and nothing else. */
+export type CalibrationPlan = {
+  /** The highest rate of each driver that is used, in calls per second. */
+  peaks: ReadonlyMap<DriverName, number>;
+  /** Rates that the open-loop driver is to hold besides, each in its mode. */
+  ceilings?: readonly Ceiling[];
+  /** The open-loop driver folds every call of the run, so `ceilings` tries three times the rate. */
+  foldsAll?: boolean;
+  precise?: boolean;
+};
+
+/** Where a ramp has yet to find the rate and none is permitted. */
+const RATE_UNKNOWN_PER_S = 200;
+const STEADY_PER_S = { least: 200, most: 500 } as const;
+
+const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
+
+/** With a fault in, only judges and objectives about time make a stage about time. */
+const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
+  !consequencesOf(disturbance).breaks || objectives === true || judges.some((id) => TIMED.has(id));
+
+export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {
+  const ratePerS = Math.min(STEADY_PER_S.most, Math.max(STEADY_PER_S.least, peakPerS));
+  return { ratePerS, ceilingPerS: Math.max(3 * peakPerS, ratePerS) };
+};
+
+/** Where a stage folds, three times the rate is tried in that mode as well. */
+export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
+  const stages = plans.filter((plan) => plan.kind === "load");
+  const peaks = new Map<DriverName, number>();
+  for (const plan of stages) {
+    const { driver, segments = 1 } = plan;
+    if (driver === "autocannon" || !isAboutTime(plan) || stageMissing(plan, deployment).length > 0) continue;
+    const profile = plannedFor(plan, deployment)?.profile;
+    const { load_max_rps: permitted = RATE_UNKNOWN_PER_S } = deployment.target.permits ?? {};
+    const peak = profile === undefined ? permitted : profilePeakPerS(profile);
+    peaks.set(driver, Math.max(peaks.get(driver) ?? 0, peak / segments));
+  }
+  const ofOpenLoop = stages.filter(({ driver }) => driver === "open-loop");
+  const folding = ofOpenLoop.filter(({ fold }) => fold === true);
+  const peak = folding.length === 0 ? undefined : peaks.get("open-loop");
+  return {
+    peaks,
+    ceilings: peak === undefined ? [] : [{ mode: "folded", perS: ratesOf(peak).ceilingPerS, forS: 0.5 }],
+    foldsAll: folding.length > 0 && folding.length === ofOpenLoop.length,
+    precise: ofOpenLoop.some(({ precise }) => precise === true),
+  };
+};
 
 /** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
 const STORY = "steady-mix";
@@ -147,41 +205,33 @@ export const heldRate = async (
   };
 };
 
-type CalibrateOptions = {
-  plan: CalibrationPlan;
-  seed: number;
-  /** Rates that the open-loop driver is to hold besides, each in its mode. */
-  ceilings?: readonly Ceiling[];
-  /** The open-loop driver folds every call of the run, so `ceilings` tries three times the rate. */
-  foldsAll?: boolean;
-  precise?: boolean;
-  /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
-  k6Path(): Promise<string>;
-  hands?: Hands;
-  signal: AbortSignal;
-};
-
 const driverOf = async (name: DriverName, peakPerS: number, k6Path: () => Promise<string>): Promise<Driver> => {
   if (name === "open-loop") return driveOpenLoop;
   const scenario = join(REPOSITORY, "scenarios", `${STORY}.ts`);
   return driveK6({ k6Path: await k6Path(), scenario, vus: calibrationVus(peakPerS) });
 };
 
+type How = {
+  seed: number;
+  signal: AbortSignal;
+  /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
+  k6Path(): Promise<string>;
+  hands?: Hands;
+};
+
 /** A calibration that could not be made counts as one that failed. */
-export const calibrate = async (options: CalibrateOptions): Promise<Calibration[]> => {
-  const { plan, seed, signal, ceilings = [], foldsAll, precise, k6Path, hands = NO_HANDS } = options;
-  if (plan.size === 0) return [];
+export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, hands = NO_HANDS }: How) => {
   const found: Calibration[] = [];
   const stub = await startCalibrationStub(hands).catch((error: Error) => error);
-  for (const [name, peakPerS] of plan) {
+  for (const [name, peakPerS] of plan.peaks) {
     if (signal.aborted) break;
-    const isOpenLoop = name === "open-loop";
+    const { ceilings = [], foldsAll, precise }: Partial<CalibrationPlan> = name === "open-loop" ? plan : {};
     try {
       if (stub instanceof Error) throw stub;
       const driver = inHand(hands, `the ${name} driver of the calibration`, await driverOf(name, peakPerS, k6Path));
-      const of = { name, driver, seed, signal, precise: isOpenLoop && precise };
-      const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll: isOpenLoop && foldsAll });
-      for (const ceiling of isOpenLoop ? ceilings : []) checks.push(await heldRate(stub, { ...of, ...ceiling }));
+      const of = { name, driver, seed, signal, precise };
+      const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll });
+      for (const ceiling of ceilings) checks.push(await heldRate(stub, { ...of, ...ceiling }));
       if (!signal.aborted) found.push(...checks);
     } catch (error) {
       const what = `${name}: could be calibrated (${(error as Error).message})`;
@@ -193,19 +243,16 @@ export const calibrate = async (options: CalibrateOptions): Promise<Calibration[
 };
 
 /** The first thing that a run does, with the drivers of the plan; nothing where it has none. */
-export const calibrateRun = async (
-  context: RunContext,
-  plan: CalibrationPlan,
-  modes: Pick<CalibrateOptions, "ceilings" | "precise" | "foldsAll"> = {},
-): Promise<void> => {
-  if (plan.size === 0 || context.signal.aborted) return;
+export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): Promise<void> => {
   const { supervisor: hands, events, signal, seed } = context;
-  events.step(`calibration: ${[...plan.keys()].join(" and ")}, against a server of known delays`);
-  const checks = await calibrate({ plan, ...modes, seed, signal, k6Path: () => context.tool("k6"), hands });
+  const drivers = [...plan.peaks.keys()];
+  if (drivers.length === 0 || signal.aborted) return;
+  events.step(`calibration: ${drivers.join(" and ")}, against a server of known delays`);
+  const checks = await calibrate(plan, { seed, signal, k6Path: () => context.tool("k6"), hands });
   context.addCalibration(checks);
   const held = checks.filter(({ verdict }) => verdict === "pass").length;
   events.result(`  ${held} of ${checks.length} checks hold`);
-  for (const driver of plan.keys())
+  for (const driver of drivers)
     for (const doubt of calibrationDoubts(failedChecks(checks, driver), 0)) events.result(`  ${doubt}`);
 };
 
@@ -216,20 +263,17 @@ const CEILINGS: readonly Ceiling[] = [
   { mode: "folded", perS: 14_000, forS: 3 },
 ];
 
-const isCeiling = ({ about }: Calibration): boolean => about === "ceiling";
-
 /** Without a run, for `doctor --calibrate`; builds nothing. With lower `ceilings` a machine can still measure what it holds. */
-export const calibrateMachine = async (how: Pick<CalibrateOptions, "seed" | "precise" | "signal">) => {
+export const calibrateMachine = async ({ precise, ...how }: Pick<How, "seed" | "signal"> & { precise: boolean }) => {
   const { tool, problem } = await seeTool("k6", {});
-  const plan: CalibrationPlan = new Map([
-    ["open-loop", RATE_PER_S],
-    ...(tool === null ? [] : [["k6", RATE_PER_S] as const]),
-  ]);
-  const all = await calibrate({ plan, ceilings: CEILINGS, ...how, k6Path: async () => tool?.path ?? "k6" });
+  const drivers: DriverName[] = tool === null ? ["open-loop"] : ["open-loop", "k6"];
+  const peaks = new Map(drivers.map((name) => [name, RATE_PER_S]));
+  const k6Path = async () => tool?.path ?? "k6";
+  const all = await calibrate({ peaks, ceilings: CEILINGS, precise }, { ...how, k6Path });
   const why = problem ?? "it is not built yet: npx floodgate dev tools";
   return {
-    checks: all.filter((check) => !isCeiling(check)),
-    ceilings: all.filter(isCeiling),
+    checks: all.filter(({ about }) => about !== "ceiling"),
+    ceilings: all.filter(({ about }) => about === "ceiling"),
     lacking: tool === null ? [`not calibrated: ${why}`] : [],
   };
 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import { calibrationPlanOf, modesOf } from "./calibration-plan.ts";
+import { calibrationPlanOf } from "./calibrate.ts";
 
 const DEPLOYMENT = {
   target: {
@@ -26,9 +26,8 @@ const stage = (name: string, more: Partial<LoadStage> = {}): LoadStage => ({
   ...more,
 });
 
-const NONE = new Map();
-
-const planned = (...stages: LoadStage[]): [string, number][] => [...calibrationPlanOf(DEPLOYMENT, stages)];
+const planOf = (...stages: LoadStage[]) => calibrationPlanOf(DEPLOYMENT, stages);
+const planned = (...stages: LoadStage[]): [string, number][] => [...planOf(...stages).peaks];
 
 describe("what is calibrated", () => {
   test("is each driver that is used, for the highest rate of one of its processes", () => {
@@ -49,19 +48,19 @@ describe("what is calibrated", () => {
   });
 
   test("is the folding mode as well, at three times the rate, where a stage folds", () => {
-    const folding = [stage("a", { ratePerS: 400, fold: true })];
-    const plan = calibrationPlanOf(DEPLOYMENT, folding);
-    expect(modesOf(plan, folding).ceilings).toEqual([{ mode: "folded", perS: 1_200, forS: 0.5 }]);
-    expect(modesOf(plan, [stage("a", { ratePerS: 400 })]).ceilings).toEqual([]);
-    expect(modesOf(plan, [stage("a", { driver: "k6", fold: true })]).ceilings).toEqual([]);
+    expect(planOf(stage("a", { ratePerS: 400, fold: true })).ceilings).toEqual([
+      { mode: "folded", perS: 1_200, forS: 0.5 },
+    ]);
+    expect(planOf(stage("a", { ratePerS: 400 })).ceilings).toEqual([]);
+    expect(planOf(stage("a", { driver: "k6", fold: true })).ceilings).toEqual([]);
   });
 
   test("is each mode of the open-loop driver that the run uses, and no other", () => {
     const [folds, whole, k6] = [stage("a", { fold: true }), stage("b"), stage("c", { driver: "k6" })];
-    expect(modesOf(NONE, [folds, k6])).toMatchObject({ foldsAll: true, precise: false });
-    expect(modesOf(NONE, [folds, whole])).toMatchObject({ foldsAll: false, precise: false });
-    expect(modesOf(NONE, [k6]).foldsAll).toBe(false);
-    expect(modesOf(NONE, [whole, stage("d", { precise: true })])).toMatchObject({ foldsAll: false, precise: true });
+    expect(planOf(folds, k6)).toMatchObject({ foldsAll: true, precise: false });
+    expect(planOf(folds, whole)).toMatchObject({ foldsAll: false, precise: false });
+    expect(planOf(k6).foldsAll).toBe(false);
+    expect(planOf(whole, stage("d", { precise: true }))).toMatchObject({ foldsAll: false, precise: true });
   });
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {

@@ -1,6 +1,6 @@
 /**
  * The server of a calibration, in a process of its own: its delays are known because it makes them. It answers the routes
- * of the contract, stamps each call, stands still once and ends with its stdin. It is a bare server, because its own
+ * of the contract, stamps each call, stands still once and ends with its runner. It is a bare server, because its own
  * overhead would count as the driver's error.
  */
 import { connect, type Socket } from "node:net";
@@ -9,8 +9,7 @@ import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contrac
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer, startNullServer } from "../../drivers/open-loop/bare-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
-import { messageIn, readLines } from "../../supervision/lines.ts";
-import type { StubPhases, ToStub } from "./stub.ts";
+import type { StubLook, StubPhases, StubPorts, StubReport, ToStub } from "./stub.ts";
 
 const DELAY_MS = 20;
 const EVENTS = 4;
@@ -18,25 +17,27 @@ const EVENT_EVERY_MS = 15;
 /** One in three of the plain routes is delayed. */
 const DELAYED = new Set<RouteName>(["poi.enrich", "design.themes"]);
 
-let phases: StubPhases | null = null;
-/** When the schedule began, by the first call that came. */
-let startUs: number | null = null;
-let stamps: Stamp[] = [];
-let stoodStillUs = 0;
+/** The schedule that is played; it begins with the first call that comes. */
+const waitingFor = (phases: StubPhases | null) => {
+  return { phases, startUs: null as number | null, stamps: [] as Stamp[], stoodStillUs: 0 };
+};
+let playing = waitingFor(null);
 
 const standStill = (): void => {
   const fromUs = wallUs();
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (phases?.stallUs ?? 0) / 1000);
-  stoodStillUs += wallUs() - fromUs;
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (playing.phases?.stallUs ?? 0) / 1000);
+  playing.stoodStillUs += wallUs() - fromUs;
 };
 
 const begin = (receivedUs: number): void => {
+  const { phases, startUs } = playing;
   if (phases === null || startUs !== null) return;
-  startUs = receivedUs - phases.firstUs;
-  setTimeout(standStill, Math.max(0, (startUs + phases.stallFromUs - wallUs()) / 1000));
+  playing.startUs = receivedUs - phases.firstUs;
+  setTimeout(standStill, Math.max(0, (playing.startUs + phases.stallFromUs - wallUs()) / 1000));
 };
 
-const isOver = (nowUs: number): boolean => phases !== null && startUs !== null && nowUs >= startUs + phases.nullFromUs;
+const isOver = (nowUs: number): boolean =>
+  playing.phases !== null && playing.startUs !== null && nowUs >= playing.startUs + playing.phases.nullFromUs;
 
 const PLAIN = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}';
 const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -87,7 +88,7 @@ const answer = (request: string, socket: Socket): void => {
     kind: isNull ? "at once" : kind,
     ...{ received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs },
   };
-  stamps.push(stamp);
+  playing.stamps.push(stamp);
   if (stamp.kind === "delayed") setTimeout(write, DELAY_MS, parts, socket, stamp);
   else write(isNull ? atOnce : parts, socket, stamp);
 };
@@ -107,25 +108,19 @@ const warmUp = async (at: number): Promise<void> => {
   socket.destroy();
 };
 
-const say = (type: "listening" | ToStub["type"], message: object = {}): void =>
-  void process.stdout.write(`${JSON.stringify({ type, ...message })}\n`);
-
+// The runner is gone, or needs it no longer.
+process.on("disconnect", () => process.exit(0));
 const { port } = await startBareServer(answer);
 const nullServer = await startNullServer(wallUs);
 await warmUp(port);
 await warmUp(nullServer.port);
 nullServer.look();
-say("listening", { port, nullPort: nullServer.port });
 
-const hear = (line: string): void => {
-  const message = messageIn(line) as ToStub | null;
-  if (message?.type === "phases") {
-    phases = message;
-    startUs = null;
-    stamps = [];
-    stoodStillUs = 0;
-    say("phases");
-  } else if (message !== null)
-    say(message.type, message.type === "look" ? nullServer.look() : { stamps, stoodStillUs });
+const answerTo = (question: ToStub): StubReport | StubLook | object => {
+  if (question === "look") return nullServer.look();
+  if (question === "report") return { stamps: playing.stamps, stoodStillUs: playing.stoodStillUs };
+  playing = waitingFor(question);
+  return {};
 };
-readLines(process.stdin, hear, () => process.exit(0));
+process.on("message", (question: ToStub) => process.send?.(answerTo(question)));
+process.send?.({ port, nullPort: nullServer.port } satisfies StubPorts);

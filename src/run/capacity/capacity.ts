@@ -8,9 +8,10 @@ import { judgeTallies, type ProbePlan } from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type ShareObjective, shareObjective, tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
+import { openDeployment } from "../../deployments/embedded.ts";
 import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
-import type { CallLine, Line } from "../../history/line.ts";
+import type { CallLine } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
@@ -30,7 +31,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import { calibrateRun } from "../calibration/calibrate.ts";
 import { UsageError } from "../exit-codes.ts";
-import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
+import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
 
 export type CapacityWishes = {
   targetFile: string;
@@ -44,7 +45,7 @@ export type CapacityWishes = {
   policy?: Partial<SearchPolicy>;
 };
 
-export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
+export type CapacityRun = Asked &
   CapacityWishes & {
     onObjectives(objectives: readonly ShareObjective[]): void;
     onProbe(probe: PlayedProbe): void;
@@ -74,40 +75,36 @@ const objectivesOf = (story: string, slo: string | undefined, target: Target): S
       `capacity needs objectives: --slo 'refusals<=1%,p99<=300ms', or slo.${family} in the target file`,
     );
   }
-  return orUsageError("", () => {
-    const objectives = parseObjectives(stated);
-    const hasErrors = objectives.some(({ metric }) => metric === "errors");
-    return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective);
-  });
+  const objectives = orUsageError("", () => parseObjectives(stated));
+  const hasErrors = objectives.some(({ metric }) => metric === "errors");
+  return orUsageError("", () => [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective));
 };
 
 /** What is asked of a target, by the wishes and its file; throws `UsageError` for what a user has to mend. */
-const askedOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
+const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
   const objectives = objectivesOf(story, slo, target);
-  const demand =
-    demandFile === undefined
-      ? null
-      : orUsageError(`--demand ${demandFile}: `, () => demandOf(readUserJson(demandFile)));
+  const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => demandOf(readUserJson(file)));
+  const demand = demandFile === undefined ? null : readDemand(demandFile);
   const played = STORIES.get(story);
   if (played === undefined) {
     throw new UsageError(`there is no scenario "${story}"; expected one of ${[...STORIES.keys()].join(", ")}`);
   }
   const maxPerS = (target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY) * SHARE_OF_PERMIT[arrivals];
   return {
-    ...{ story, arrivals, objectives, demand },
+    ...{ story, arrivals, objectives, demand, limits: objectives.map(({ limit }) => limit) },
     policy: { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy },
     lacks: played.missing(viewOf(target)),
   };
 };
 
-type Asked = ReturnType<typeof askedOf>;
+type Question = ReturnType<typeof questionOf>;
 
 const BRACKETS_SHOWN = 8;
 
 /** Reads the target file and nothing else: no secret, no lock, no folder, no call. Rates are calls per second. */
 export const planCapacity = async (wishes: CapacityWishes) => {
   const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
-  const { story, arrivals, objectives, policy, lacks } = askedOf(wishes, target);
+  const { story, arrivals, objectives, policy, lacks } = questionOf(wishes, target);
   const { maxPerS, startPerS, playS, confirmS, warmUpS } = policy;
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
@@ -140,11 +137,11 @@ const SEED_STEP = 7919;
 const playProbe = async (
   context: RunContext,
   deployment: Deployment,
-  { story, arrivals, objectives }: Asked,
+  { story, arrivals, objectives, limits }: Question,
   plan: ProbePlan,
   number: number,
+  measure: StageMeasure,
 ) => {
-  const limits = objectives.map(({ limit }) => limit);
   const fromUsOf = (startUs: number): number => startUs + plan.warmUpS * 1e6;
   const isClear = (lines: readonly CallLine[], startUs: number, nowUs: number): boolean => {
     let holdUs = HOLD_LEAST_US;
@@ -161,6 +158,7 @@ const playProbe = async (
   };
   const played = await playLevel(context, deployment, job, plan.mayStopEarly ? isClear : undefined);
   const { lines, startUs = 0, cutOffUs, counts, host, problems, protocols } = played;
+  for (const line of lines) measure.see(line);
   const fromUs = fromUsOf(startUs);
   const wholeUs = fromUs + plan.playS * 1e6;
   const toUs = Math.min(wholeUs, cutOffUs ?? wholeUs);
@@ -184,14 +182,13 @@ export type PlayedProbe = Awaited<ReturnType<typeof playProbe>>;
 const AFTER_DOUBT_MS = 1_000;
 const DOUBT_MOST_MS = 15_000;
 
+/** `cutOff`: why it ended before its answer was sure. */
 const search = async (
   context: RunContext,
-  deployment: Deployment,
-  asked: Asked,
+  play: (plan: ProbePlan, number: number) => Promise<PlayedProbe>,
+  { limits, policy }: Question,
   onProbe: (probe: PlayedProbe) => void,
 ) => {
-  const { objectives, policy } = asked;
-  const limits = objectives.map(({ limit }) => limit);
   const probes: PlayedProbe[] = [];
   let doubts = 0;
   for (;;) {
@@ -200,7 +197,7 @@ const search = async (
     const { probe } = step;
     const rate = probe.ratePerS.toFixed(1);
     context.events.progress(`capacity: probe ${probes.length + 1}, ${probe.purpose}, ${rate} calls/s`);
-    const played = await playProbe(context, deployment, asked, probe, probes.length);
+    const played = await play(probe, probes.length);
     const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
     if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
@@ -225,27 +222,21 @@ const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], faile
 const playCapacity = async (
   context: RunContext,
   deployment: Deployment,
-  asked: Asked,
+  question: Question,
   onProbe: (probe: PlayedProbe) => void,
 ): Promise<Found> => {
-  const { objectives, demand } = asked;
-  const { target, exclusive } = deployment;
+  const { objectives, demand } = question;
+  const { limits = {} } = deployment.target;
   const began = performance.now();
   const measure = new StageMeasure(STAGE);
-  // Measured as they come: of a probe only its figures are kept.
-  const line = (one: Line): void => {
-    measure.see(one);
-    context.line(one);
-  };
-  const { answer, probes, cutOff } = await search({ ...context, line }, deployment, asked, onProbe);
+  const play = (plan: ProbePlan, number: number) => playProbe(context, deployment, question, plan, number, measure);
+  const { answer, probes, cutOff } = await search(context, play, question, onProbe);
   const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
   const limit = firstLimit(probes, answer.ratePerS, isOfTime);
-  const setting = {
-    replicas: target.limits?.replicas ?? null,
-    organizations: Math.max(1, ...probes.map(({ organizations }) => organizations)),
-  };
+  const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
   const found: Found = {
-    ...{ answer, limit, demand, advice: advise(answer, limit, setting, demand) },
+    ...{ answer, limit, demand },
+    advice: advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
     objectives: objectives.map(({ text }) => text),
     calls: probes.reduce((sum, { calls }) => sum + calls, 0),
   };
@@ -259,7 +250,7 @@ const playCapacity = async (
     stageOutcome({
       summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
       facts: {
-        ...statedFacts(STAGE, { target, exclusive }),
+        ...statedFacts(STAGE, deployment),
         started_at_ms: context.epochUs / 1000,
         ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
       },
@@ -278,19 +269,17 @@ const playCapacity = async (
 /** Throws what a user has to mend before anything is sent. `found` is `null` where nothing could be played. */
 export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: Found | null }> => {
   const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
-  const asked = askedOf(request, prepared.target);
-  const { story, objectives, policy, lacks } = asked;
+  const question = questionOf(request, prepared.target);
+  const { story, objectives, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   request.onObjectives(objectives);
   let found: Found | null = null;
   const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
   const result = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
-    const [deployment] = context.deployments;
-    if (deployment === undefined) throw new Error("no deployment was opened");
-    if (objectives.some(({ isTime }) => isTime)) {
-      await calibrateRun(context, new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)]]));
-    }
-    found = await playCapacity(context, deployment, asked, request.onProbe);
+    const deployment = await openDeployment(context);
+    const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);
+    if (objectives.some(({ isTime }) => isTime)) await calibrateRun(context, { peaks });
+    found = await playCapacity(context, deployment, question, request.onProbe);
   });
   return { ...result, found };
 };

@@ -79,7 +79,6 @@ type Suspect = Pick<PreparedTarget, "file" | "target">;
 
 const howToHeal = ({ file }: Suspect): string =>
   `\`npx floodgate chaos --heal --target ${file}\` takes it back, and so does --heal with this command`;
-const BY_NAME = "by its name a floodgate put it there";
 
 /** Nobody can be asked what commands or an operator's change have left. */
 const isStillIn = (part: OnTarget, states: readonly ProxyState[]): boolean => {
@@ -90,12 +89,12 @@ const isStillIn = (part: OnTarget, states: readonly ProxyState[]): boolean => {
 
 export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<string[]> => {
   // Where toxiproxy is gone, every fault in it is gone as well.
-  const stateOf = async (toxiproxy: Toxiproxy, name: string) =>
+  const read = (toxiproxy: Toxiproxy, name: string) =>
     toxiproxy
       .proxy(name)
       .read()
       .catch(() => null);
-  const states = (await eachProxy(suspect.target, stateOf)).filter((state) => state !== null);
+  const states = (await eachProxy(suspect.target, read)).filter((state) => state !== null);
   const left = faultsLeftOn(suspect.target, reports)
     .filter(({ parts }) => parts.some((part) => isStillIn(part, states)))
     .map(({ name, run, isRunning }) =>
@@ -106,43 +105,28 @@ export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<s
   if (left.length > 0) return [...new Set(left)];
   return states.filter(hasOurToxics).map(({ name, toxics }) => {
     const ours = toxics.filter(isOurToxic).map((toxic) => `"${toxic.name}"`);
-    return `the proxy "${name}" has ${ours.join(", ")}: ${BY_NAME}: ${howToHeal(suspect)}`;
+    return `the proxy "${name}" has ${ours.join(", ")}: by its name a floodgate put it there: ${howToHeal(suspect)}`;
   });
 };
 
 /** Before a run, which would judge the fault of an earlier one. Throws `GuardError`. */
 export const requireNothingLeft = async (targets: readonly Suspect[], reports: string): Promise<void> => {
-  const reasons: string[] = [];
-  for (const target of targets) reasons.push(...(await leftBrokenIn(target, reports)));
+  const reasons = (await Promise.all(targets.map((target) => leftBrokenIn(target, reports)))).flat();
   if (reasons.length > 0) throw new GuardError(reasons);
 };
 
-const adviceFor = (state: ProxyState, suspect: Suspect, reports: string): string => {
-  const owner = faultsLeftOn(suspect.target, reports).findLast(({ parts }) =>
-    parts.some((part) => part.how === "heal-proxy" && part.proxy === state.name),
-  );
-  if (owner?.isRunning === true) return `the run of ${owner.run} is still going and heals it by itself`;
-  if (owner !== undefined) return `an earlier run left it (${owner.run}): ${howToHeal(suspect)}`;
-  return hasOurToxics(state)
-    ? `${BY_NAME}: ${howToHeal(suspect)}`
-    : "somebody else did that, so it is not touched: mend it, or name another proxy";
-};
+const FOREIGN = "somebody else did that, so it is not touched: mend it, or name another proxy";
 
 /** Before anything is broken: a fault on top of another one would be judged for both. Throws `GuardError` where a proxy is not whole. */
-export const requireWholeProxies = async (
-  suspect: Suspect,
-  broken: ReadonlySet<string>,
-  reports: string,
-): Promise<void> => {
+export const requireWholeProxies = async (suspect: Suspect, broken: ReadonlySet<string>, reports: string) => {
+  await requireNothingLeft([suspect], reports);
   const reasons = await eachProxy(suspect.target, async (toxiproxy, name, links) => {
     const link = links.find((one) => broken.has(one));
     if (link === undefined) return [];
-    const state = await toxiproxy.proxy(name).read();
-    const wrong = state.toxics.map((toxic) => `it has the toxic "${toxic.name}" (${toxic.type})`);
-    if (!state.enabled) wrong.unshift("it is disabled");
-    if (wrong.length === 0) return [];
-    const advice = adviceFor(state, suspect, reports);
-    return [`toxiproxy.proxies.${link}: the proxy "${name}" is not whole: ${wrong.join(", ")}. ${advice}`];
+    const { enabled, toxics } = await toxiproxy.proxy(name).read();
+    const has = toxics.map((toxic) => `it has the toxic "${toxic.name}" (${toxic.type})`);
+    const wrong = [...(enabled ? [] : ["it is disabled"]), ...has].join(", ");
+    return wrong === "" ? [] : [`toxiproxy.proxies.${link}: the proxy "${name}" is not whole: ${wrong}. ${FOREIGN}`];
   }).catch((error: Error) => {
     if (error instanceof ToxiproxyError && error.status === 404) {
       throw new UsageError(`expected the proxies of \`toxiproxy.proxies\` to exist, but ${error.message}`);

@@ -1,21 +1,21 @@
-/** The body of `chaos`: experiments that are named, or all that the deployment can have, one after the other. */
+/** What `chaos` plays: experiments that are named, or all that the deployment can have, one after the other. */
 
 import { noSuch } from "../../contract/nearest.ts";
-import { type EmbeddedOptions, openDeployment } from "../../deployments/embedded.ts";
+import type { EmbeddedOptions } from "../../deployments/embedded.ts";
 import { remoteProxy } from "../../deployments/from-target.ts";
 import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import { type Component, type Fault, faultKey } from "../../faults/fault.ts";
 import { doubt } from "../../history/claim.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
-import { playStages } from "../../stages/play-stages.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../../stages/prepare-target.ts";
-import type { StagePlan } from "../../stages/stage-plan.ts";
-import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../../stages/stages-for.ts";
+import { type DeploymentWish, intentOf, type StagesWish } from "../../stages/stages-for.ts";
 import type { Target } from "../../target/target.ts";
 import { UsageError } from "../exit-codes.ts";
-import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { experimentStage, SHORT_EXPERIMENTS } from "../suites/experiment-stage.ts";
+import type { Asked, RunResult } from "../recorded-run.ts";
+import { runStages } from "../run-stages.ts";
+import { experimentStage } from "../suites/load-stages.ts";
+import { SHORT_EXPERIMENTS } from "../suites/suites.ts";
 import { healBeforehand, requireWholeProxies } from "./left-open.ts";
 
 const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
@@ -43,19 +43,6 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
 export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
-/** Those that the deployment has a proxy or a command for; the embedded one (`null`) has all that its store can have. */
-const possible = (target: Target | null, limiter: "sqlite" | "redis"): Experiment[] => {
-  const all = [...experimentsFor(target).values()];
-  if (target === null) return all.filter(({ store = limiter }) => store === limiter);
-  const { toxiproxy, faults = {}, limits } = target;
-  const canBreak = (fault: Fault): boolean =>
-    faultKey(fault) in faults || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
-  return all.filter(
-    (experiment) =>
-      experiment.faults.every(canBreak) && (experiment.pastTheCap !== true || limits?.global_in_flight !== undefined),
-  );
-};
-
 /** Throws `UsageError`: a name that is not known, one that this store cannot have, or no way to break anything. */
 export const chosenExperiments = (
   target: Target | null,
@@ -65,18 +52,24 @@ export const chosenExperiments = (
 ): readonly Experiment[] => {
   const known = experimentsFor(target);
   const all = [...known.keys()];
-  const unknown = names.find((name) => !known.has(name));
-  if (unknown !== undefined)
-    throw new UsageError(noSuch("experiment", unknown, all, `there are:\n  ${all.join("\n  ")}`));
-  if (names.length > 0) {
-    const chosen = [...new Set(names)].map((name) => known.get(name) as Experiment);
-    const wrong = target === null && chosen.find(({ store = limiter }) => store !== limiter);
-    if (wrong) {
-      throw new UsageError(`${wrong.name} needs a limiter in ${wrong.store}: expected --limiter ${wrong.store}`);
-    }
-    return chosen;
-  }
-  const here = possible(target, limiter);
+  const isOfStore = ({ store = limiter }: Experiment): boolean => target !== null || store === limiter;
+  const named = [...new Set(names)].map((name): Experiment => {
+    const experiment = known.get(name);
+    if (experiment === undefined)
+      throw new UsageError(noSuch("experiment", name, all, `there are:\n  ${all.join("\n  ")}`));
+    if (isOfStore(experiment)) return experiment;
+    const { store } = experiment;
+    throw new UsageError(`${name} needs a limiter in ${store}: expected --limiter ${store}`);
+  });
+  if (named.length > 0) return named;
+  const { toxiproxy, faults: commands = {}, limits } = target ?? {};
+  const canBreak = (fault: Fault): boolean =>
+    faultKey(fault) in commands || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
+  const canFill = limits?.global_in_flight !== undefined;
+  // The embedded deployment can have all that its store can, others what they have a proxy or a command for.
+  const here = [...known.values()].filter((one) =>
+    target === null ? isOfStore(one) : one.faults.every(canBreak) && (one.pastTheCap !== true || canFill),
+  );
   if (here.length === 0) {
     throw new UsageError(
       "the target file names no way to break a dependency: expected `toxiproxy` with `proxies` for limiter or keys, or `faults` with commands",
@@ -86,16 +79,10 @@ export const chosenExperiments = (
   return short && some.length > 0 ? some : here;
 };
 
-type ChaosWish = DeploymentWish &
-  EmbeddedOptions & {
-    /** Empty: all that the deployment can have. */
-    names: readonly string[];
-    short: boolean;
-  };
+/** `names`: empty for all that the deployment can have. */
+type ChaosWish = { names: readonly string[]; short: boolean; limiter: EmbeddedOptions["limiter"] };
 
-type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
-
-export const chaosStages = ({ names, short, limiter }: Pick<ChaosWish, "names" | "short" | "limiter">): StagesWish => ({
+export const chaosStages = ({ names, short, limiter }: ChaosWish): StagesWish => ({
   short,
   stages: (given) => {
     const target = given.embedded ? null : given.target;
@@ -113,6 +100,8 @@ export const chaosRefusals = (target: Target): string[] => {
   ];
 };
 
+type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
+
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
   const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
   const { target, refusals } = prepared;
@@ -126,11 +115,8 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
     if (missing !== null) throw new GuardError([missing]);
   }
   if (request.healFirst === true) await healBeforehand(request.reports, [prepared], request.events.warning);
-  await requireWholeProxies(
-    prepared,
-    new Set(chosen.flatMap(({ faults }) => faults.map(({ component }) => component))),
-    request.reports,
-  );
+  const broken = new Set(chosen.flatMap(({ faults }) => faults.map(({ component }) => component)));
+  await requireWholeProxies(prepared, broken, request.reports);
   return prepared;
 };
 
@@ -139,21 +125,19 @@ const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =
 
 /** Throws what a user has to mend before anything begins: names, target file, guard, lock, a proxy that is not whole. */
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
-  const { targetFile, replay } = request;
-  const targets: PreparedTarget[] = [];
-  if (targetFile === undefined) chosenExperiments(null, request.names, request.short, request.limiter);
-  else targets.push(await prepare(request, targetFile));
-  const required = (): string[] => request.names.map((name) => `reached/${name}`);
-  return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
-    const deployment = await openDeployment(context, request);
+  const { targetFile, replay, names, short, limiter } = request;
+  if (targetFile === undefined) chosenExperiments(null, names, short, limiter);
+  return runStages({
+    ...{ ...request, profile: "chaos", stages: chaosStages(request), uncalibrated: true },
+    prepared: targetFile === undefined ? undefined : await prepare(request, targetFile),
+    required: () => names.map((name) => `reached/${name}`),
     // What has not come back is not broken further; what could not be healed never is.
-    const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
+    isEnough: (context, deployment) => (outcome, left) => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
       context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
       return true;
-    };
-    await playStages(context, deployment, stagesFor(deployment, chaosStages(request)), isEnough);
+    },
   });
 };

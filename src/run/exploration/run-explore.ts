@@ -26,7 +26,7 @@ import {
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import { playLoadStage } from "../../stages/load-stage.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
+import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
 
 export type ExploreWish = {
   forMs: number;
@@ -39,7 +39,7 @@ export type ExploreWish = {
   mutant: string | null;
 };
 
-type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & ExploreWish;
+type ExploreRun = Asked & ExploreWish;
 
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
@@ -47,6 +47,12 @@ const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real:
 const SPARE_S = 30;
 /** Says whether the stage can be judged; it is no invariant. */
 const ABOUT_THE_STAGE = /^reached\//;
+
+const ofStage = (claim: Claim, stage: string): Claim => ({
+  ...claim,
+  id: claim.id.replace(/\/.*/, `/${stage}`),
+  stage,
+});
 
 const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
   ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
@@ -58,51 +64,34 @@ const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
 const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {
   const deployment = await openDeployment(context, { limiter });
   let number = 0;
-  return {
-    play: async (schedule): Promise<Trial> => {
-      number += 1;
-      const lines: Line[] = [];
-      const onLine = (line: Line): void => void lines.push(line);
-      const plan = planOf(schedule, number);
-      const { claims, summary, facts } = await playLoadStage(context, deployment, plan, { onLine });
-      const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
-      const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));
-      const failed = judged.filter(({ verdict, level }) => verdict === "fail" && level === "must");
-      return {
-        failed: failed.map((claim) => ({
-          ...claim,
-          id: claim.id.replace(/\/explore-\d+$/, `/${STAGE}`),
-          stage: STAGE,
-        })),
-        byOutcome: summary.by_outcome,
-        stage: summary.name,
-        lines: inOrder(lines),
-        facts,
-        doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
-      };
-    },
-    close: async () => undefined,
+  const play = async (schedule: FaultSchedule): Promise<Trial> => {
+    number += 1;
+    const lines: Line[] = [];
+    const onLine = (line: Line): void => void lines.push(line);
+    const plan = planOf(schedule, number);
+    const { claims, summary, facts } = await playLoadStage(context, deployment, plan, { onLine });
+    const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
+    const failed = claims.filter(
+      ({ id, verdict, level }) => !ABOUT_THE_STAGE.test(id) && verdict === "fail" && level === "must",
+    );
+    return {
+      failed: failed.map((claim) => ofStage(claim, STAGE)),
+      byOutcome: summary.by_outcome,
+      stage: summary.name,
+      lines: inOrder(lines),
+      facts,
+      doubt: doubts.map(({ reason }) => reason).join("; ") || null,
+    };
   };
+  return { play, close: async () => undefined };
 };
 
-const openPlayer = async (context: RunContext, { links, limiter, mutant }: ExploreWish): Promise<Player> =>
-  links === "virtual" ? startVirtualPlayer({ mutant }) : openRealPlayer(context, limiter);
-
-type ScheduleReplayed = {
-  verdict: "fixed" | "failing" | "unclear";
-  reason: string;
-  expected: string;
-  got: string;
-};
+type ScheduleReplayed = Pick<Claim, "reason" | "expected" | "got"> & { verdict: "fixed" | "failing" | "unclear" };
 
 /** `record`: how a run on real links is recorded; on virtual ones nothing is written. */
-export const replayScheduleCrash = async (
-  crash: ScheduleCrash,
-  record: Omit<RunRequest, "targets" | "profile">,
-): Promise<ScheduleReplayed> => {
+export const replayScheduleCrash = async (crash: ScheduleCrash, record: Asked): Promise<ScheduleReplayed> => {
   const replay = async ({ play }: Player): Promise<ScheduleReplayed> => {
-    const as = new Set(crash.failed.map(({ id }) => id));
-    const replayed = await replaySchedule(play, crash.schedule, as);
+    const replayed = await replaySchedule(play, crash.schedule, new Set(crash.failed.map(({ id }) => id)));
     const { failed, of, last } = replayed;
     const [claim] = last?.failed ?? [];
     return {
@@ -163,9 +152,7 @@ const stageOfFinding = ({ trial }: Finding, name: string, driver: string, replay
   const outcome = stageOutcome({
     summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000),
     facts: { ...facts, stage: name },
-    claims: trial.failed.map((claim) => {
-      return { ...claim, id: claim.id.replace(/\/.*/, `/${name}`), stage: name, replay };
-    }),
+    claims: trial.failed.map((claim) => ({ ...ofStage(claim, name), replay })),
     faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
   });
   return { outcome, lines };
@@ -211,9 +198,10 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
 
 export const runExplore = (request: ExploreRun): Promise<RunResult> =>
   recordRun({ ...request, profile: "explore", targets: [] }, async (context) => {
-    const isVirtual = request.links === "virtual";
+    const { links, limiter, mutant } = request;
+    const isVirtual = links === "virtual";
     context.events.step(isVirtual ? "searching in virtual time, on links in this process" : "searching on real links");
-    const player = await openPlayer(context, request);
+    const player = isVirtual ? startVirtualPlayer({ mutant }) : await openRealPlayer(context, limiter);
     const stop = (): void => void player.close();
     context.signal.addEventListener("abort", stop, { once: true });
     try {

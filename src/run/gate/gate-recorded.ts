@@ -14,9 +14,9 @@ import {
 import type { RunDocument } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
-import { commitOf } from "../compose-document.ts";
 import { atPlace } from "../exit-codes.ts";
 import { NoRunError, recordedJson } from "../judge-again.ts";
+import { commitOf } from "../run-reports.ts";
 
 /** Throws `NoRunError` with what was expected. A run that was stopped or killed is none to compare by. */
 export const readFigures = (path: string): RunFigures => {

@@ -10,8 +10,6 @@ import {
   SIDES,
   type Side,
 } from "../../gate/block-plan.ts";
-import type { Line } from "../../history/line.ts";
-import { StageMeasure } from "../../history/measure.ts";
 import { type StageOutcome, stageOutcome } from "../../history/stage-outcome.ts";
 import { GuardError, readTarget } from "../../stages/prepare-target.ts";
 import type { Target } from "../../target/target.ts";
@@ -19,8 +17,8 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { UsageError } from "../exit-codes.ts";
-import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { GATE_STAGE, GATE_STORIES, gateSideOf, runGate, type SidePlayed, stageOf, statedCapacity } from "./run-gate.ts";
+import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
+import { GATE_STAGE, GATE_STORIES, type GateSide, gateSideOf, runGate, statedCapacity } from "./run-gate.ts";
 
 export type GateWishes = {
   baseFile: string;
@@ -30,8 +28,6 @@ export type GateWishes = {
   pairs?: number;
   ratePerS?: number;
 };
-
-type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
 
 const storyOf = (scenario: string): Story => {
   const story = STORIES.get(GATE_STORIES[scenario] ?? scenario);
@@ -81,63 +77,46 @@ const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wi
 /** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
 export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).plan;
 
-/** Doubts about the host, once a side: in how many blocks, and the first of them. */
-const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
-  const disturbed = blocks.filter((notes) => notes.length > 0);
-  const first = disturbed[0]?.[0];
-  return first === undefined ? [] : [`${side}: in ${disturbed.length} of ${blocks.length} blocks, first: ${first}`];
-};
-
-const outcomeOf = (
-  measure: StageMeasure,
-  { lastFacts, protocols }: SidePlayed,
-  notes: string[],
-): StageOutcome | null => {
-  if (lastFacts === null) return null;
+/** Doubts about the host are said once: in how many blocks, and the first of them. */
+const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): StageOutcome[] => {
+  const { measure, hostNotes, protocols, lastFacts } = seen;
+  if (lastFacts === null) return [];
   // Counts and charges were read block by block and do not describe the stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
-  const seen = protocols.size === 0 ? undefined : [...protocols].sort();
-  return stageOutcome({ summary: { ...measure.end().summary, protocols: seen }, facts, notes });
+  const disturbed = hostNotes.filter(({ length }) => length > 0);
+  const often = `${side}: in ${disturbed.length} of ${hostNotes.length} blocks, first: ${disturbed[0]?.[0]}`;
+  const summary = { ...measure.end().summary, protocols: protocols.size === 0 ? undefined : [...protocols].sort() };
+  return [stageOutcome({ summary, facts, notes: [...said, ...(disturbed.length === 0 ? [] : [often])] })];
 };
 
-export const gateTargets = async (request: GateRequest): Promise<RunResult & { table: string[] }> => {
+export const gateTargets = async (request: Asked & GateWishes): Promise<RunResult & { table: string[] }> => {
   const { story, targets, plan } = await prepare(request);
   if (plan.refused_by_guard.length > 0) throw new GuardError(plan.refused_by_guard);
   if (plan.lacks.length > 0) throw new UsageError(`${request.scenario} cannot be played: ${plan.lacks.join("; ")}`);
   const { ratePerS, scenario } = request;
-  let table: string[] = [];
+  const wish = { scenario, story, pairs: plan.pairs, ratePerS };
   const about = { profile: "gate", canJudge: (name: string) => name.split("/")[0] === "gate" };
+  let table: string[] = [];
   const run = await recordRun({ ...request, ...about, targets: [targets.base, targets.head] }, async (context) => {
+    const { events, folder } = context;
     const [base, head] = context.deployments;
     if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
     const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
-    const { events } = context;
-    const measures = { base: new StageMeasure(stageOf("base")), head: new StageMeasure(stageOf("head")) };
-    // Measured as they come: of a block only its figures are kept.
-    const line = (one: Line): void => {
-      for (const side of SIDES) measures[side].see(one);
-      context.line(one);
-    };
-    const wish = { scenario, story, pairs: plan.pairs, ratePerS };
-    const result = await runGate(
-      wish,
-      sides,
-      { ...context, line },
-      {
-        step: events.step,
-        progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
-        note: (text) => events.result(`  ${text}`),
+    const said: string[] = [];
+    const result = await runGate(wish, sides, context, {
+      step: events.step,
+      progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
+      note: (text) => {
+        said.push(`${GATE_STAGE}: ${text}`);
+        events.result(`  ${text}`);
       },
-    );
-    for (const side of SIDES) {
-      const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.sides[side])];
-      const outcome = outcomeOf(measures[side], result.sides[side], notes);
-      if (outcome !== null) await context.addStage(outcome);
-    }
+    });
+    const outcomes = [...outcomeOf(sides.base, said), ...outcomeOf(sides.head, [])];
+    for (const outcome of outcomes) await context.addStage(outcome);
     context.addClaims(result.claims);
     context.addMeasurements(result.measurements);
-    await context.folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
-    await context.folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
+    await folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
+    await folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
     ({ table } = result);
   });
   return { ...run, table };

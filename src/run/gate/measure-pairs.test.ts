@@ -7,7 +7,7 @@ import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { exponential, saltOf } from "../../workload/random.ts";
-import { type GateMeasured, measurePairs, type Played } from "./run-gate.ts";
+import { type GateMeasured, measurePairs, type PlayedBlock } from "./run-gate.ts";
 
 const SLOTS = 24;
 const SERVICE_MS = 300;
@@ -53,7 +53,7 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
     sloMs: 2 * SERVICE_MS,
     noisy: { base: NOBODY, head: NOBODY },
     isOver,
-    play: async (side, pair): Promise<Played> => {
+    play: async (side, pair): Promise<PlayedBlock> => {
       atUs += BETWEEN_US;
       return {
         lines: sides[side](pair, atUs).map((line) =>

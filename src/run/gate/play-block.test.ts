@@ -11,12 +11,12 @@ import { paid } from "../../trials/stages/load.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";
-import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./run-gate.ts";
+import { type GateRoom, type GateSide, gateSideOf, type PlayedBlock, playBlock } from "./run-gate.ts";
 
 const SERVICE_MS = 100;
 const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };
 
-const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock; noisy: ReadonlySet<string> }> => {
+const played = async (name: string, parts: Parts): Promise<PlayedBlock & Pick<GateSide, "noisy" | "seen">> => {
   const options = { tenants: paid(6), globalInFlight: 8, orgInFlight: 4, serviceMs: SERVICE_MS, tokens: 5 };
   const deployment = await startSmallDeployment(name, parts, options);
   try {
@@ -33,7 +33,7 @@ const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock;
       supervisor: { adopt: () => () => undefined } as unknown as GateRoom["supervisor"],
       line: () => undefined,
     };
-    return { block: await playBlock(side, story.name, profileOfBlock(LOAD), "p01.head", room), noisy: side.noisy };
+    return { ...side, ...(await playBlock(side, story.name, profileOfBlock(LOAD), "p01.head", room)) };
   } finally {
     await deployment.close();
   }
@@ -41,10 +41,10 @@ const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock;
 
 describe("a block on a deployment", { concurrent: true }, () => {
   test("is measured, drained and judged by the invariants that fit", async () => {
-    const { block, noisy } = await played("gate-healthy", HEALTHY);
+    const { noisy, seen, ...block } = await played("gate-healthy", HEALTHY);
     // Whether this machine was busy meanwhile decides nothing here.
     expect(block.problems.filter((reason) => !reason.includes("one call in a hundred"))).toEqual([]);
-    expect(block.facts.drained).toBe(true);
+    expect(seen.lastFacts?.drained).toBe(true);
     expect(block.claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
     expect(block.claims.filter(({ verdict }) => verdict === "pass").map(({ id }) => id)).toEqual(
       expect.arrayContaining(["streams-end-once/gate.head", "slots-are-given-back/gate.head"]),
@@ -59,7 +59,7 @@ describe("a block on a deployment", { concurrent: true }, () => {
   });
 
   test("fails the invariant that a spoilt one breaks", async () => {
-    const { block } = await played("gate-spoilt", mutantNamed("drops-the-last-event").spoil(HEALTHY));
+    const block = await played("gate-spoilt", mutantNamed("drops-the-last-event").spoil(HEALTHY));
     const broken = block.claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
     expect(broken.map(({ id }) => id)).toEqual(["streams-end-once/gate.head", "streams-cut/gate.head"]);
   });

@@ -10,7 +10,7 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { bareDeployment } from "./bare-deployment.fixture.ts";
-import { type GateRoom, type GateSide, type playBlock, runGate } from "./run-gate.ts";
+import { type GateRoom, type GateSide, nothingSeen, type playBlock, runGate } from "./run-gate.ts";
 
 const STORY = STORIES.get("chat-beside-noisy") as Story;
 const SLOTS = 24;
@@ -31,6 +31,7 @@ const sideOf = (side: Side, more: Partial<Target>): GateSide => {
     tenants: {},
     noisy: new Set(),
     deployment: bareDeployment(target),
+    seen: nothingSeen(side),
   };
 };
 
@@ -57,16 +58,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     const lines = sides[side](arrivals, played.length).map((line) =>
       side === isDead ? { ...line, outcome: "indeterminate", error: "connection_refused" } : line,
     );
-    const facts = { stage: `gate.${side}`, limits: {}, shedding: "unknown", tenants: {}, faults: false } as const;
-    return {
-      lines,
-      startUs: atUs,
-      claims: claims(side, name),
-      problems: [],
-      protocols: ["h1" as const],
-      notes: [],
-      facts: { ...facts, drained: true, exclusive: false },
-    };
+    return { lines, startUs: atUs, claims: claims(side, name), problems: [] };
   };
   const room = {
     run: "abc",

@@ -24,6 +24,8 @@ import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "../../gate/paired-comparison.ts";
 import { sinkingClaim, sinkingOf } from "../../gate/sinking.ts";
 import { claimOf, doubt } from "../../history/claim.ts";
+import type { CallLine } from "../../history/line.ts";
+import { StageMeasure } from "../../history/measure.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
@@ -63,6 +65,12 @@ export type GateSide = {
   view: TargetView;
   tenants: StageFacts["tenants"];
   noisy: ReadonlySet<string>;
+  /** Of its blocks: their lines are measured and let go. */
+  seen: { measure: StageMeasure; hostNotes: string[][]; protocols: Set<Protocol>; lastFacts: StageFacts | null };
+};
+
+export const nothingSeen = (side: Side): GateSide["seen"] => {
+  return { measure: new StageMeasure(stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
 };
 
 export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
@@ -70,22 +78,29 @@ export const gateSideOf = async (side: Side, deployment: Deployment, story: Stor
   const view = viewOf(deployment.target);
   const noisy = new Set(story.noisy(view));
   for (const org of noisy) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  return { side, deployment, view, tenants, noisy };
+  return { side, deployment, view, tenants, noisy, seen: nothingSeen(side) };
 };
 
 export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
 
-/**
- * Plays one block on one target by the open-loop driver, drains and judges it. `name` is new for each block of a run, and part
- * of its calls' ids. `problems`: what the generator could not do; then the block shows nothing about the target.
- */
+export type PlayedBlock = {
+  /** Without those that prepared a session. */
+  lines: CallLine[];
+  /** When its first call was due, microseconds of the run. */
+  startUs: number;
+  claims: readonly Claim[];
+  /** What the generator could not do; then the block shows nothing about the target. */
+  problems: string[];
+};
+
+/** Plays one block on one target by the open-loop driver, drains and judges it. `name` is new for each block of a run, and part of its calls' ids. */
 export const playBlock = async (
-  { side, deployment, view, tenants }: GateSide,
+  { side, deployment, view, tenants, seen }: GateSide,
   story: string,
   profile: Profile,
   name: string,
   room: GateRoom,
-) => {
+): Promise<PlayedBlock> => {
   const stage = stageOf(side);
   const idRun = `${room.run}.${name}`;
   const job = { stage, idPrefix: `${idRun}.c`, story, seed: room.seed, profile, arrivals: "uniform" as const, view };
@@ -97,21 +112,17 @@ export const playBlock = async (
     tenants,
     ...(await readWitnesses(deployment, idRun, room.signal)),
   };
+  for (const line of lines) seen.measure.see(line);
+  for (const protocol of protocols) seen.protocols.add(protocol);
+  seen.hostNotes.push([...notes, ...hostDoubts(stage, host)]);
+  seen.lastFacts = facts;
   return {
-    // Preparing a session is no call of the block.
     lines: lines.filter(({ route }) => route !== "sdk.sessions"),
-    /** When its first call was due, microseconds of the run. */
     startUs,
-    facts,
     claims: judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay),
-    protocols,
     problems: problems.map(({ reason }) => reason),
-    notes: [...notes, ...hostDoubts(stage, host)],
   };
 };
-
-export type PlayedBlock = Awaited<ReturnType<typeof playBlock>>;
-export type Played = Pick<PlayedBlock, "lines" | "startUs" | "claims" | "problems">;
 
 const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
@@ -125,15 +136,13 @@ const SLO_OF_LOW = 2;
 const SLO_OF_OVERLOAD = 1.25;
 
 /** Up to when an answer counts as good, in milliseconds: from the base's warm-up alone, so that both sides have one limit. */
-const sloFrom = ({ lines, startUs }: Played, load: BlockLoad): number | null => {
+const sloFrom = ({ lines, startUs }: PlayedBlock, load: BlockLoad): number | null => {
   const { steady, past } = partsOfBlock(load, startUs);
   const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
     const part = lines.filter((line) => line.intended_us >= fromUs && line.intended_us < toUs && isWhole(line));
     const latenciesMs = part.map((line) => (line.done_us - line.intended_us) / 1000);
-    return quantile(
-      latenciesMs.sort((a, b) => a - b),
-      p,
-    );
+    const ascending = latenciesMs.sort((a, b) => a - b);
+    return quantile(ascending, p);
   };
   const low = quantileIn(steady, 0.5);
   return low === null ? null : Math.max(SLO_OF_LOW * low, SLO_OF_OVERLOAD * (quantileIn(past, 0.9) ?? 0));
@@ -145,7 +154,7 @@ type GatePairsPlan = {
   looks: readonly number[];
   sloMs: number;
   noisy: Readonly<Record<Side, ReadonlySet<string>>>;
-  play(side: Side, pair: number): Promise<Played>;
+  play(side: Side, pair: number): Promise<PlayedBlock>;
   onPair?(pair: number, of: number): void;
   /** So many pairs leave something open. */
   onMore?(pairs: number, next: number): void;
@@ -162,7 +171,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
   let number = 0;
   let comparisons: Comparison[] = [];
   const onePair = async (): Promise<void> => {
-    const blocks: [Side, Played][] = [];
+    const blocks: [Side, PlayedBlock][] = [];
     for (const side of orderOf(seed, number)) {
       if (isOver()) return;
       const played = await plan.play(side, number);
@@ -170,15 +179,15 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
       blocks.push([side, played]);
     }
     if (isOver()) return;
+    number += 1;
+    const problems = blocks.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
+    if (problems.length > 0) return void dropped.push(problems.join("; "));
     const foreignLastEvent = !blocks.some(([, { lines }]) => knowsLastEvent(lines));
     const values = blocks.map(([side, { lines, startUs }]) => {
       const parts = partsOfBlock(load, startUs);
       return [side, measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent })] as const;
     });
-    number += 1;
-    const problems = blocks.flatMap(([side, one]) => one.problems.map((why) => `pair ${number}, ${side}: ${why}`));
-    if (problems.length > 0) dropped.push(problems.join("; "));
-    else pairs.push(Object.fromEntries(values) as Pair);
+    pairs.push(Object.fromEntries(values) as Pair);
   };
   for (const [at, look] of looks.entries()) {
     while (number < look && !isOver()) {
@@ -197,11 +206,18 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
 
 export type GateMeasured = Awaited<ReturnType<typeof measurePairs>>;
 
-type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
+type GateEvents = Record<"step" | "progress" | "note", (text: string) => void>;
+
+type GateResult = {
+  claims: Claim[];
+  measurements: Measurement[];
+  comparisons: readonly Comparison[];
+  table: string[];
+};
 
 /** Calls a second; `null` when the base served nothing. `play`: a rate and the probe's number. */
 const probeCapacity = async (
-  play: (ratePerS: number, number: number) => Promise<Played>,
+  play: (ratePerS: number, number: number) => Promise<PlayedBlock>,
   mostPerS: number,
   isOver: () => boolean,
   { step, progress, note }: GateEvents,
@@ -215,10 +231,10 @@ const probeCapacity = async (
     probes.push(probe);
     progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
   }
-  const found = capacityOf(probes);
-  if (found.perS === 0) return null;
-  if (!found.isReached) note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
-  return found.perS;
+  const { perS: found, isReached } = capacityOf(probes);
+  if (found === 0) return null;
+  if (!isReached) note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
+  return found;
 };
 
 const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
@@ -234,23 +250,12 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   });
 };
 
-const assertReachable = ({ side, deployment }: GateSide, { lines }: Played): void => {
+const assertReachable = ({ side, deployment }: GateSide, { lines }: PlayedBlock): void => {
   const [first] = lines;
   if (first === undefined || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
   throw new TargetUnreachableError(
     `the ${side} answers no call at ${deployment.target.base_url} (${first.error ?? "no answer"}); start it, or mend base_url in its target file`,
   );
-};
-
-export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null; protocols: Set<Protocol> };
-
-type GateResult = {
-  claims: Claim[];
-  measurements: Measurement[];
-  comparisons: readonly Comparison[];
-  table: string[];
-  sides: Readonly<Record<Side, SidePlayed>>;
-  notes: string[];
 };
 
 type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
@@ -263,33 +268,26 @@ export const runGate = async (
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const { base, head } = targets;
-  const unplayed = (): SidePlayed => ({ notes: [], lastFacts: null, protocols: new Set() });
-  const sides = { base: unplayed(), head: unplayed() };
-  const notes: string[] = [];
-  const note = (text: string): void => {
-    notes.push(`gate: ${text}`);
-    events.note(text);
-  };
+  const { step, note } = events;
+  const { replay, seed } = room;
+  const reached = new Set<Side>();
   const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
-    if (sides[side].lastFacts === null) assertReachable(targets[side], block);
-    sides[side].notes.push(block.notes);
-    sides[side].lastFacts = block.facts;
-    for (const protocol of block.protocols) sides[side].protocols.add(protocol);
+    if (!reached.has(side)) assertReachable(targets[side], block);
+    reached.add(side);
     return block;
   };
   const open = (reason: string): GateResult => {
-    const claim = doubt("gate/pairs", reason, "a base that can be measured", room.replay);
-    return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [], sides, notes };
+    const claim = doubt("gate/pairs", reason, "a base that can be measured", replay);
+    return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [] };
   };
   const deployments = [base.deployment, head.deployment];
   const isOver = (): boolean => room.signal.aborted || deployments.some(({ budget }) => budget.stopped !== null);
-  const mostPerS = Math.min(
-    ...deployments.map(({ target }) => target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY),
-  );
+  const permitted = deployments.map(({ target }) => target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  const mostPerS = Math.min(...permitted);
   const probe = (rate: number, n: number) => play("base", constant(rate, PROBE_S), `probe${n}`);
   const stated = statedCapacity(plan, base.view);
-  const capacity = stated ?? (await probeCapacity(probe, mostPerS, isOver, { ...events, note }));
+  const capacity = stated ?? (await probeCapacity(probe, mostPerS, isOver, events));
   if (capacity === null) return open("the base served none of the calls of the first probe; its capacity is not known");
   const load = loadFor(capacity, mostPerS);
   const { lowPerS, overloadPerS } = load;
@@ -302,7 +300,7 @@ export const runGate = async (
     note("there are fewer than four tenants with a server key, so no organization is noisy beside the others");
   }
 
-  events.step("warming both up");
+  step("warming both up");
   let sloMs: number | null = null;
   for (const side of SIDES) {
     if (isOver()) break;
@@ -313,20 +311,20 @@ export const runGate = async (
   if (isOver()) return open("stopped before the first pair");
 
   const looks = looksFrom(plan.pairs);
-  events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
+  step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
-    ...{ seed: room.seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
+    ...{ seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),
-    onMore: (pairs, next) => events.step(`${pairs} pairs leave something open; measuring on to ${next}`),
+    onMore: (pairs, next) => step(`${pairs} pairs leave something open; measuring on to ${next}`),
   });
   const { comparisons, pairs, policy, findings } = measured;
   const sinking = sinkingOf(pairs, MEASUREMENT_FACTS.goodput.margin, policy.falseAlarm / policy.looks);
-  const broken = invariantsClaim(findings, GATE_STAGE, room.replay);
-  const kept = sinkingClaim(sinking, GATE_STAGE, room.replay);
-  const compared = gateClaims(comparisons, GATE_STAGE, room.replay);
-  const claims = [broken, droppedClaim(measured, room.replay), ...compared, kept];
+  const broken = invariantsClaim(findings, GATE_STAGE, replay);
+  const kept = sinkingClaim(sinking, GATE_STAGE, replay);
+  const compared = gateClaims(comparisons, GATE_STAGE, replay);
+  const claims = [broken, droppedClaim(measured, replay), ...compared, kept];
   const measurements = gateMeasurements(comparisons, GATE_STAGE);
   const below = [broken, kept].flatMap(({ id, verdict, reason }) => wrapped(`${id}: ${verdict}: ${reason}`, "", 2));
-  return { claims, measurements, comparisons, table: [...gateTable(comparisons), ...below], sides, notes };
+  return { claims, measurements, comparisons, table: [...gateTable(comparisons), ...below] };
 };

@@ -13,8 +13,7 @@ import {
   type WholeBounds,
 } from "../../shedding/caps-found.ts";
 import type { Caller } from "../../workload/callers/callers.ts";
-import { type Calm, isAdmitted, READ, type Sender, STREAM } from "./limit-calls.ts";
-import { REST_MOST_MS } from "./press-key.ts";
+import { type Calm, isAdmitted, READ, REST_MOST_MS, type Sender, STREAM } from "./limit-calls.ts";
 
 const IN_FLIGHT_MOST = 1_024;
 const ROUNDS_LEAST = 4;

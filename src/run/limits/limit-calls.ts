@@ -15,6 +15,7 @@ export const CALLS_MOST = 8_000;
 export const SECONDS_MOST = 75;
 export const STREAM = "chat.control";
 export const READ = "design.themes";
+export const REST_MOST_MS = 15_000;
 
 const CALM_MS = 7_000;
 const CALM_MOST = 30;

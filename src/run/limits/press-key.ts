@@ -2,13 +2,12 @@
 import type { CallLine } from "../../history/line.ts";
 import { type BucketFound, bucketFound, KEY_REFUSED } from "../../shedding/caps-found.ts";
 import type { Caller } from "../../workload/callers/callers.ts";
-import { type Calm, isAdmitted, READ, type Sender, spanMs } from "./limit-calls.ts";
+import { type Calm, isAdmitted, READ, REST_MOST_MS, type Sender, spanMs } from "./limit-calls.ts";
 
 const PRESS_UNREFUSED_MS = 7_000;
 const PRESSERS_MOST = 32;
 const ADMITTED_THEN = 15;
 const PRESSES_MOST = 3;
-export const REST_MOST_MS = 15_000;
 
 /**
  * Reads by one key, as fast as `pressers` callers and the permitted rate allow, until it is refused and for `thenMs` more, or up
@@ -20,32 +19,31 @@ const press = async (
   { pressers, pauseMs, thenMs }: { pressers: number; pauseMs: number; thenMs: number },
 ): Promise<CallLine[]> => {
   const lines: CallLine[] = [];
+  const unrefusedUntilMs = performance.now() + PRESS_UNREFUSED_MS;
   let refusedMs: number | null = null;
-  const beganMs = performance.now();
   let running = 0;
   let after = 0;
+  const untilMs = (): number =>
+    refusedMs === null ? unrefusedUntilMs : refusedMs + (after < ADMITTED_THEN ? 3 : 1) * thenMs;
   const presser = async (): Promise<void> => {
     running += 1;
-    for (;;) {
-      const nowMs = performance.now();
-      const thenAllMs = after < ADMITTED_THEN ? 3 * thenMs : thenMs;
-      if (refusedMs === null ? nowMs > beganMs + PRESS_UNREFUSED_MS : nowMs > refusedMs + thenAllMs) break;
+    while (performance.now() <= untilMs()) {
       const line = await sender.ask(caller, READ);
-      if (line === null) break;
+      if (line === null) return;
       lines.push(line);
       if (line.outcome === KEY_REFUSED) {
         refusedMs ??= performance.now();
         await sender.pause(pauseMs * running);
-      } else if (!isAdmitted(line)) break;
+      } else if (!isAdmitted(line)) return;
       else if (refusedMs !== null) after += 1;
     }
   };
   const all = Array.from({ length: pressers }, presser);
   // If nothing is refused, more callers are added.
-  while (refusedMs === null && all.length < PRESSERS_MOST && performance.now() < beganMs + PRESS_UNREFUSED_MS) {
+  while (refusedMs === null && all.length < PRESSERS_MOST && performance.now() < unrefusedUntilMs) {
     await Promise.race([sender.pause(700), Promise.all(all)]);
     if (refusedMs !== null || !sender.mayGoOn()) break;
-    for (let more = all.length; more > 0; more -= 1) all.push(presser());
+    all.push(...Array.from({ length: all.length }, presser));
   }
   await Promise.all(all);
   return lines;
@@ -59,17 +57,16 @@ const perSecond = (lines: readonly CallLine[]): number => {
 
 /**
  * A first estimate: the burst is what was admitted before the first refusal, the rate what was admitted per second after
- * it. `null` if nothing was refused,
- * or nothing admitted afterwards.
+ * it. `null` if nothing was refused, or nothing admitted afterwards.
  */
 const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | null => {
   const calls = lines.toSorted((one, other) => one.sent_us - other.sent_us);
-  const at = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
-  if (at < 0) return null;
-  const after = calls.slice(at);
+  const burst = calls.findIndex(({ outcome }) => outcome === KEY_REFUSED);
+  const after = burst < 0 ? [] : calls.slice(burst);
+  const admitted = after.filter(isAdmitted).length;
+  if (admitted === 0) return null;
   const s = spanMs((after[0] as CallLine).sent_us, (after.at(-1) as CallLine).done_us) / 1000;
-  const perS = after.filter(isAdmitted).length / s;
-  return perS > 0 ? { burst: at, perS } : null;
+  return { burst, perS: admitted / s };
 };
 
 /**
@@ -82,12 +79,12 @@ export const pressKey = async (
   { reads }: Calm,
 ): Promise<{ bucket: BucketFound; pressedPerS: number } | null> => {
   if (reads.length === 0) return null;
-  const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));
   let lines = await press(sender, caller, { pressers: 1, pauseMs: 4, thenMs: 1_500 });
   const rough = roughly(lines);
   if (rough === null) return { bucket: bucketFound(lines), pressedPerS: perSecond(lines) };
   const { perS } = rough;
   let { burst } = rough;
+  const readMs = Math.max(...reads.map((line) => spanMs(line.sent_us, line.done_us)));
   const pressers = Math.min(PRESSERS_MOST, Math.ceil((1.5 * perS * readMs) / 1000));
   const how = { pressers, pauseMs: Math.max(4, 50 / perS), thenMs: 4_000 };
   let bucket: BucketFound = { found: false, code: "too-short" };

@@ -1,5 +1,5 @@
 /** The suites that `run` knows: which stages, on the embedded deployment or on anybody's. */
-import { EXPERIMENTS } from "../../faults/experiments.ts";
+import { EXPERIMENTS, type Experiment } from "../../faults/experiments.ts";
 import {
   EVERYWHERE,
   type LoadStage,
@@ -10,8 +10,7 @@ import {
   type VerifyStage,
 } from "../../stages/stage-plan.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
-import { experimentNamed, experimentStage, SHORT_EXPERIMENTS } from "./experiment-stage.ts";
-import { stageOf } from "./load-stages.ts";
+import { experimentStage, stageOf } from "./load-stages.ts";
 
 type Suite = {
   readonly name: string;
@@ -47,6 +46,12 @@ const AFTER_LOAD = ["overload-keeps-the-caps", "slots-come-back"];
 export const afterLoad = (given: SuiteFor): VerifyStage[] =>
   given.embedded ? [] : [{ ...verifyStage(given), name: "after-load", only: AFTER_LOAD, skip: [] }];
 
+/** In the main job, and with `--short`: the dependency is gone, or silent after it has done what it was asked. */
+export const SHORT_EXPERIMENTS = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];
+
+const experimentStages = (given: SuiteFor, isPlayed: (experiment: Experiment) => boolean): LoadStage[] =>
+  [...EXPERIMENTS.values()].filter(isPlayed).map((experiment) => experimentStage(given, experiment));
+
 export const smoke: Suite = {
   name: "smoke",
   purpose: "every rule and refusal once, both overloads, each link broken in two ways: three minutes",
@@ -57,7 +62,7 @@ export const smoke: Suite = {
     stageOf("rate-limit-edge", { durationS: 4 }),
     stageOf("chat-past-capacity", { durationS: 10 }),
     stageOf("tile-quota-stampede"),
-    ...SHORT_EXPERIMENTS.map((name) => experimentNamed(given, name)),
+    ...experimentStages(given, ({ name }) => SHORT_EXPERIMENTS.includes(name)),
     ...afterLoad(given),
   ],
 };
@@ -107,9 +112,10 @@ const nightly: Suite = {
     stageOf("rolling-deploy", { driver: "k6" }),
     stageOf("cold-start-under-load"),
     // The embedded deployment has one store; of anybody else's it is not known, and what cannot be played is skipped by name.
-    ...[...EXPERIMENTS.values()]
-      .filter(({ store }) => !given.embedded || store === undefined || store === (given.limiter ?? "sqlite"))
-      .map((experiment) => experimentStage(given, experiment)),
+    ...experimentStages(
+      given,
+      ({ store }) => !given.embedded || store === undefined || store === (given.limiter ?? "sqlite"),
+    ),
     ...afterLoad(given),
   ],
 };

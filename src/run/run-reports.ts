@@ -1,0 +1,225 @@
+/** Composes the document of a run from its stages and claims, and writes the reports that are rendered from it, each masked. */
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { cpus, release, type } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { cleanValue } from "../contract/foreign-text.ts";
+import { OUTCOMES } from "../contract/refusals.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { RunFolder } from "../deployments/run-context.ts";
+import type { Comparison } from "../gate/paired-comparison.ts";
+import { decidedByBoth } from "../history/played-again.ts";
+import type { Claim, RunDocument, StandIn } from "../history/run-document.ts";
+import type { Series } from "../history/series.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import type { RecordedStage } from "../history/stage-outcome.ts";
+import type { Found } from "../report/charts/charts-section.ts";
+import type { FoundCapacity } from "../report/charts/found-charts.ts";
+import { ctrfJson } from "../report/ctrf.ts";
+import { junitXml } from "../report/junit.ts";
+import { nightJson } from "../report/night.ts";
+import { openMetrics } from "../report/openmetrics.ts";
+import { type Earlier, htmlReport } from "../report/page/html.ts";
+import { summaryMarkdown } from "../report/summary-markdown.ts";
+import { mergeClaims } from "../report/verdict.ts";
+import type { Curve } from "../shedding/curve.ts";
+import { redactor } from "../supervision/redaction.ts";
+import { fileProblem, RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
+import { worstExit } from "./exit-codes.ts";
+
+/** A disk that does not answer must not keep a finished run from its report. */
+const GIT_MS = 5_000;
+const git = async (folder: string, ...args: string[]): Promise<string> =>
+  (await promisify(execFile)("git", ["-C", folder, ...args], { timeout: GIT_MS })).stdout.trim();
+
+/** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
+export const commitOf = async (folder: string): Promise<string | null> => {
+  try {
+    const commit = await git(folder, "rev-parse", "--short=12", "HEAD");
+    return commit + ((await git(folder, "status", "--porcelain", "--untracked-files=no")) === "" ? "" : "+");
+  } catch {
+    return null;
+  }
+};
+
+const describeEnvironment = (
+  tools: { k6: string | null; toxiproxy: string | null },
+  hostNotes: string[],
+): RunDocument["environment"] => ({
+  node: process.versions.node,
+  ...tools,
+  os: `${type()} ${release()} ${process.arch}`,
+  cores: cpus().length,
+  cpu: cpus()[0]?.model ?? "unknown",
+  host_notes: hostNotes,
+});
+
+/** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
+export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
+
+/** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
+export const verdictOf = (
+  claims: readonly Claim[],
+  seen: number,
+  required: readonly string[],
+): Pick<RunDocument, "verdict" | "exit_code" | "coverage"> => {
+  const { verdict, exit_code } = mergeClaims([...claims], required);
+  return {
+    verdict,
+    exit_code,
+    coverage: {
+      outcomes_seen: seen,
+      outcomes_of: OUTCOMES.length,
+      claims_judged: claims.filter((claim) => claim.verdict === "pass" || claim.verdict === "fail").length,
+      claims_skipped: claims.filter((claim) => claim.verdict === "skipped").length,
+    },
+  };
+};
+
+/** What is known of a run; `commit`, `required` and `exitCode` at its end alone. */
+export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
+  /** Their versions. */
+  tools: Parameters<typeof describeEnvironment>[0];
+  started: Date;
+  finished: Date;
+  deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
+  /** In place of the deployments, whose budgets say what was spent. */
+  target?: RunDocument["target"];
+  stages: readonly RecordedStage[];
+  standIns: readonly StandIn[];
+  outcomesSeen: number;
+  commit?: string | null;
+  /** Names of claims or groups that must have been judged (target file, `required`). */
+  required?: readonly string[];
+  /** What applies besides the claims: a signal, a missing tool, a run that did not come to its end. */
+  exitCode?: number | null;
+};
+
+/** Of an experiment that was played twice, the two claims become one. */
+export const composeDocument = (facts: RunFacts): RunDocument => {
+  const { id, profile, seed, started, finished, deployments, stages, standIns, calibration } = facts;
+  const { commit = null, required = [], exitCode = null } = facts;
+  const claims = decidedByBoth(facts.claims);
+  const follows = verdictOf(claims, facts.outcomesSeen, required);
+  const [first] = deployments;
+  const budget = deployments.length === 1 ? first?.target.budget : undefined;
+  const spent = deployments.reduce((sum, one) => addSpent(sum, one.budget.spent()), NOTHING_SPENT);
+  return shown({
+    schema: "floodgate/run@1",
+    ...{ id, profile, seed, commit },
+    started_at: started.toISOString(),
+    finished_at: finished.toISOString(),
+    duration_ms: finished.getTime() - started.getTime(),
+    ...follows,
+    exit_code: exitCode === null ? follows.exit_code : worstExit(exitCode, follows.exit_code),
+    ...(required.length > 0 && { required: [...required] }),
+    target: facts.target ?? {
+      name: deployments.map(({ target }) => target.name ?? target.base_url).join(" and ") || "embedded",
+      base_url: first?.target.base_url ?? "",
+      embedded: first?.embedded ?? true,
+    },
+    environment: describeEnvironment(
+      facts.tools,
+      stages.flatMap(({ notes }) => notes),
+    ),
+    ...(standIns.length > 0 && { stand_ins: [...standIns] }),
+    calibration,
+    ...(facts.target === undefined && {
+      spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
+    }),
+    ...(budget && { budget }),
+    stages: stages.map(({ summary }) => summary),
+    claims,
+    measurements: [...stages.flatMap(({ measurements }) => measurements), ...facts.measurements],
+    faults: stages.flatMap(({ faults }) => faults),
+  });
+};
+
+const FOLDER = /^\d{8}T\d{6}Z-(.+)-[0-9a-f]{4}$/;
+const LOOKED_AT_MOST = 10;
+
+const read = <T>(...path: string[]): T | undefined =>
+  existsSync(join(...path)) ? (readUserJson(join(...path), RECORDED_BOUNDS) as T) : undefined;
+
+type Run = Earlier & Pick<RunDocument, "target">;
+
+/** The previous run of the same profile on the same target, among the sibling folders; names sort by time. */
+const readEarlier = (path: string): Earlier | undefined => {
+  const [, profile] = FOLDER.exec(basename(path)) ?? [];
+  const own = read<Run>(path, "run.json");
+  if (profile === undefined || own === undefined) return undefined;
+  const isEarlier = (name: string): boolean => FOLDER.exec(name)?.[1] === profile && name < basename(path);
+  const names = readdirSync(dirname(path)).filter(isEarlier).sort().reverse();
+  for (const name of names.slice(0, LOOKED_AT_MOST)) {
+    try {
+      const document = read<Run>(dirname(path), name, "run.json");
+      if (document?.target.name === own.target.name) return document;
+    } catch {
+      // A killed run may have left half a document; the one before it will do.
+    }
+  }
+  return undefined;
+};
+
+const readCurve = (path: string): Curve | undefined => read(path, "curve.json");
+
+const readFound = (path: string): Found & { earlier?: Earlier } => ({
+  earlier: readEarlier(path),
+  gate: read<{ comparisons?: Comparison[] }>(path, "gate.json")?.comparisons,
+  capacity: read<FoundCapacity>(path, "capacity.json"),
+  curve: readCurve(path),
+});
+
+/** `stages.json`: what judging again needs besides history and ledger. */
+export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
+
+const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
+  "series.json": ({ series }) => `${JSON.stringify(series)}\n`,
+  "report.html": ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder.path))),
+  "summary.md": ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder.path)) }),
+  "junit.xml": ({ document }) => junitXml(document),
+  "ctrf.json": ({ document }) => ctrfJson(document),
+  "night.json": ({ document }) => nightJson(document),
+  "metrics.prom": ({ document }) => openMetrics(document),
+};
+
+type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
+type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
+
+/** What an error says, as a clause. */
+export const wordsOf = (error: unknown): string =>
+  fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
+
+/** Writes each report, whatever becomes of the others; returns the reasons, each with the reports that failed for it. */
+const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
+  // Masked before rendering, which changes how a secret looks.
+  const document = folder.masked(found);
+  const series = folder.masked(ofRun);
+  const failed = new Map<string, string[]>();
+  for (const [name, render] of Object.entries(REPORTS)) {
+    try {
+      await folder.writeText(name, render({ document, series, folder }));
+    } catch (error) {
+      const reason = wordsOf(error);
+      failed.set(reason, [...(failed.get(reason) ?? []), name]);
+    }
+  }
+  return [...failed].map(([reason, names]) => `${reason}: ${names.join(", ")}`);
+};
+
+/** `run.json` comes last: until then it is an unfinished run's draft. Throws the reasons once all that can be is written. */
+export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
+  const failed = await writeEach(folder, document, series);
+  if (failed.length > 0) throw new Error(failed.join("; "));
+  await folder.writeJson("run.json", folder.masked(document));
+};
+
+export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
+  // They contradict the document and take its room.
+  for (const name of Object.keys(REPORTS)) rmSync(join(folder.path, name), { recursive: true, force: true });
+  // If this fails too, the draft stays, which is inconclusive.
+  await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
+  await writeEach(folder, document, series);
+};
