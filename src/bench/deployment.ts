@@ -1,4 +1,4 @@
-/** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
+/** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way; and its calls. */
 import { randomBytes } from "node:crypto";
 import { controlSend, knowControlToken } from "../client/control-planes.ts";
 import { loadTenants, seedNow, sendSeed } from "../deployments/tenants.ts";
@@ -6,8 +6,7 @@ import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import { makeToken } from "../supervision/private-file.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-
-export const ORIGIN = "https://app.example";
+import type { LoadCall } from "./processes/load-process.ts";
 
 export type Deployment = AsyncDisposable & {
   url: string;
@@ -69,4 +68,21 @@ export const startDeployment = async (
     await end();
     throw error;
   }
+};
+
+const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
+const JSON_IN = { "content-type": "application/json" };
+const styles = (secret: string) => ({ method: "GET", path: "/design/styles", headers: bearer(secret) }) as const;
+
+/** A call of every kind that is measured; the path is below the deployment's URL. */
+export const callsOf = ({ serverKey, publishableKey }: Pick<Deployment, "serverKey" | "publishableKey">) => {
+  const mint = { ...bearer(publishableKey), origin: "https://app.example", ...JSON_IN };
+  const forJson = { ...bearer(serverKey), ...JSON_IN };
+  return {
+    read: styles(serverKey),
+    refused: styles("garbage"),
+    mintChat: { method: "POST", path: "/sdk/sessions", headers: mint, body: '{"product":"chat"}' },
+    mintTile: { method: "POST", path: "/sdk/sessions", headers: mint, body: '{"product":"tile"}' },
+    load: { method: "POST", path: "/maps/loads", headers: forJson, body: "{}" },
+  } satisfies Record<string, Omit<LoadCall, "url"> & { path: string }>;
 };

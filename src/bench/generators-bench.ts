@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/reads.ts";
-import { type Bench, type BenchRoom, type Block, blockOf, compare, compareWith, type Row } from "./comparison.ts";
+import { type Bench, type BenchRoom, type Block, blockOf, compare, plainBlock, type Row } from "./comparison.ts";
 import { figureOf, recordLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child.ts";
 
@@ -110,12 +110,9 @@ const searchAll = async <Name extends string>(
 const WHAT = "calls a second that each driver holds against a server that answers at once, beside plain k6";
 
 const row = (name: string, atLeast: number, held: readonly Block[], against: readonly Block[] | number): Row => {
-  const about = { name, what: WHAT, unit: "calls/s", target: { atLeast } };
-  if (typeof against === "number") return compareWith(about, against, held);
-  return compare(
-    about,
-    held.map((block, i) => ({ ours: block, against: against[i] as Block })),
-  );
+  const beside = (i: number): Block => (typeof against === "number" ? plainBlock(against) : (against[i] as Block));
+  const pairs = held.map((ours, i) => ({ ours, against: beside(i) }));
+  return compare({ name, what: WHAT, unit: "calls/s", target: { atLeast } }, pairs);
 };
 
 export const generators: Bench = {

@@ -3,11 +3,14 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
-import { pidsHere, readProc, statOf, TICKS_PER_S } from "../supervision/processes.ts";
+import { sumOf } from "../history/series.ts";
+import { known } from "../history/statistics/counts.ts";
+import { treeOf } from "../stages/machine-use.ts";
+import { readProc, statsHere, TICKS_PER_S } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { BenchRoom } from "./comparison.ts";
 
-/** Cores on average while the busy process was there; memory at its most. */
+/** Cores on average while k6 was there; memory at its most. */
 type ProcessUse = { cores: number; rssBytes: number };
 
 const EVERY_MS = 200;
@@ -21,50 +24,38 @@ const nameOf = (pid: number): string => {
   return command.startsWith("node") ? (script ?? command) : command;
 };
 
-const isBelow = (pid: number, root: number): boolean => {
-  for (let at = pid; at > 1; at = statOf(at)?.parent ?? 0) if (at === root) return true;
-  return false;
-};
+const rssBytesOf = (pid: number): number =>
+  1024 * Number(/^VmRSS:\s+(\d+)/m.exec(readProc(`/proc/${pid}/status`) ?? "")?.[1] ?? 0);
 
-/** Watches the processes below one by name, until asked. Cores count while a process called `busy` is there. */
-const watchProcesses = (root: number, busy: string): (() => Map<string, ProcessUse>) => {
-  /** By number; `null`: not below the root. */
-  const known = new Map<number, { looks: number; ticks: number } | null>();
+/** Watches this process and those below it by name, until asked. Cores count while a k6 that has begun is there. */
+const watchProcesses = (): (() => Map<string, ProcessUse>) => {
+  const seen = new Map<number, { looks: number; ticks: number }>();
   const used = new Map<string, { ticks: number; rssBytes: number }>();
   let busyS = 0;
   const look = (): void => {
-    const now: { name: string; ticks: number; rssBytes: number }[] = [];
-    let isBusy = false;
-    for (const pid of pidsHere()) {
-      const was = known.get(pid);
-      const ticks = was === null ? undefined : statOf(pid)?.ticks;
-      if (ticks === undefined) continue;
-      if (was === undefined && !isBelow(pid, root)) {
-        known.set(pid, null);
-        continue;
-      }
+    const stats = statsHere();
+    const now = [...treeOf(process.pid, stats)].map((pid) => {
+      const ticks = stats.get(pid)?.ticks ?? 0;
+      const was = seen.get(pid) ?? { looks: 0, ticks };
+      seen.set(pid, { looks: was.looks + 1, ticks });
       // Read anew: a process that has just been forked has its parent's name.
       const name = nameOf(pid);
-      const looks = (was?.looks ?? 0) + 1;
-      known.set(pid, { looks, ticks });
-      isBusy ||= name === busy && looks > BEGUN_LOOKS;
-      const [, kB = 0] = /^VmRSS:\s+(\d+)/m.exec(readProc(`/proc/${pid}/status`) ?? "") ?? [];
-      now.push({ name, ticks: ticks - (was?.ticks ?? ticks), rssBytes: 1024 * Number(kB) });
-    }
+      const isBusy = name === "k6" && was.looks >= BEGUN_LOOKS;
+      return { name, isBusy, ticks: ticks - was.ticks, rssBytes: rssBytesOf(pid) };
+    });
+    const isBusy = now.some((one) => one.isBusy);
     if (isBusy) busyS += EVERY_MS / 1000;
     for (const [name, same] of Map.groupBy(now, (one) => one.name)) {
-      const sum = (field: "ticks" | "rssBytes"): number => same.reduce((all, one) => all + one[field], 0);
-      const before = used.get(name) ?? { ticks: 0, rssBytes: 0 };
-      const ticks = before.ticks + (isBusy ? sum("ticks") : 0);
-      used.set(name, { ticks, rssBytes: Math.max(before.rssBytes, sum("rssBytes")) });
+      const use = known(used, name, () => ({ ticks: 0, rssBytes: 0 }));
+      if (isBusy) use.ticks += sumOf(same.map(({ ticks }) => ticks));
+      use.rssBytes = Math.max(use.rssBytes, sumOf(same.map(({ rssBytes }) => rssBytes)));
     }
   };
   const timer = setInterval(look, EVERY_MS);
   return () => {
     clearInterval(timer);
-    return new Map(
-      [...used].map(([name, { ticks, rssBytes }]) => [name, { cores: ticks / TICKS_PER_S / busyS, rssBytes }]),
-    );
+    const cores = (ticks: number): number => ticks / TICKS_PER_S / busyS;
+    return new Map([...used].map(([name, { ticks, rssBytes }]) => [name, { cores: cores(ticks), rssBytes }]));
   };
 };
 
@@ -100,7 +91,7 @@ export const recordLoad = async (
     ends: "by-signal",
     env: { [KEY]: "svc_sk_live_bench", ...environment },
   });
-  const used = watchProcesses(process.pid, "k6");
+  const used = watchProcesses();
   const late = setTimeout(() => void child.stop(), RUN_MS);
   await child.exited;
   clearTimeout(late);

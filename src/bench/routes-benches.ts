@@ -17,11 +17,9 @@ import {
   WARM_S,
   watchHost,
 } from "./comparison.ts";
-import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
+import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
 import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
-
-type RouteCall = Omit<LoadCall, "url"> & { path: string };
 
 type RouteRow = {
   name: string;
@@ -29,30 +27,20 @@ type RouteRow = {
   /** Of the rate, and of calls for a second of the server's CPU time. */
   target: Target | null;
   expected: number;
-  call(deployment: Deployment): RouteCall;
+  call: "read" | "refused" | "mintChat";
   prepare?(deployment: Deployment): Promise<void>;
   isInRedis?: true;
 };
 
-const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}` });
-const styles = (secret: string): RouteCall => ({ method: "GET", path: "/design/styles", headers: bearer(secret) });
-const readCall = ({ serverKey }: Deployment): RouteCall => styles(serverKey);
-
 const FASTIFY = "against bare Fastify";
-const mintCall = ({ publishableKey }: Deployment): RouteCall => ({
-  method: "POST",
-  path: "/sdk/sessions",
-  headers: { ...bearer(publishableKey), origin: ORIGIN, "content-type": "application/json" },
-  body: '{"product":"chat"}',
-});
 
 // biome-ignore format: a row is a line
 const ROWS: readonly RouteRow[] = [
-  { name: "read", what: `GET /design/styles, key cached, limiter service asked, ${FASTIFY}`, target: { atLeast: 0.55 }, expected: 200, call: readCall },
-  { name: "read-redis", what: "the same with the limiter in Redis", target: { atLeast: 0.5 }, expected: 200, call: readCall, isInRedis: true },
-  { name: "shed", what: `a call over the global cap (b2b_overloaded) ${FASTIFY}`, target: { atLeast: 0.85 }, expected: 429, call: readCall, prepare: (deployment) => deployment.patch({ global_in_flight: 0 }) },
-  { name: "unauthenticated", what: `a credential that is none (401) ${FASTIFY}`, target: { atLeast: 0.9 }, expected: 401, call: () => styles("garbage") },
-  { name: "mint", what: `POST /sdk/sessions (chat, limiter asked) ${FASTIFY} with the same JSON in and out`, target: null, expected: 200, call: mintCall },
+  { name: "read", what: `GET /design/styles, key cached, limiter service asked, ${FASTIFY}`, target: { atLeast: 0.55 }, expected: 200, call: "read" },
+  { name: "read-redis", what: "the same with the limiter in Redis", target: { atLeast: 0.5 }, expected: 200, call: "read", isInRedis: true },
+  { name: "shed", what: `a call over the global cap (b2b_overloaded) ${FASTIFY}`, target: { atLeast: 0.85 }, expected: 429, call: "read", prepare: (deployment) => deployment.patch({ global_in_flight: 0 }) },
+  { name: "unauthenticated", what: `a credential that is none (401) ${FASTIFY}`, target: { atLeast: 0.9 }, expected: 401, call: "refused" },
+  { name: "mint", what: `POST /sdk/sessions (chat, limiter asked) ${FASTIFY} with the same JSON in and out`, target: null, expected: 200, call: "mintChat" },
 ];
 
 type Side = { server: BenchChild; call: LoadCall };
@@ -99,7 +87,7 @@ const againstBare = async (
 ): Promise<Row[]> => {
   await using deployment = await startDeployment(room.supervisor, { limiter });
   await row.prepare?.(deployment);
-  const { path, ...call } = row.call(deployment);
+  const { path, ...call }: Omit<LoadCall, "url"> & { path: string } = callsOf(deployment)[row.call];
   const answer = await request(deployment.url + path, call);
   const text = await answer.body.text();
   if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${text}`);

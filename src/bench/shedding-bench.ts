@@ -57,30 +57,12 @@ type Scenario = Preparation & {
 };
 
 /** One figure of one scenario on a platform of its own, beside what it is to reach. */
+// biome-ignore format: a row is a line
 const SCENARIOS: readonly Scenario[] = [
-  {
-    words: ["retry-storm", "--duration", "140s"],
-    ...{
-      figure: "recovery_ms",
-      unit: "ms after ten times the capacity with retries",
-      target: { atMost: 1 },
-      against: 1_000,
-    },
-  },
-  {
-    words: ["noisy-neighbour", "--duration", "60s"],
-    ...{
-      figure: "isolation",
-      unit: "of the quiet calls served beside a noisy one",
-      target: { atLeast: 0.999 },
-      against: 1,
-    },
-  },
-  {
-    words: ["capacity-halved"],
-    ...{ options: ["--shedding", "adaptive", "--control-port", "0"], prepare: withHalving },
-    ...{ figure: "reaction_ms", unit: "ms until an adaptive limit has settled", target: { atMost: 1 }, against: 1_000 },
-  },
+  { words: ["retry-storm", "--duration", "140s"], figure: "recovery_ms", unit: "ms after ten times the capacity with retries", target: { atMost: 1 }, against: 1_000 },
+  { words: ["noisy-neighbour", "--duration", "60s"], figure: "isolation", unit: "of the quiet calls served beside a noisy one", target: { atLeast: 0.999 }, against: 1 },
+  { words: ["capacity-halved"], figure: "reaction_ms", unit: "ms until an adaptive limit has settled", target: { atMost: 1 }, against: 1_000,
+    options: ["--shedding", "adaptive", "--control-port", "0"], prepare: withHalving },
 ];
 
 /** Least share of the largest goodput at each multiple of the knee, or the closed form's where that is lower. */

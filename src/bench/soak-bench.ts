@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
 import { type Bench, type BenchRoom, type Block, compare, plainBlock, type Row, type Settings } from "./comparison.ts";
-import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
+import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
+import type { Load, LoadResult } from "./processes/load-process.ts";
 
 const MIB = 1024 * 1024;
 /** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */
@@ -14,19 +14,6 @@ const NO_GROWTH = 1.1;
 
 type Sample = { calls: number; rssBytes: Record<string, number> };
 
-const callsOf = (deployment: Deployment): LoadCall[] => {
-  const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
-  const json = { "content-type": "application/json" };
-  const mint = { ...bearer(deployment.publishableKey), ...json, origin: ORIGIN };
-  const url = (path: string): string => deployment.url + path;
-  return [
-    { method: "GET", url: url("/design/styles"), headers: bearer(deployment.serverKey) },
-    { method: "POST", url: url("/sdk/sessions"), headers: mint, body: '{"product":"tile"}' },
-    { method: "POST", url: url("/maps/loads"), headers: { ...bearer(deployment.serverKey), ...json }, body: "{}" },
-    { method: "GET", url: url("/design/styles"), headers: bearer("garbage") },
-  ];
-};
-
 /** Every kind of call in turn, until there were enough; a sample of every process after each round. */
 const sampleMemory = async (
   deployment: Deployment,
@@ -35,10 +22,12 @@ const sampleMemory = async (
   { soakCalls, connections, blockS }: Settings,
 ): Promise<{ samples: Sample[]; doubts: string[] }> => {
   await using loader = await startBenchChild(supervisor, "load-process.ts", null);
+  const { read, mintTile, load, refused } = callsOf(deployment);
+  const kinds = [read, mintTile, load, refused].map(({ path, ...call }) => ({ ...call, url: deployment.url + path }));
   const samples: Sample[] = [];
   let failed = 0;
   for (let calls = 0; calls < soakCalls; ) {
-    const question: Load = { calls: callsOf(deployment), connections, durationS: blockS };
+    const question: Load = { calls: kinds, connections, durationS: blockS };
     for (const { byStatus } of (await loader.ask(question)) as LoadResult[]) {
       for (const [status, n] of Object.entries(byStatus)) {
         calls += n;

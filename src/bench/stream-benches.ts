@@ -11,15 +11,13 @@ import {
   doubtsOfClient,
   inTurn,
   plainBlock,
-  type Row,
   rateRows,
-  type Settings,
   watchHost,
 } from "./comparison.ts";
-import { startDeployment } from "./deployment.ts";
+import { callsOf, startDeployment } from "./deployment.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { StreamCount, StreamQuestion, StreamsOpened } from "./processes/stream-client-process.ts";
+import type { StreamCount, StreamQuestion, StreamsSeen } from "./processes/stream-client-process.ts";
 
 const STREAMS = 1_000;
 const PATH = routeOf("chat.control").path;
@@ -31,14 +29,11 @@ const SETTLE_MS = 1_500;
 /** Flowing: 51,000 events a second in all, so that neither side nor the client is at its end and every event is a write. */
 const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
 
-type Pace = { tokens: number; serviceMs: number };
 type Side = AsyncDisposable & { server: BenchChild; url: string; headers: Record<string, string> };
-
-const JSON_IN = { "content-type": "application/json" };
 
 const startOurs = async (
   { supervisor }: BenchRoom,
-  { tokens, serviceMs }: Pace,
+  { tokens, serviceMs }: { tokens: number; serviceMs: number },
   nodeArguments: readonly string[] = [],
 ): Promise<Side> => {
   const api = { inference: { slots: 1_000_000, tokens, serviceMs }, streamLimits: { keepAliveMs: 600_000 } };
@@ -46,7 +41,7 @@ const startOurs = async (
   return {
     server: deployment.api,
     url: deployment.url + PATH,
-    headers: { authorization: `Bearer ${deployment.serverKey}`, ...JSON_IN },
+    headers: callsOf(deployment).load.headers,
     [Symbol.asyncDispose]: () => deployment[Symbol.asyncDispose](),
   };
 };
@@ -70,7 +65,12 @@ const startBare = async (
   const options: BareOptions = { kind: "streams", headers, frames, durationMs };
   const server = await startBenchChild(supervisor, "bare-process.ts", options, nodeArguments);
   const { url } = server.made as { url: string };
-  return { server, url: url + PATH, headers: JSON_IN, [Symbol.asyncDispose]: server.end };
+  return {
+    server,
+    url: url + PATH,
+    headers: { "content-type": "application/json" },
+    [Symbol.asyncDispose]: server.end,
+  };
 };
 
 const ask = (client: BenchChild, question: StreamQuestion): Promise<unknown> => client.ask(question);
@@ -79,7 +79,7 @@ const open = (client: BenchChild, { url, headers }: Side, streams: number, rampM
   ask(client, { do: "open", url, headers, body: BODY, streams, rampMs });
 
 const countEvents = async (client: BenchChild, side: Side, durationMs: number): Promise<Block> => {
-  const { begun } = (await open(client, side, STREAMS, RAMP_MS)) as StreamsOpened;
+  const { begun } = (await open(client, side, STREAMS, RAMP_MS)) as StreamsSeen;
   const disturbed = watchHost();
   const before = await side.server.usage();
   const beganMs = performance.now();
@@ -94,15 +94,18 @@ const countEvents = async (client: BenchChild, side: Side, durationMs: number): 
   return { value: counted.eventsPerS, cpuUsEach, doubts, disturbances };
 };
 
-const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row[]> => {
-  const frames = await framesOf(room, PACE.flowing.tokens);
-  await using ours = await startOurs(room, PACE.flowing);
-  await using bare = await startBare(room, frames, PACE.flowing.serviceMs);
-  await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
-  const blockOf = (side: Side) => (durationS: number) => countEvents(client, side, durationS * 1_000);
-  const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
-  const { name, what } = events;
-  return rateRows({ name, what, target: { atLeast: 0.8 } }, "events", pairs);
+const events: Bench = {
+  name: "events",
+  what: `events a second, and for a second of CPU time, over ${STREAMS} streams against bare node:http at the same pace`,
+  run: async (settings, room) => {
+    const frames = await framesOf(room, PACE.flowing.tokens);
+    await using ours = await startOurs(room, PACE.flowing);
+    await using bare = await startBare(room, frames, PACE.flowing.serviceMs);
+    await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
+    const blockOf = (side: Side) => (durationS: number) => countEvents(client, side, durationS * 1_000);
+    const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
+    return rateRows({ name: events.name, what: events.what, target: { atLeast: 0.8 } }, "events", pairs);
+  },
 };
 
 /** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
@@ -122,29 +125,21 @@ const weighStream = async (client: BenchChild, start: () => Promise<Side>): Prom
   return plainBlock((after - before) / STREAMS / 1024);
 };
 
-const memoryPerStream = async ({ rounds, blockS }: Settings, room: BenchRoom): Promise<Row[]> => {
-  const { tokens, serviceMs } = PACE.held;
-  const frames = await framesOf(room, tokens);
-  await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
-  const withGc = ["--expose-gc"];
-  const pairs = await inTurn(
-    { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
-    () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
-    () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
-  );
-  return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
-};
-
-const events: Bench = {
-  name: "events",
-  what: `events a second, and for a second of CPU time, over ${STREAMS} streams against bare node:http at the same pace`,
-  run: eventsPerSecond,
-};
-
 const memory: Bench = {
   name: "stream-memory",
   what: `resident memory that each of ${STREAMS} open streams adds, against bare node:http`,
-  run: memoryPerStream,
+  run: async ({ rounds, blockS }, room) => {
+    const { tokens, serviceMs } = PACE.held;
+    const frames = await framesOf(room, tokens);
+    await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
+    const withGc = ["--expose-gc"];
+    const pairs = await inTurn(
+      { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
+      () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
+      () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
+    );
+    return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
+  },
 };
 
 export const STREAM_BENCHES: readonly Bench[] = [events, memory];

@@ -112,7 +112,7 @@ export const stageHost = (lag: Histogram, { driven, used, measurements, calibrat
   calibration,
 });
 
-const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
+export const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
   const tree = new Set([root]);
   for (let before = 0; before !== tree.size; ) {
     before = tree.size;

@@ -8,7 +8,7 @@ import { Supervisor } from "../../supervision/supervisor.ts";
 import type { BareOptions } from "./bare-process.ts";
 import { startBenchChild } from "./child.ts";
 import type { Load, LoadCall, LoadResult } from "./load-process.ts";
-import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
+import type { StreamCount, StreamQuestion, StreamsSeen } from "./stream-client-process.ts";
 
 const fastify: BareOptions = { kind: "fastify", method: "GET", path: "/x", status: 429, body: '{"subcode":"shed"}' };
 const frames = Array.from({ length: 20 }, (_, i) => `event: token\ndata: {"i":${i}}\n\n`);
@@ -72,7 +72,7 @@ describe("the processes of a benchmark", () => {
       const answer = await request(url, { method: "POST", body: "{}" });
       expect(await answer.body.text()).toBe(frames.join(""));
       const opened = await ask({ do: "open", url, headers: {}, body: "{}", streams: 3, rampMs: 0 });
-      expect(opened as StreamsOpened).toMatchObject({ begun: 3, refused: 0, lost: 0 });
+      expect(opened as StreamsSeen).toMatchObject({ begun: 3, refused: 0, lost: 0 });
       const counted = (await ask({ do: "count", durationMs: 1_000 })) as StreamCount;
       expect(counted.ended).toBeGreaterThan(0);
       expect(counted.eventsPerS).toBeGreaterThan(0);
@@ -101,9 +101,10 @@ describe("the processes of a benchmark", () => {
   });
 
   test("what goes wrong in a child comes back as its sentence", async () => {
-    const child = await startBenchChild(supervisor, "decisions-process.ts", null);
+    const child = await startBenchChild(supervisor, "load-process.ts", null);
     try {
-      await expect(child.ask({ decision: "nonsense", durationMs: 1 })).rejects.toThrow(/decisions-process\.ts: /);
+      const load: Load = { calls: [{ url: "nonsense", method: "GET", headers: {} }], connections: 1, durationS: 0.1 };
+      await expect(child.ask(load)).rejects.toThrow(/load-process\.ts: Invalid URL/);
     } finally {
       await child.end();
     }

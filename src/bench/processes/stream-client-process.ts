@@ -12,17 +12,10 @@ export type StreamQuestion =
   | { do: "count"; durationMs: number }
   | { do: "close" };
 
-/** Of the streams that were asked for; what is missing had not begun within 20 s. */
-export type StreamsOpened = { begun: number; refused: number; lost: number };
+/** Since the streams were opened; what has neither begun nor failed had not within 20 s. `lost`: connections. */
+export type StreamsSeen = Record<"begun" | "events" | "ended" | "refused" | "lost", number>;
 
-export type StreamCount = {
-  eventsPerS: number;
-  /** Streams that ended, answers that were no stream, connections that were lost. */
-  ended: number;
-  refused: number;
-  lost: number;
-  clientCpu: number;
-};
+export type StreamCount = Pick<StreamsSeen, "ended" | "refused" | "lost"> & { eventsPerS: number; clientCpu: number };
 
 const BEGIN_MS = 20_000;
 const BLANK_LINE = "\n\n";
@@ -31,7 +24,8 @@ const OK = Buffer.from("HTTP/1.1 200 ");
 
 let sockets: Socket[] = [];
 let closing = false;
-const seen = { begun: 0, events: 0, ended: 0, refused: 0, lost: 0 };
+const NOTHING: StreamsSeen = { begun: 0, events: 0, ended: 0, refused: 0, lost: 0 };
+const seen = { ...NOTHING };
 
 const openStream = (url: URL, head: string): void => {
   const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
@@ -63,13 +57,13 @@ const openStream = (url: URL, head: string): void => {
   });
 };
 
-const open = async (question: Extract<StreamQuestion, { do: "open" }>): Promise<StreamsOpened> => {
+const open = async (question: Extract<StreamQuestion, { do: "open" }>): Promise<StreamsSeen> => {
   const { headers, body, streams, rampMs } = question;
   const url = new URL(question.url);
   const lines = Object.entries({ host: url.host, ...headers, "content-length": String(Buffer.byteLength(body)) });
   const head = `POST ${url.pathname} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${body}`;
   closing = false;
-  Object.assign(seen, { begun: 0, events: 0, ended: 0, refused: 0, lost: 0 });
+  Object.assign(seen, NOTHING);
   const beganMs = performance.now();
   for (let opened = 0; opened < streams; ) {
     const due = rampMs === 0 ? streams : Math.ceil(((performance.now() - beganMs) / rampMs) * streams);
@@ -90,9 +84,7 @@ const count = async (durationMs: number): Promise<StreamCount> => {
   const { user, system } = process.cpuUsage(cpu);
   return {
     eventsPerS: (seen.events - before.events) / elapsedS,
-    ended: seen.ended - before.ended,
-    refused: seen.refused,
-    lost: seen.lost,
+    ...{ ended: seen.ended - before.ended, refused: seen.refused, lost: seen.lost },
     clientCpu: (user + system) / 1e6 / elapsedS,
   };
 };
