@@ -4,10 +4,15 @@
  * next call; how long they may be remembered is another property's matter.
  */
 
+import {
+  type FaultyLink,
+  LINK_FAULTS,
+  type LinkFault,
+  startFaultyLink,
+} from "../../src/platform/links/faulty-link.fixture.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { type Heard, startPlatform } from "../../src/platform/start-platform.fixture.ts";
 import type { RoleOptions } from "../../src/platform/start-role.ts";
-import { type FaultyLink, LINK_FAULTS, type LinkFault, startFaultyLink } from "../../src/trials/faulty-link.ts";
 
 export type Link = "keys" | "limiter";
 /** `refused`: nothing listens at the other end. */

@@ -1,29 +1,34 @@
 /** The reference deployment in this process, and what a judge may know of it: for trials, which spoil its parts, and virtual time. */
 import { knowControlToken } from "../client/control-planes.ts";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { LedgerLine } from "../history/line.ts";
-import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import type { LimiterStore } from "../platform/limiter/store.ts";
 import type { Parts } from "../platform/parts.ts";
 import { type SeedTenant, storeSeed } from "../platform/seed.ts";
-import { type Links, type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
+import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
 import type { Target } from "../target/target.ts";
+import { StandInLink } from "../tools/stand-in-proxy.ts";
 import { referenceTarget, seedNow } from "./tenants.ts";
 
 export type InProcess = Awaited<ReturnType<typeof startInProcess>>;
 
+/** Links between the API and its two services, which can be broken as those of a toxiproxy. */
+type Breakable = { keys: StandInLink; limiter: StandInLink };
+
 export const startInProcess = async (options: {
   name: string;
   parts: Parts;
-  /** Options of every replica, and of the services. */
+  limits: Limits;
+  /** More options of every replica and of the services; `inference`: beside `slots` and `service_ms`. */
   role: RoleOptions;
-  links?: (services: { keys: string; limiter: string }) => Links | Promise<Links>;
-  replicas?: number;
+  breakable?: boolean;
   tenants: readonly SeedTenant[];
   /** What the target states besides addresses and credentials. */
   target: Partial<Target>;
   nowMs?: () => number;
 }) => {
-  const { name, replicas = 1, nowMs = () => performance.now() } = options;
+  const { name, limits, nowMs = () => performance.now() } = options;
   let store: LimiterStore | undefined;
   const lookupsMs: number[] = [];
   // Wraps the stores, so that judges can read what the parts keep, whatever a mutant has made of them.
@@ -44,6 +49,7 @@ export const startInProcess = async (options: {
   };
   let log = "";
   const adminSecret = `admin-${name}`.padEnd(32, "a");
+  const { inference, network } = options.role;
   const role: RoleOptions = {
     sessionSecret: `session-${name}`.padEnd(32, "s"),
     adminSecret,
@@ -52,9 +58,19 @@ export const startInProcess = async (options: {
         log += text;
       },
     },
+    ...{ globalInFlight: limits.global_in_flight, orgInFlight: limits.org_in_flight },
+    ...{ limiterBudgetMs: limits.limiter_budget_ms, keyServiceBudgetMs: limits.key_service_budget_ms },
     ...options.role,
+    inference: { slots: limits.slots, serviceMs: limits.service_ms, ...inference },
   };
   const apis: Running[] = [];
+  let links: Breakable | null = null;
+  const breakable = async (services: Record<keyof Breakable, string>): Promise<Record<keyof Breakable, string>> => {
+    const keys = await StandInLink.before(services.keys, "keys", network);
+    const limiter = await StandInLink.before(services.limiter, "limiter", network);
+    links = { keys, limiter };
+    return { keys: keys.url, limiter: limiter.url };
+  };
   const start = async (...what: Parameters<typeof startRole>): Promise<Running> => {
     const running = await startRole(...what);
     apis.push(running);
@@ -64,11 +80,13 @@ export const startInProcess = async (options: {
   };
   const close = async (): Promise<void> => {
     for (const api of apis.toReversed()) await api.close();
+    await links?.limiter.setEnabled(false);
+    await links?.keys.setEnabled(false);
   };
   try {
-    const first = await start("all", { ...role, links: options.links }, parts);
+    const first = await start("all", { ...role, links: options.breakable ? breakable : undefined }, parts);
     const { keys, limiter } = first.urls as { keys: string; limiter: string };
-    while (apis.length < replicas) await start("api", { ...role, keys, limiter }, parts);
+    while (apis.length < (limits.replicas ?? 1)) await start("api", { ...role, keys, limiter }, parts);
     const seed = seedNow(options.tenants, adminSecret);
     await storeSeed(seed, first.administration as NonNullable<Running["administration"]>);
     const control = first.urls.control?.api;
@@ -79,17 +97,22 @@ export const startInProcess = async (options: {
           control === undefined ? undefined : { keys: control, limiter: control, api: [urls.control?.api as string] },
         ...options.target,
       });
+    const tenants = seed.organizations.map((org) => {
+      const { id, tier, map_load_allowance: allowance = 0, map_loads_used: used_at_start } = org;
+      return [id, { tier, allowance, used_at_start } as TenantFacts] as const;
+    });
     return {
       /** The replicas; the first one also runs the services. */
       apis: apis as readonly Running[],
       targets: apis.map(targetOf),
-      tenants: Object.fromEntries(
-        seed.organizations.map(({ id, tier, map_load_allowance: allowance = 0, map_loads_used: used_at_start }) => [
-          id,
-          { tier, allowance, used_at_start } as TenantFacts,
-        ]),
-      ),
-      log: () => log,
+      /** `null` unless they are breakable. */
+      links: links as Breakable | null,
+      /** What judges know of it beside what a stage has observed. */
+      facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({
+        ...{ reference: true, exclusive: true, limits, stream_end: REFERENCE_STREAM_ENDS },
+        tenants: Object.fromEntries(tenants),
+        texts: [{ name: "the platform's log", text: log }],
+      }),
       /** The moments at which the key service was asked for a record, by `nowMs`. */
       lookupsMs,
       counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},

@@ -26,7 +26,7 @@ const CLOCK_OFF = "a clock was off by more than a second";
 const GLOBAL_SHED = "429 b2b_overloaded";
 const ORG_SHED = "429 org_overloaded";
 
-/** At one moment: starts, watched spans, ends. */
+/** Order of what happens at one moment. */
 const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
 
 /** On the reference platform, shed calls and calls without an organization hold none. */
@@ -34,7 +34,6 @@ const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
   !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
 
 type Watch = { call: CallLine; most: number; mostOfOrg: number };
-type Event = { kind: keyof typeof ORDER; call: CallLine; watch?: Watch };
 
 /** `null`: it held nothing. */
 const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
@@ -60,7 +59,7 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
  * calls. `tell` gets each watched call that ended before the caps changed, when nothing can change its count.
  */
 const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) => {
-  const events = new Heap<Event>();
+  const events = new Heap<() => void>();
   const open = new Set<Watch>();
   const byOrg = new Map<string, number>();
   let total = 0;
@@ -72,36 +71,36 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
   let capsUntilUs = Number.POSITIVE_INFINITY;
   let lost = false;
 
-  const add = (us: number, event: Event): void => events.push(us, event, ORDER[event.kind]);
+  const at = (us: number, what: keyof typeof ORDER, run: () => void): void => events.push(us, run, ORDER[what]);
   const count = (watch: Watch): void => {
     watch.most = Math.max(watch.most, total);
     const { org } = watch.call;
     const ofOrg = isUnnamed(org) ? holding : (byOrg.get(org) ?? 0) + unnamed;
     watch.mostOfOrg = Math.max(watch.mostOfOrg, ofOrg);
   };
-  const run = ({ kind, call, watch }: Event): void => {
-    if (watch === undefined) {
-      const by = kind === "start" ? 1 : -1;
-      total += by;
-      if (holdsOrgSlot(call, ours)) {
-        addTo(byOrg, call.org, by);
-        holding += by;
-        if (isUnnamed(call.org)) unnamed += by;
-      }
-      if (kind === "start") for (const one of open) count(one);
-    } else if (kind === "open") {
+  const change = (call: CallLine, by: 1 | -1): void => {
+    total += by;
+    if (!holdsOrgSlot(call, ours)) return;
+    addTo(byOrg, call.org, by);
+    holding += by;
+    if (isUnnamed(call.org)) unnamed += by;
+  };
+  const watchFor = (call: CallLine): void => {
+    const watch = { call, most: 0, mostOfOrg: 0 };
+    at(earliestUs(call), "open", () => {
       open.add(watch);
       count(watch);
-    } else {
+    });
+    at(latestUs(call), "close", () => {
       open.delete(watch);
       // A shed call does not justify itself.
       const itself = ours ? 0 : 1;
       if (latestUs(call) < capsUntilUs) tell(call, watch.most - itself, watch.mostOfOrg - itself);
-    }
+    });
   };
   const runUntil = (us: number): void => {
     doneUntilUs = Math.max(doneUntilUs, us);
-    while (events.least < us) run(events.pop() as Event);
+    while (events.least < us) events.pop()?.();
   };
   return {
     see: (line: Line, watched = false): void => {
@@ -109,15 +108,14 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
       runUntil(lineTimeUs(line) - LAG_US);
       if (line.type !== "call") return;
       if (earliestUs(line) < doneUntilUs) lost = true;
-      if (watched) {
-        const watch = { call: line, most: 0, mostOfOrg: 0 };
-        add(earliestUs(line), { kind: "open", call: line, watch });
-        add(latestUs(line), { kind: "close", call: line, watch });
-      }
+      if (watched) watchFor(line);
       const untilUs = heldUntilUs(line, ours);
       if (untilUs === null) return;
-      add(earliestUs(line), { kind: "start", call: line });
-      if (untilUs !== Number.POSITIVE_INFINITY) add(untilUs, { kind: "end", call: line });
+      at(earliestUs(line), "start", () => {
+        change(line, 1);
+        for (const watch of open) count(watch);
+      });
+      if (untilUs !== Number.POSITIVE_INFINITY) at(untilUs, "end", () => change(line, -1));
     },
     /** Whether something can be said: false after a clock error above `LAG_US`. */
     finish: (): boolean => {

@@ -1,11 +1,8 @@
-/** Listeners, connections and links of the stand-in proxy in this process: as much of a TCP socket as Node's HTTP and undici use. */
+/** Listeners and connections in this process: as much of a TCP socket as Node's HTTP and undici use. */
 import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import type { Network } from "../platform/links/network.ts";
-import { type LinkToxic, StandInLink } from "../tools/stand-in-proxy.ts";
-import { whatIsWrongWith } from "../tools/toxics.ts";
-import type { ProxyControl } from "../tools/toxiproxy.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** From one end to the other, in milliseconds. */
@@ -92,37 +89,15 @@ class VirtualSocket extends Duplex {
 
 export type VirtualNetwork = Omit<Network, "listen"> & {
   listen(server: EventEmitter, at: { port: number }): ReturnType<Network["listen"]>;
-  /** Puts a link before a listener; returns it with the address that leads through it. */
-  through(name: string, url: string): Promise<{ link: ProxyControl; url: string }>;
 };
 
 const FIRST_PORT = 1024;
-
-const controlOf = (name: string, link: StandInLink): ProxyControl => {
-  const named = (which: string): LinkToxic | undefined => link.toxics.find((toxic) => toxic.name === which);
-  return {
-    name,
-    apiUrl: "virtual:",
-    read: async () => structuredClone(link.state()),
-    addToxic: async (toxic) => {
-      const wrong = whatIsWrongWith(toxic);
-      if (wrong !== null) throw new Error(wrong);
-      link.toxics.push({ ...structuredClone(toxic), toxicity: 1 });
-    },
-    updateToxic: async (which, attributes) => void Object.assign(named(which)?.attributes ?? {}, attributes),
-    removeToxic: async (which) => {
-      const toxic = named(which);
-      if (toxic !== undefined) link.removeToxic(toxic);
-    },
-    setEnabled: (enabled) => link.setEnabled(enabled),
-  };
-};
 
 export const createVirtualNetwork = (time: VirtualTime): VirtualNetwork => {
   const listeners = new Map<number, EventEmitter>();
   let lastPort = FIRST_PORT;
   let caller = 0;
-  const network: VirtualNetwork = {
+  return {
     listen: async (server, at) => {
       const port = at.port === 0 ? ++lastPort : at.port;
       listeners.set(port, server);
@@ -137,18 +112,12 @@ export const createVirtualNetwork = (time: VirtualTime): VirtualNetwork => {
         if (listener === undefined) return void client.destroy(socketError("ECONNREFUSED"));
         caller += 1;
         const server = new VirtualSocket(caller, true);
-        server.leadsTo((packet) => void time.after(HOP_MS, () => client.receive(packet)));
+        server.leadsTo((packet) => time.after(HOP_MS, () => client.receive(packet)));
         listener.emit("connection", server);
-        client.leadsTo((packet) => void time.after(HOP_MS, () => server.receive(packet)));
+        client.leadsTo((packet) => time.after(HOP_MS, () => server.receive(packet)));
         client.emit("connect");
       });
       return client as unknown as Socket;
     },
-    through: async (name, url) => {
-      const link = new StandInLink({ name, listen: "127.0.0.1:0", upstream: new URL(url).host }, network);
-      await link.setEnabled(true);
-      return { link: controlOf(name, link), url: `http://${link.state().listen}` };
-    },
   };
-  return network;
 };

@@ -1,44 +1,54 @@
-import { Worker } from "node:worker_threads";
+/** Trials in virtual time, in a thread of their own, because its clock is not the process's: this file starts it, and is it. */
+import { once } from "node:events";
+import { parentPort, Worker, workerData } from "node:worker_threads";
 import type { FaultSchedule } from "../faults/fault-schedule.ts";
+import { mutantNamed } from "../mutants/catalogue.ts";
+import { HEALTHY } from "../platform/parts.ts";
+import { inTime } from "../supervision/waiting.ts";
 import type { PlaySchedule, Trial } from "./search-schedules.ts";
-import type { ThreadData } from "./trial-thread.ts";
+import { installVirtualTime } from "./virtual-time.ts";
+import { createVirtualPlayer, VIRTUAL_START_MS, type VirtualLoad } from "./virtual-trial.ts";
 
 export type Player = { play: PlaySchedule; close(): Promise<void> };
 
+/** `mutant`: in place of the healthy platform. `load`: in place of that of a schedule; nothing is judged then. */
+type Trials = { mutant: string | null; load?: VirtualLoad };
+
 type Said = { trial: Trial } | { trouble: string };
 
-const THREAD = new URL("./trial-thread.ts", import.meta.url);
+const MARK = "floodgate-virtual-trials";
 /** Real time for one trial, which takes a fraction of a second where nothing else runs: a last resort. */
 const TRIAL_MS = 600_000;
 
-export const startVirtualPlayer = (data: ThreadData): Player => {
-  const thread = new Worker(THREAD, { workerData: data, execArgv: ["--disable-warning=ExperimentalWarning"] });
-  let over: Error | null = null;
-  let answer: { resolve(trial: Trial): void; reject(error: Error): void } | null = null;
-  const fail = (error: Error): void => {
-    over = error;
-    answer?.reject(error);
-  };
-  thread.on("message", (said: Said) => {
-    if ("trial" in said) answer?.resolve(said.trial);
-    else answer?.reject(new Error(said.trouble));
-  });
-  thread.on("error", fail);
-  thread.on("exit", () => fail(new Error("the thread of the trials has ended")));
+export const startVirtualPlayer = (trials: Trials): Player => {
+  const options = { workerData: { [MARK]: trials }, execArgv: ["--disable-warning=ExperimentalWarning"] };
+  const thread = new Worker(new URL(import.meta.url), options);
+  const over = Promise.withResolvers<never>();
+  over.promise.catch(() => undefined);
+  thread.on("error", over.reject);
+  thread.on("exit", () => over.reject(new Error("the thread of the trials has ended")));
   return {
-    play: async (schedule: FaultSchedule) => {
-      if (over !== null) throw over;
-      const { promise, resolve, reject } = Promise.withResolvers<Trial>();
-      answer = { resolve, reject };
-      const timer = setTimeout(() => reject(new Error(`a trial took longer than ${TRIAL_MS} ms`)), TRIAL_MS);
+    play: async (schedule) => {
       thread.postMessage(schedule);
-      try {
-        return await promise;
-      } finally {
-        clearTimeout(timer);
-        answer = null;
-      }
+      const answered = Promise.race([once(thread, "message") as Promise<[Said]>, over.promise]);
+      const came = await inTime(answered, TRIAL_MS);
+      if (came === "late") throw new Error(`a trial took longer than ${TRIAL_MS} ms`);
+      if ("trouble" in came[0]) throw new Error(came[0].trouble);
+      return came[0].trial;
     },
     close: async () => void (await thread.terminate()),
   };
 };
+
+const own = (workerData as Record<string, Trials> | null)?.[MARK];
+if (own !== undefined) {
+  const { mutant, load } = own;
+  const parts = mutant === null ? HEALTHY : mutantNamed(mutant).spoil(HEALTHY);
+  const play = createVirtualPlayer(installVirtualTime(VIRTUAL_START_MS), parts, load);
+  parentPort?.on("message", (schedule: FaultSchedule) => {
+    play(schedule).then(
+      (trial) => parentPort?.postMessage({ trial }),
+      (error: Error) => parentPort?.postMessage({ trouble: error.message }),
+    );
+  });
+}

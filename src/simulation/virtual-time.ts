@@ -3,16 +3,18 @@
  * thread that it is installed in, which must run nothing else. Timers of one moment fire in the order in which they
  * were set.
  */
+import { Heap } from "../history/heap.ts";
 
 /** What a turn of the event loop takes: who waits by turning the loop would wait for ever otherwise. */
 const TURN_MS = 0.01;
 
-type Entry = { atMs: number; order: number; run: (() => void) | null };
+/** `null`: it was taken back. */
+type Entry = { run: (() => void) | null };
 
 export type VirtualTime = {
   nowMs(): number;
-  /** Calls back after so long; returns the function that takes it back. */
-  after(ms: number, run: () => void): () => void;
+  /** Calls back after so long. */
+  after(ms: number, run: () => void): void;
   /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
   until<T>(promise: Promise<T>, withinMs: number): Promise<T>;
   pause(ms: number): Promise<void>;
@@ -20,18 +22,6 @@ export type VirtualTime = {
   clear(): void;
   /** Whether each step also waits a real millisecond: for what is loaded in the background at the first use. */
   waitsForReal: boolean;
-};
-
-/** The latest first, so that the next one is popped. */
-const put = (entries: Entry[], entry: Entry): void => {
-  const isBefore = (a: Entry, b: Entry): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
-  let [low, high] = [0, entries.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (isBefore(entry, entries[middle] as Entry)) low = middle + 1;
-    else high = middle;
-  }
-  entries.splice(low, 0, entry);
 };
 
 /** As much of Node's timer as anybody uses. */
@@ -42,16 +32,13 @@ class VirtualTimer {
     this.#set = set;
     this.#entry = set(this);
   }
-  cancel(): void {
+  close(): this {
     this.#entry.run = null;
+    return this;
   }
   refresh(): this {
     this.#entry.run = null;
     this.#entry = this.#set(this);
-    return this;
-  }
-  close(): this {
-    this.cancel();
     return this;
   }
   readonly ref = (): this => this;
@@ -62,17 +49,17 @@ class VirtualTimer {
 /** `startMs`: the wall clock's reading when it begins, in milliseconds since 1970. */
 export const installVirtualTime = (startMs: number): VirtualTime => {
   const real = { setImmediate: globalThis.setImmediate, setTimeout: globalThis.setTimeout };
-  const queue: Entry[] = [];
+  let queue = new Heap<Entry>();
   let nowMs = 0;
   let order = 0;
 
   const add = (ms: number, run: () => void): Entry => {
-    const entry = { atMs: nowMs + Math.max(0, ms), order: order++, run };
-    put(queue, entry);
+    const entry = { run };
+    queue.push(nowMs + Math.max(0, ms), entry, order++);
     return entry;
   };
   const cancel = (timer: unknown): void => {
-    if (timer instanceof VirtualTimer) timer.cancel();
+    if (timer instanceof VirtualTimer) timer.close();
   };
   type Callback = (...args: unknown[]) => void;
   // Node takes everything below a millisecond for one.
@@ -93,19 +80,20 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
     clearImmediate: cancel,
   };
   Object.assign(globalThis, virtual);
+  // A nap of the driver (drivers/open-loop/pacer.ts) takes its time, and nothing fires meanwhile.
+  Atomics.wait = ((_cells: Int32Array, _at: number, _value: number, forMs = 0) => {
+    nowMs += forMs;
+    return "timed-out";
+  }) as typeof Atomics.wait;
   performance.now = () => nowMs;
   Date.now = () => Math.floor(startMs + nowMs);
 
   const time: VirtualTime = {
     nowMs: () => nowMs,
-    after: (ms, run) => {
-      const entry = add(ms, run);
-      return () => {
-        entry.run = null;
-      };
-    },
+    after: (ms, run) => void add(ms, run),
     until: async (promise, withinMs) => {
       const lastMs = nowMs + withinMs;
+      let nextMs = nowMs;
       let isOver = false;
       const over = (): void => {
         isOver = true;
@@ -118,15 +106,20 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
           else real.setImmediate(resolve);
         });
         if (isOver) return promise;
-        const next = queue.pop();
-        if (next === undefined) throw new Error("virtual time stands still: nothing is waited for any more");
-        if (next.atMs > lastMs) throw new Error(`it has not ended within ${withinMs} ms of virtual time`);
-        nowMs = Math.max(nowMs, next.atMs);
-        next.run?.();
+        let run: Entry["run"] = null;
+        for (; run === null; run = (queue.pop() as Entry).run) {
+          if (queue.size === 0) throw new Error("virtual time stands still: nothing is waited for any more");
+          nextMs = queue.least;
+        }
+        if (nextMs > lastMs) throw new Error(`it has not ended within ${withinMs} ms of virtual time`);
+        nowMs = Math.max(nowMs, nextMs);
+        run();
       }
     },
     pause: (ms) => new Promise((resolve) => add(ms, resolve)),
-    clear: () => void queue.splice(0),
+    clear: () => {
+      queue = new Heap();
+    },
     waitsForReal: false,
   };
   return time;

@@ -1,17 +1,10 @@
 /** One schedule of faults in virtual time: the real deployment, client, driver and stories on a network and a clock of this thread. */
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
-import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
 import { EMBEDDED_LIMITS as LIMITS, loadTenants } from "../deployments/tenants.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
-import {
-  durationS,
-  type ExploredLink,
-  type FaultEvent,
-  type FaultSchedule,
-  RECOVERY_MS,
-} from "../faults/fault-schedule.ts";
+import { durationS, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "../faults/fault-schedule.ts";
 import { faultTeller, makeFault } from "../faults/link-faults.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { Gauges, Limits, StageFacts } from "../history/stage-facts.ts";
@@ -26,7 +19,7 @@ import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import type { Trial } from "./search-schedules.ts";
-import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts";
+import { createVirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
@@ -36,45 +29,6 @@ export type VirtualLoad = Required<Pick<Limits, "slots" | "service_ms" | "global
   profile: Profile;
   shedding: "fixed" | "adaptive";
   tenants: number;
-};
-
-type VirtualPlatform = InProcess & { network: VirtualNetwork; links: Record<ExploredLink, ProxyControl> };
-
-/** To be called, and waited for, inside `time.until`. */
-const startVirtualPlatform = async (
-  time: VirtualTime,
-  parts: Parts,
-  seed: number,
-  load?: VirtualLoad,
-): Promise<VirtualPlatform> => {
-  const network = createVirtualNetwork(time);
-  const { slots, service_ms: serviceMs, global_in_flight: globalInFlight, org_in_flight: orgInFlight } = load ?? LIMITS;
-  const links: Partial<Record<ExploredLink, ProxyControl>> = {};
-  const deployment = await startInProcess({
-    name: "virtual",
-    parts,
-    role: {
-      network,
-      shedding: load?.shedding,
-      ...{ globalInFlight, orgInFlight },
-      rateLimit: load === undefined ? { perS: LIMITS.rate_per_s, burst: LIMITS.burst } : null,
-      inference: { slots, serviceMs, seed, tokens: load === undefined ? 6 : 4 },
-      limiterBudgetMs: LIMITS.limiter_budget_ms,
-      keyServiceBudgetMs: LIMITS.key_service_budget_ms,
-      stopDeadlineMs: 1_000,
-      logLevel: load === undefined ? "info" : "error",
-    },
-    links: async (services) => {
-      const keys = await network.through("keys", services.keys);
-      const limiter = await network.through("limiter", services.limiter);
-      Object.assign(links, { keys: keys.link, limiter: limiter.link });
-      return { keys: keys.url, limiter: limiter.url };
-    },
-    tenants: loadTenants(load?.tenants),
-    target: { exclusive: true },
-    nowMs: () => time.nowMs(),
-  });
-  return { ...deployment, network, links: links as Record<ExploredLink, ProxyControl> };
 };
 
 const STAGE = "explore";
@@ -88,24 +42,25 @@ const TRIAL_MS = 600_000;
 /** Puts each fault in at its moment and takes it away again, as lines say. */
 const breakLinks = (
   time: VirtualTime,
-  { links }: VirtualPlatform,
+  links: InProcess["links"],
   events: readonly FaultEvent[],
   beginMs: number,
   onLine: (line: FaultLine) => void,
 ): Promise<unknown> =>
   Promise.all(
     events.map(async ({ link, fault: name, atMs, forMs }) => {
+      const proxy = links?.[link] as ProxyControl;
       const budgetMs = link === "limiter" ? LIMITS.limiter_budget_ms : LIMITS.key_service_budget_ms;
       const fault = makeFault(name, { budgetMs });
       const say = faultTeller(STAGE, link, fault, () => Math.round(time.nowMs() * 1000), onLine);
       await time.pause(beginMs + atMs - time.nowMs());
       say("injecting");
-      await fault.put(links[link]);
-      const state = await links[link].read();
+      await fault.put(proxy);
+      const state = await proxy.read();
       say("injected", { took_effect: !state.enabled || state.toxics.length > 0 });
       await time.pause(forMs);
       say("healing");
-      await fault.take(links[link]);
+      await fault.take(proxy);
       say("healed");
     }),
   );
@@ -117,9 +72,21 @@ const play = async (
   number: number,
   load?: VirtualLoad,
 ): Promise<Trial> => {
-  const platform = await startVirtualPlatform(time, parts, schedule.seed, load);
   const story = STORIES.get(schedule.story);
   if (story === undefined) throw new Error(`there is no story "${schedule.story}"`);
+  const isScheduled = load === undefined;
+  const { profile, tenants: count, shedding = "fixed", ...stated }: Partial<VirtualLoad> = load ?? LIMITS;
+  const network = createVirtualNetwork(time);
+  const platform = await startInProcess({
+    ...{ name: "virtual", parts, limits: { ...LIMITS, ...stated }, breakable: true, nowMs: time.nowMs },
+    role: {
+      ...{ network, shedding, stopDeadlineMs: 1_000, logLevel: isScheduled ? "info" : "error" },
+      rateLimit: isScheduled ? { perS: LIMITS.rate_per_s, burst: LIMITS.burst } : null,
+      inference: { seed: schedule.seed, tokens: isScheduled ? 6 : 4 },
+    },
+    tenants: loadTenants(count),
+    target: { exclusive: true },
+  });
   const clock: RunClock = { nowUs: () => Math.round(time.nowMs() * 1000), errorUs: 0 };
   const [target] = platform.targets as [Target];
   const view = viewOf(target);
@@ -127,7 +94,7 @@ const play = async (
   const onLine = (line: Line): void => void lines.push(line);
   const idRun = `explore.${number}`;
   const how = { stage: STAGE, driver: DRIVER, idPrefix: `${idRun}.c`, onLine };
-  const connect = connectorOf(platform.network);
+  const connect = connectorOf(network);
   const client = await openApiClient({ ...how, target, view, clock, secrets: createSecrets("."), connect });
   await client.book.prepare(story.sessions(view));
   time.waitsForReal = false;
@@ -136,11 +103,11 @@ const play = async (
     {
       ...{ ...how, target, view },
       ...{ story: story.name, seed: schedule.seed, epochUs: 0, arrivals: "poisson" },
-      profile: load?.profile ?? constant(schedule.ratePerS, durationS(schedule)),
+      profile: profile ?? constant(schedule.ratePerS, durationS(schedule)),
     },
     ...([story, client, clock, startUs, how] as const),
   );
-  await Promise.all([breakLinks(time, platform, schedule.events, startUs / 1000, onLine), pressing.finished]);
+  await Promise.all([breakLinks(time, platform.links, schedule.events, startUs / 1000, onLine), pressing.finished]);
   const { end, firstUnmade } = await pressing.finished;
   await client.close();
   const endMs = time.nowMs();
@@ -149,31 +116,24 @@ const play = async (
     return gauges !== undefined && gauges.unsettled === 0 && (gauges.in_flight === 0 || gauges.sockets === 0);
   };
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
-  const { tenants } = platform;
-  for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  const { profile: _, tenants: __, shedding = "fixed", ...limits }: Partial<VirtualLoad> = load ?? LIMITS;
+  const known = platform.facts();
+  for (const org of story.noisy(view)) if (known.tenants[org] !== undefined) known.tenants[org].noisy = true;
   // After the last heal nothing is left that would explain many look-ups.
   const healedUs = Math.max(0, ...lines.flatMap((line) => (line.type === "fault" ? [line.at_us] : [])));
-  const count = platform.lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
+  const lookups = platform.lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
   const facts: StageFacts = {
-    ...{ stage: STAGE, reference: true, exclusive: true, incidental: true },
-    shedding,
-    stream_end: REFERENCE_STREAM_ENDS,
-    limits: { replicas: 1, ...limits },
-    started_at_ms: VIRTUAL_START_MS,
-    tenants,
+    ...{ ...known, stage: STAGE, incidental: true, shedding, limits: { replicas: 1, ...stated } },
+    ...{ started_at_ms: VIRTUAL_START_MS, recovery_deadline_ms: RECOVERY_MS },
     faults: schedule.events.length > 0,
     drained: isDrained(),
-    recovery_deadline_ms: RECOVERY_MS,
     counts: platform.counts(idRun),
     gauges: [platform.apis[0]?.gauges() as Gauges],
     ledger: platform.ledger(idRun),
-    texts: [{ name: "the platform's log", text: platform.log() }],
-    key_lookups: [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count }],
+    key_lookups: [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count: lookups }],
   };
   await platform.close();
   const ordered = inOrder(lines);
-  const claims = load === undefined ? judgeStage(INVARIANTS, facts, ordered, "") : [];
+  const claims = isScheduled ? judgeStage(INVARIANTS, facts, ordered, "") : [];
   const byOutcome: Trial["byOutcome"] = {};
   for (const line of ordered) if (line.type === "call") byOutcome[line.outcome] = (byOutcome[line.outcome] ?? 0) + 1;
   return {

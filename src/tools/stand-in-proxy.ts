@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
 import { whyForeign } from "../contract/private-door.ts";
 import { pause } from "../supervision/waiting.ts";
 import { splitAddress } from "./link-probe.ts";
+import { type Toxic, whatIsWrongWith } from "./toxics.ts";
 
 /** TCP, or a virtual network. */
 type LinkNetwork = {
@@ -67,7 +68,10 @@ export const TOXICS: Readonly<
 
 type StatedLink = { name: string; listen: string; upstream: string; enabled?: boolean };
 
+/** It is controlled as a proxy of toxiproxy is (`ProxyControl`). */
 export class StandInLink {
+  readonly apiUrl = "in-process:";
+  readonly name: string;
   toxics: LinkToxic[] = [];
   readonly #stated: StatedLink;
   readonly #network: LinkNetwork;
@@ -76,19 +80,51 @@ export class StandInLink {
   readonly #open = new Set<Socket>();
 
   constructor(stated: StatedLink, network: LinkNetwork = TCP, works = TOXICS) {
+    this.name = stated.name;
     this.#stated = { ...stated };
     this.#network = network;
     this.#works = works;
+  }
+
+  /** Listens before the service with this URL, on a port that is free. */
+  static async before(
+    service: string,
+    name: string,
+    network?: LinkNetwork,
+    works?: typeof TOXICS,
+  ): Promise<StandInLink> {
+    const link = new StandInLink({ name, listen: "127.0.0.1:0", upstream: new URL(service).host }, network, works);
+    await link.setEnabled(true);
+    return link;
+  }
+
+  get url(): string {
+    return `http://${this.#stated.listen}`;
   }
 
   state(): Required<StatedLink> & { toxics: LinkToxic[] } {
     return { ...this.#stated, enabled: this.#server !== null, toxics: this.toxics };
   }
 
-  removeToxic(toxic: LinkToxic): void {
+  async read(): Promise<ReturnType<StandInLink["state"]>> {
+    return structuredClone(this.state());
+  }
+
+  async addToxic(toxic: Toxic): Promise<void> {
+    const wrong = whatIsWrongWith(toxic);
+    if (wrong !== null) throw new Error(wrong);
+    this.toxics.push({ ...structuredClone(toxic), toxicity: 1 });
+  }
+
+  async updateToxic(name: string, attributes: Record<string, number>): Promise<void> {
+    for (const toxic of this.toxics) if (toxic.name === name) Object.assign(toxic.attributes, attributes);
+  }
+
+  async removeToxic(name: string): Promise<void> {
+    const toxic = this.toxics.find((one) => one.name === name);
     this.toxics = this.toxics.filter((one) => one !== toxic);
     // As toxiproxy does: what it has swallowed will never be answered.
-    if (toxic.type === "timeout") this.cut();
+    if (toxic?.type === "timeout") this.cut();
   }
 
   async setEnabled(enabled: boolean): Promise<void> {
@@ -163,7 +199,12 @@ type Answer = { status: number; body?: unknown };
 const refused = (status: number, error: string): Answer => ({ status, body: { error } });
 const MISSING = refused(404, "proxy not found");
 
-const onToxic = (proxy: StandInLink, method: string, name: string | undefined, body: Partial<LinkToxic>): Answer => {
+const onToxic = async (
+  proxy: StandInLink,
+  method: string,
+  name: string | undefined,
+  body: Partial<LinkToxic>,
+): Promise<Answer> => {
   const toxic = proxy.toxics.find((one) => one.name === (name ?? body.name));
   if (name === undefined) {
     const added = { toxicity: 1, stream: "downstream", attributes: {}, ...body } as LinkToxic;
@@ -174,7 +215,7 @@ const onToxic = (proxy: StandInLink, method: string, name: string | undefined, b
   }
   if (toxic === undefined) return refused(404, "toxic not found");
   if (method === "DELETE") {
-    proxy.removeToxic(toxic);
+    await proxy.removeToxic(name);
     return { status: 204 };
   }
   Object.assign(toxic.attributes, body.attributes);

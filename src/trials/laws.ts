@@ -83,7 +83,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
 };
 
 /** Passes lines on. Resolves to how the process ended. */
-const listen = async (
+const listen = (
   program: string,
   mutants: readonly string[],
   onLaw: (line: LawLine) => void,
@@ -92,31 +92,28 @@ const listen = async (
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
+    signal,
+    killSignal: "SIGKILL",
   });
-  const end = (): void => void child.kill("SIGKILL");
   // Ends with this process in any case.
+  const end = (): void => void child.kill("SIGKILL");
   process.once("exit", end);
-  signal?.addEventListener("abort", end, { once: true });
   let complaints = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  const complained = (text: string): void => {
     complaints = (complaints + text).slice(-STDERR_KEPT);
-  });
+  };
+  child.stderr.setEncoding("utf8").on("data", complained);
+  child.on("error", ({ message }) => complained(message));
   readLines(child.stdout, (text) => {
     const line = parsed(text);
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
   });
-  try {
-    return await new Promise((resolve) => {
-      const over = (well: boolean, what: string): void => resolve({ well, how: `${program} ${what}` });
-      child.on("error", (error) => over(false, `could not be started: ${error.message}`));
-      child.on("close", (code, how) => {
-        const last = complaints.trim().split("\n").at(-1) ?? "";
-        const words = last === "" ? "" : `; its last words: ${last}`;
-        over(code === 0, `ended (${how ?? code}) without a result for it${words}`);
-      });
+  return new Promise((resolve) => {
+    child.on("close", (code, how) => {
+      process.off("exit", end);
+      const last = complaints.trim().split("\n").at(-1) ?? "";
+      const words = last === "" ? "" : `; its last words: ${last}`;
+      resolve({ well: code === 0, how: `${program} ended (${how ?? code}) without a result for it${words}` });
     });
-  } finally {
-    process.off("exit", end);
-    signal?.removeEventListener("abort", end);
-  }
+  });
 };

@@ -5,20 +5,62 @@
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
-import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
+import type { Rate } from "../core/rate-limit.ts";
+import { type InProcess, startInProcess } from "../deployments/in-process.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { Parts } from "../platform/parts.ts";
+import type { SeedTenant } from "../platform/seed.ts";
 import type { Running } from "../platform/start-role.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
-import { type DeploymentOptions, MANY, startSmallDeployment } from "./deployment.ts";
 
+/** Short, so that stages can wait for a changed record. */
+export const REVOCATION_BUDGET_MS = 200;
+/** Longer than the default, so that a busy machine does not look like a slow limiter. */
+export const LIMITER_BUDGET_MS = 700;
 export const RECOVERY_DEADLINE_MS = 600;
+/** Practically unlimited. */
+const MANY = 10_000;
+/** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
+const STOP_DEADLINE_MS = 4_000;
+
+export type DeploymentOptions = {
+  tenants: SeedTenant[];
+  globalInFlight?: number;
+  orgInFlight?: number;
+  serviceMs?: number;
+  tokens?: number;
+  rate?: Rate;
+  replicas?: 1 | 2;
+  breakable?: true;
+};
+
+/** A whole deployment in this process: three services over real links, one or two API replicas, demo data. */
+export const startSmallDeployment = (name: string, parts: Parts, options: DeploymentOptions): Promise<InProcess> => {
+  const { globalInFlight = MANY, orgInFlight = MANY, serviceMs = 20, tokens = 4, rate, replicas = 1 } = options;
+  const limits = {
+    ...{ replicas, slots: globalInFlight, service_ms: serviceMs },
+    ...{ global_in_flight: globalInFlight, org_in_flight: orgInFlight },
+    ...(rate && { rate_per_s: rate.perS, burst: rate.burst }),
+    revocation_budget_ms: REVOCATION_BUDGET_MS,
+    ...{ limiter_budget_ms: LIMITER_BUDGET_MS, key_service_budget_ms: 1_000 },
+  };
+  const { tenants, breakable } = options;
+  return startInProcess({
+    ...{ name, parts, limits, tenants, breakable },
+    role: {
+      ...{ controlPort: 0, stopDeadlineMs: STOP_DEADLINE_MS, logLevel: "debug", inference: { tokens } },
+      rateLimit: rate ?? { perS: MANY, burst: MANY },
+    },
+    target: { limits, permits: { writes: true, quota_burn: true } },
+  });
+};
+
 const IN_FLIGHT_MS = 1_000;
 const DRAIN_MS = 5_000;
 const TIMEOUTS = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
@@ -34,7 +76,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
   const deployment = await startSmallDeployment(stage, parts, options);
-  const { apis, targets, limits, tenants, links } = deployment;
+  const { apis, targets, links } = deployment;
   const controls = apis.map(({ urls }) => urls.control?.api as string);
   const control = controls[0] as string;
   const view = viewOf(targets[0] as Target);
@@ -120,7 +162,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
     operate: (method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown> =>
       controlSend(method, `${control}${path}`, body),
     add: (line: Line): void => void lines.push(line),
-    mark: (name: string, more: { org?: string; detail?: string } = {}): void =>
+    mark: (name: string, more: { org?: string } = {}): void =>
       void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
     /** Adds facts that only the play knows. */
     tell: (facts: Partial<StageFacts>): void => void Object.assign(stated, facts),
@@ -134,10 +176,8 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       const observed = await readObserved();
       await deployment.close();
       const facts: StageFacts = {
-        ...{ stage, limits, tenants, shedding: "fixed", stream_end: REFERENCE_STREAM_ENDS },
-        ...{ faults: false, reference: true, exclusive: true },
+        ...{ ...deployment.facts(), stage, shedding: "fixed", faults: false },
         ...{ started_at_ms: epochUs / 1000, recovery_deadline_ms: RECOVERY_DEADLINE_MS },
-        texts: [{ name: "the platform's log", text: deployment.log() }],
         ...observed,
         ...stated,
       };

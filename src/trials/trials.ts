@@ -2,7 +2,7 @@
 import type { Claim } from "../history/run-document.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import { REVOCATION_BUDGET_MS } from "./deployment.ts";
+import { REVOCATION_BUDGET_MS } from "./stage-bench.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES, runMiniStage } from "./stages.ts";
 
 /** The kinds of judge, which are the columns of `dev mutants`; what each is: `mutants/README.md`. */

@@ -1,6 +1,6 @@
 /** The limiter or the key service is away, slow or mad: closed, fast, settled afterwards (items 213, 216; B4; P12). */
 import { afterEach, describe, expect, test } from "vitest";
-import { type FaultyLink, LINK_FAULTS, startFaultyLink } from "../../trials/faulty-link.ts";
+import { type FaultyLink, LINK_FAULTS, startFaultyLink } from "../links/faulty-link.fixture.ts";
 import { until } from "../start-platform.fixture.ts";
 import type { Links } from "../start-role.ts";
 import { type Deployment, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";

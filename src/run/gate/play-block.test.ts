@@ -6,7 +6,7 @@ import { type BlockLoad, partsOfBlock, profileOfBlock } from "../../gate/block-p
 import { mutantNamed } from "../../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../../platform/parts.ts";
 import type { Target } from "../../target/target.ts";
-import { startSmallDeployment } from "../../trials/deployment.ts";
+import { startSmallDeployment } from "../../trials/stage-bench.ts";
 import { paid } from "../../trials/stages/load.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";

@@ -3,8 +3,7 @@ import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
-import { REVOCATION_BUDGET_MS } from "../deployment.ts";
-import type { MiniStage } from "../stage-bench.ts";
+import { type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
 
 const SEED = 1;
 /** In the allowlist of every seeded publishable key (`platform/seed.ts`). */

@@ -1,53 +1,60 @@
 /** Stages about broken dependencies: answers, charges, and recovery after the heal. */
 
 import { readLedger } from "../../client/control-planes.ts";
-import { faultTeller, makeFault } from "../../faults/link-faults.ts";
+import { faultTeller, type LinkFault, makeFault } from "../../faults/link-faults.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../../tools/link-probe.ts";
+import type { StandInLink } from "../../tools/stand-in-proxy.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
-import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
-import { type Bench, type MiniStage, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
+import {
+  type Bench,
+  LIMITER_BUDGET_MS,
+  type MiniStage,
+  RECOVERY_DEADLINE_MS,
+  REVOCATION_BUDGET_MS,
+} from "../stage-bench.ts";
 import { callsOf, paid } from "./load.ts";
 
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;
 
-const linksOf = ({ links, stage }: Bench): NonNullable<Bench["links"]> => {
+type Fault = "refused" | "reply-lost" | "request-lost";
+
+const faultOf = (name: Fault): LinkFault => makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
+
+const linkOf = ({ links, stage }: Bench, name: "limiter" | "keys"): StandInLink => {
   if (links === null) throw new Error(`${stage} needs links that can be broken`);
-  return links;
+  return links[name];
 };
 
-/** Injects a fault of `faults/link-faults.ts`, waits until it shows, plays `during` and heals, as in a suite but without a proxy. */
+/** Injects a fault of `faults/link-faults.ts`, waits until it shows, plays `during` and heals, as in a suite. */
 const whileBroken = async (
   bench: Bench,
-  link: "limiter" | "keys",
-  name: "refused" | "reply-lost" | "request-lost",
+  name: "limiter" | "keys",
+  faultName: Fault,
   during: () => Promise<unknown>,
 ): Promise<void> => {
   const { stage, clock } = bench;
-  const faulty = linksOf(bench)[link];
-  const fault = makeFault(name, { budgetMs: LIMITER_BUDGET_MS });
-  const tell = faultTeller(stage, link, fault, () => clock.nowUs(), bench.add);
-  const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(faulty.url).host, "/health", PROBE_MS));
+  const [link, fault] = [linkOf(bench, name), faultOf(faultName)];
+  const tell = faultTeller(stage, name, fault, () => clock.nowUs(), bench.add);
+  const look = (): Promise<LinkSeen> => observeLink(httpProbe(new URL(link.url).host, "/health", PROBE_MS));
   const until = async (what: string, shows: (seen: LinkSeen) => boolean): Promise<void> => {
     const { met } = await waitUntil(async () => shows(await look()), { forMs: DEADLINE_MS, pollMs: 10 });
-    if (!met) throw new Error(`${stage}: the link to the ${link} did not get ${what} within 5 s`);
+    if (!met) throw new Error(`${stage}: the link to the ${name} did not get ${what} within 5 s`);
   };
 
   bench.tell({ faults: true });
   tell("injecting");
-  if (name === "refused") await faulty.refuse();
-  else faulty.setFault(name);
+  await fault.put(link);
   await until(fault.name, fault.shows);
   tell("injected", { took_effect: true });
   await during();
   tell("healing");
-  if (name === "refused") await faulty.listenAgain();
-  else faulty.setFault("none");
-  // After `request-lost`, open connections stay open.
-  if (name === "reply-lost") faulty.cut();
+  // Connections that have lost a request stay open: whoever forgets them shows.
+  if (faultName === "request-lost") link.toxics = [];
+  else await fault.take(link);
   await until("whole again", ({ ended }) => ended === "complete");
   tell("healed");
 };
@@ -120,17 +127,17 @@ const FORGETFUL_ENDS_MS = 1_200;
 /** Replies of the limiter are lost, then it is away, and the API is asked to end before it can refund. */
 export const restartUnsettled = faulty(async (bench) => {
   const { running, silence, tell } = bench;
-  const { limiter } = linksOf(bench);
-  limiter.setFault("reply-lost");
+  const limiter = linkOf(bench, "limiter");
+  await faultOf("reply-lost").put(limiter);
   const { answers } = await chargedAndWaiting(bench);
-  await limiter.refuse();
+  await limiter.setEnabled(false);
   await answers;
   silence();
   const ended = running.api?.close();
   // The mutant has ended by then; the healthy API still retries its refunds.
   await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
-  limiter.setFault("none");
-  await limiter.listenAgain();
+  limiter.toxics = [];
+  await limiter.setEnabled(true);
   await ended;
   tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
 });

@@ -3,19 +3,18 @@
  * driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
+import type { InProcess } from "../../deployments/in-process.ts";
 import { type OpenLoop, startOpenLoop } from "../../drivers/open-loop/driver.ts";
 import { SIDES, type Side } from "../../gate/block-plan.ts";
 import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
 import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../../gate/small-stage-plan.ts";
 import type { CallLine } from "../../history/line.ts";
-import type { Claim } from "../../history/run-document.ts";
 import type { Parts } from "../../platform/parts.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { type DeploymentOptions, type SmallDeployment, startSmallDeployment } from "../deployment.ts";
-import type { ComparedStage } from "../stage-bench.ts";
+import { type ComparedStage, type DeploymentOptions, startSmallDeployment } from "../stage-bench.ts";
 import { paid } from "./load.ts";
 
 const OPTIONS: DeploymentOptions = {
@@ -34,7 +33,7 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
   const blocks = gateBlocks(PAIRS);
   const parts = { base, head };
   const lines: Record<Side, CallLine[]> = { base: [], head: [] };
-  const deployments: SmallDeployment[] = [];
+  const deployments: InProcess[] = [];
   const loops: OpenLoop[] = [];
   const epochUs = wallUs();
   try {
@@ -65,21 +64,16 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
 
 const REPLAY = "npx floodgate dev mutants --stage gate";
 
-/**
- * Measures until each `deciding` claim is decided, at most `SMALL_POLICY.looks` times, because a busy machine may need more than
- * sixteen pairs.
- */
-const compare = async (base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> => {
-  const pairs: Pair[] = [];
-  for (let look = 1; ; look += 1) {
-    pairs.push(...(await measurePairs(base, head)));
-    const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), "gate", REPLAY);
-    const open = claims.some(({ id, verdict }) => deciding.includes(id) && verdict === "inconclusive");
-    if (!open || look === SMALL_POLICY.looks) return claims;
-  }
-};
-
 /** The healthy platform and this one in short blocks in turn, compared in pairs. */
 export const gate: ComparedStage = {
-  compare,
+  /** Measures until each `deciding` claim is decided, at most `looks` times: a busy machine may need more than sixteen pairs. */
+  compare: async (base, head, deciding) => {
+    const pairs: Pair[] = [];
+    for (let look = 1; ; look += 1) {
+      pairs.push(...(await measurePairs(base, head)));
+      const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), "gate", REPLAY);
+      const open = claims.some(({ id, verdict }) => deciding.includes(id) && verdict === "inconclusive");
+      if (!open || look === SMALL_POLICY.looks) return claims;
+    }
+  },
 };

@@ -2,8 +2,7 @@
 import { pause } from "../../supervision/waiting.ts";
 import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
-import { REVOCATION_BUDGET_MS } from "../deployment.ts";
-import type { MiniStage } from "../stage-bench.ts";
+import { type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
 import { callOf, callsOf, paid } from "./load.ts";
 
 /** All three kinds of stream, readers that leave, and streams that fail by order. */

@@ -1,8 +1,5 @@
-/**
- * A TCP link in this process that is broken in the words of the experiments, and healed: enough to try the platform and its
- * judges on. Experiments on a whole deployment use toxiproxy.
- */
-import { type LinkToxic, StandInLink, TOXICS } from "../tools/stand-in-proxy.ts";
+/** A TCP link in this process that is broken in ways which the faults of a link have not, or more abruptly, and healed. */
+import { type LinkToxic, StandInLink, TOXICS } from "../../tools/stand-in-proxy.ts";
 
 /** A well-formed answer that means nothing. */
 const NONSENSE = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}');
@@ -35,10 +32,9 @@ export type FaultyLink = Awaited<ReturnType<typeof startFaultyLink>>;
 
 /** `target`: any URL with host and port. */
 export const startFaultyLink = async (target: string) => {
-  const link = new StandInLink({ name: "", listen: "127.0.0.1:0", upstream: new URL(target).host }, undefined, WORKS);
-  await link.setEnabled(true);
+  const link = await StandInLink.before(target, "", undefined, WORKS);
   return {
-    url: `http://${link.state().listen}`,
+    url: link.url,
     /** For connections that are open and for new ones. `none` leaves those open that have lost something. */
     setFault: (fault: LinkFault): void => {
       link.toxics = fault === "none" ? [] : FAULTS[fault];
