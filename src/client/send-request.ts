@@ -30,6 +30,8 @@ export type OutgoingRequest = {
   mostBytes?: number;
   /** The dispatcher decodes bodies. Otherwise a coded body is not read as a stream. */
   decoded?: true;
+  /** Gets every piece of the answer's body, and when it arrived. */
+  onPiece?(piece: Uint8Array, atUs: number): void;
   abort?: { readonly afterEvents: number } | { readonly afterMs: number };
   /** Pause after each read, as a slow reader makes. */
   slowReadMs?: number;
@@ -164,6 +166,7 @@ class Exchange {
 
   #read(chunk: Uint8Array): void {
     const nowUs = this.#clock.nowUs();
+    this.#request.onPiece?.(chunk, nowUs);
     this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
     const reader = this.#reader;
     this.#bytes += chunk.length;

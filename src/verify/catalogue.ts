@@ -1,7 +1,7 @@
 /** Every rule of `verify`, in the order in which they are tried. */
 import { noSuch } from "../contract/nearest.ts";
 import { PHASES, type Rule } from "./rule.ts";
-import { ALLOWANCE_PER_ORGANIZATION, BURN_RULES, METER_RULES } from "./rules/allowance.ts";
+import { ALLOWANCE_RULES } from "./rules/allowance.ts";
 import { CAP_RULES, SHEDDING_ENDS } from "./rules/caps.ts";
 import { CORS_RULES } from "./rules/cors.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
@@ -9,30 +9,28 @@ import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { EXCHANGE_RULES } from "./rules/exchange.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
 import { HOSTILE_INPUT } from "./rules/hostile-input.ts";
-import { CREATED_KEY_RULES, REFUSED_KEY_RULES } from "./rules/key-creations.ts";
-import { KEY_AUTHORITY_RULES, KEY_CHANGE_RULES } from "./rules/key-life.ts";
+import { KEY_CREATION_RULES } from "./rules/key-creations.ts";
+import { KEY_LIFE_RULES } from "./rules/key-life.ts";
 import { ANALYSIS_NEEDS_A_DATASET, MALFORMED_RULES } from "./rules/malformed-bodies.ts";
 import { MIXED_RULES } from "./rules/mixed-calls.ts";
-import { OPTIONAL_MEMBER_RULES, PROMPT_IS_OPTIONAL } from "./rules/optional-members.ts";
+import { OPTIONAL_MEMBER_RULES } from "./rules/optional-members.ts";
 import { OVERLOAD_RULES } from "./rules/overload.ts";
 import { RATE_LIMIT_ENDS, RATE_RULES } from "./rules/rate.ts";
 import { ROUTE_FAILURE_RULES } from "./rules/route-failures.ts";
-import { ORGANIZATIONS_ARE_SERVED_ALIKE, RUNTIME_ANSWER_RULES, RUNTIME_RULES } from "./rules/runtime.ts";
-import { SESSION_RULES, STYLE_IS_NO_DEFAULT } from "./rules/sessions.ts";
-import { ERROR_EVENT_RULES, STREAM_RULES } from "./rules/streams.ts";
+import { RUNTIME_ANSWER_RULES, RUNTIME_RULES } from "./rules/runtime.ts";
+import { SESSION_RULES } from "./rules/sessions.ts";
+import { STREAM_RULES } from "./rules/streams.ts";
 
 /** The order within a phase matters only at the commented places. */
 const ALL: readonly Rule[] = [
   ...[...SESSION_RULES, ...CREDENTIAL_RULES, ...EXCHANGE_RULES, ...RUNTIME_RULES, ...CORS_RULES],
   // Metered by mistake before metered on purpose, which would hide the mistake.
   ...[ANALYSIS_NEEDS_A_DATASET, ...RUNTIME_ANSWER_RULES, ...OPTIONAL_MEMBER_RULES],
-  ...[...MIXED_RULES, ...ROUTE_FAILURE_RULES, ...MALFORMED_RULES, PROMPT_IS_OPTIONAL, HOSTILE_INPUT],
-  ...[...STREAM_RULES, ...ERROR_EVENT_RULES, ...METER_RULES, ALLOWANCE_PER_ORGANIZATION],
-  ...[ORGANIZATIONS_ARE_SERVED_ALIKE, ...REFUSED_KEY_RULES, ...KEY_AUTHORITY_RULES, ...CREATED_KEY_RULES],
-  ...[...KEY_CHANGE_RULES, ...GAP_RULES, ...BURN_RULES, ...RATE_RULES, ...OVERLOAD_RULES, ...CAP_RULES],
+  ...[...MIXED_RULES, ...ROUTE_FAILURE_RULES, ...MALFORMED_RULES, HOSTILE_INPUT, ...STREAM_RULES],
+  ...[...ALLOWANCE_RULES, ...KEY_CREATION_RULES, ...KEY_LIFE_RULES, ...GAP_RULES],
+  ...[...RATE_RULES, ...OVERLOAD_RULES, ...CAP_RULES],
   // After the other bursts, when most of a rate window has passed.
-  RATE_LIMIT_ENDS,
-  ...[...EVERY_ANSWER_RULES, STYLE_IS_NO_DEFAULT],
+  ...[RATE_LIMIT_ENDS, ...EVERY_ANSWER_RULES],
   // It sends calls of its own, so it comes last.
   SHEDDING_ENDS,
 ];

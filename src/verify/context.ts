@@ -146,12 +146,14 @@ export const createContext = (parts: ContextParts) => {
     kindOf: async (name: KeyRole) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
     permits: (what: Permission): boolean => !denied.has(what),
     /** Runs `work` for each item, `AT_A_TIME` at once, started in order. */
-    each: async <T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> => {
-      const queue = [...items].reverse();
-      const workers = Array.from({ length: Math.min(AT_A_TIME, items.length) }, async () => {
-        for (let item = queue.pop(); item !== undefined; item = queue.pop()) await work(item);
+    each: async <T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> => {
+      const results: R[] = [];
+      const queue = items.entries();
+      const workers = Array.from({ length: AT_A_TIME }, async () => {
+        for (const [i, item] of queue) results[i] = await work(item);
       });
       await Promise.all(workers);
+      return results;
     },
     forget: (): void => {
       kept.clear();

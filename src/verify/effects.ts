@@ -12,6 +12,7 @@ export type Effect = ReturnType<Effects["about"]>;
 
 export const createEffects = (journal?: EffectJournal) => {
   const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
+  const staying: string[] = [];
   let made = 0;
   const over = (id: string, detail: string): void => {
     open.delete(id);
@@ -30,12 +31,15 @@ export const createEffects = (journal?: EffectJournal) => {
         /** It was not made, or is gone. */
         over: (detail: string): void => over(id, detail),
         /** It was made and cannot be removed from here. */
-        stays: (detail: string): void => {
+        stays: (what: string, detail: string): void => {
           open.delete(id);
+          staying.push(what);
           journal?.done(id, detail);
         },
       };
     },
+    /** What only an operator can remove. */
+    staying: staying as readonly string[],
     /** Undoes everything open, newest first. Returns the names of what could not be removed. */
     takeBackAll: async (): Promise<string[]> => {
       const left: string[] = [];

@@ -1,46 +1,24 @@
 /** Runs the rules one after the other on a deployment. Keys that a rule makes are deleted before the next begins, on every way out. */
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
+import { claimOf } from "../history/claim.ts";
 import type { Claim } from "../history/run-document.ts";
 import { SecretError } from "../target/secrets.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
-import { CannotJudge, OPEN, type Open, type Verdict } from "./checks.ts";
+import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
-import {
-  type Asked,
-  BudgetSpentError,
-  createBudget,
-  deniedBy,
-  lackOf,
-  OPTION_OF,
-  type Spending,
-} from "./planning/needs.ts";
+import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
-import { createThrottle, RATE_PER_S, wait } from "./sending/throttle.ts";
-
-const notJudged = ({ verdict, reason, ...spent }: Open, expected: string): Verdict => ({
-  verdict,
-  reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
-  ...{ expected, got: "not judged", evidence: [] },
-  ...spent,
-});
-
-/** Finds the budget that stopped a call. If the target file states none, uses the message of the default budget. */
-const shortageBehind = (error: BudgetSpentError, { budget }: Context): Open => {
-  const spendings = ["requests", "map_loads", "analyses"] as const;
-  const short = spendings.flatMap((what) => budget.shortage(what, 1) ?? []);
-  return short.find(({ verdict }) => verdict === "inconclusive") ?? { verdict: "skipped", reason: error.message };
-};
+import { createThrottle, lookEverySecond, RATE_PER_S, wait } from "./sending/throttle.ts";
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
 const STOPPED: Open = { verdict: "inconclusive", reason: "the run was stopped" };
 
 const openOf = (error: unknown, context: Context): Open => {
-  if (error instanceof BudgetSpentError) return shortageBehind(error, context);
   if (error instanceof CannotJudge) return error.open;
   if (error instanceof SecretError) throw error;
   if (isStopped(context)) return STOPPED;
@@ -50,15 +28,10 @@ const openOf = (error: unknown, context: Context): Open => {
 
 const tryRule = async (rule: Rule, context: Context): Promise<Verdict> => {
   const lack = lackOf(rule, context) ?? (isStopped(context) ? STOPPED : null);
-  if (lack !== null) return notJudged(lack, rule.title);
-  return rule.run(context).catch((error: unknown) => notJudged(openOf(error, context), rule.title));
-};
-
-/** A gap in the specification never fails a deployment: the finding is recorded. */
-const recordedOnly = (rule: Rule, result: Verdict): Verdict => {
-  if (rule.level !== "info" || result.verdict !== "fail") return result;
-  const { failure: _, ...found } = result;
-  return { ...found, verdict: "pass", reason: OPEN };
+  const found = lack ?? (await rule.run(context).catch((error: unknown) => openOf(error, context)));
+  if ("got" in found) return found;
+  const reason = found.verdict === "skipped" ? `skipped: ${found.reason}` : found.reason;
+  return { ...found, reason, expected: rule.title, got: "not judged", evidence: [] };
 };
 
 /** Start of a rule's replay command; callers replace FILE by the target file's name. */
@@ -67,7 +40,7 @@ export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
 type Judged = Awaited<ReturnType<typeof judgedRule>>;
 
 const judgedRule = async (rule: Rule, context: Context, stage: string) => {
-  const { failure, idle = false, spent, ...found } = recordedOnly(rule, await tryRule(rule, context));
+  const { failure, idle = false, spent, ...found } = await tryRule(rule, context);
   const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
   const claim: Claim = {
     ...{ id: `verify/${rule.id}`, stage },
@@ -116,28 +89,27 @@ const readRoles = async (rules: readonly Rule[], context: Context): Promise<void
 const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   const of = `${spent.length} ${spent.length === 1 ? "rule" : "rules"}`;
   const reasons = new Set(spent.map((one) => one.spent));
-  return {
-    ...{ id: "verify/budget", stage, level: "must", verdict: "inconclusive", evidence: [], spec: [] },
+  return claimOf({
+    ...{ id: "verify/budget", stage, verdict: "inconclusive" },
     reason: `${[...reasons].join("; ")}, so ${of} could not be tried, or not to the end`,
     expected: "a budget that lasts for every rule that it allows",
     got: `${of} left open`,
     replay: `${VERIFY_COMMAND} --dry-run`,
-  };
+  });
 };
 
 /** More open rules mean a longer disturbance than a second look would help. */
 const OPEN_MAX = 12;
-const SERVED_WITHIN_S = 20;
+const SERVED_WITHIN_MS = 20_000;
 
 const isServedSoon = async (context: Context): Promise<boolean> => {
   const [caller] = callersOf(context, "design");
   if (caller === undefined) return true;
-  for (let k = 0; k < SERVED_WITHIN_S && !isStopped(context); k++) {
+  const look = async (): Promise<boolean> => {
     const answer = await context.send({ ...caller, route: "design.styles", once: true }).catch(() => null);
-    if (answer !== null && !answer.transient) return true;
-    await wait(1_000, context.signal).catch(() => {});
-  }
-  return false;
+    return answer?.transient === false;
+  };
+  return lookEverySecond(look, SERVED_WITHIN_MS, (ms) => wait(ms, context.signal)).catch(() => false);
 };
 
 /** Rules left open by a short disturbance, to be judged once more. Not failures, used-up allowances and spent budgets. */
@@ -176,16 +148,12 @@ export const runVerify = async (options: VerifyOptions) => {
   };
   const tryAndReport = async (rule: Rule, reported: boolean): Promise<void> => {
     if (reported) onProgress?.({ at: "rule", rule, number: judged.length + 1, of: rules.length });
-    const { requests, map_loads, analyses } = budget.spent;
+    const before = { ...budget.spent };
     const one = await judge(rule);
     if (!reported) return;
     judged.push(one);
-    const { spent: now } = budget;
-    const spent = {
-      requests: now.requests - requests,
-      map_loads: now.map_loads - map_loads,
-      analyses: now.analyses - analyses,
-    };
+    const used = (what: keyof Spending): number => budget.spent[what] - before[what];
+    const spent = { requests: used("requests"), map_loads: used("map_loads"), analyses: used("analyses") };
     onProgress?.({ at: "claim", rule, claim: one.claim, spent });
   };
   const lookAgain = async (): Promise<void> => {
@@ -196,11 +164,7 @@ export const runVerify = async (options: VerifyOptions) => {
       onProgress?.({ at: "again", rule: one.rule, claim: again.claim });
     }
   };
-  const result = {
-    ...{ claims: [] as Claim[], crashes: [] as Crash[], leftOver: [] as string[], spent: budget.spent, stopped: false },
-    /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
-    idle: [] as string[],
-  };
+  let leftOver: string[] = [];
   try {
     await readRoles(rules, context);
     // A stopped run does not show that the target is away.
@@ -214,19 +178,21 @@ export const runVerify = async (options: VerifyOptions) => {
     await lookAgain();
     for (const { rule, reported } of chosen.filter(isAbout)) await tryAndReport(rule, reported);
   } finally {
-    const allowed = (Object.keys(OPTION_OF) as (keyof typeof OPTION_OF)[]).filter(context.permits);
-    const run = { seed, target: target.base_url, allowed };
-    for (const { rule, claim, failure, idle } of judged) {
-      result.claims.push(claim);
-      if (idle) result.idle.push(claim.id);
-      if (claim.verdict === "fail" && failure !== undefined) result.crashes.push(crashOf(rule, failure, run));
-    }
-    const spent = judged.filter((one) => one.spent !== undefined);
-    // First, because it explains the others.
-    if (spent.length > 0) result.claims.unshift(budgetClaim(stage, spent));
-    result.leftOver = await effects.takeBackAll();
-    result.stopped = signal?.aborted === true;
+    leftOver = await effects.takeBackAll();
     await transport.close();
   }
-  return result;
+  const allowed = (Object.keys(OPTION_OF) as (keyof typeof OPTION_OF)[]).filter(context.permits);
+  const run = { seed, target: target.base_url, allowed };
+  const short = judged.filter((one) => one.spent !== undefined);
+  const claims = judged.map(({ claim }) => claim);
+  return {
+    // First, because it explains the others.
+    claims: short.length === 0 ? claims : [budgetClaim(stage, short), ...claims],
+    crashes: judged.flatMap(({ rule, failure }): Crash[] =>
+      failure === undefined ? [] : [crashOf(rule, failure, run)],
+    ),
+    /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
+    idle: judged.filter(({ idle }) => idle).map(({ claim }) => claim.id),
+    ...{ leftOver, spent: budget.spent, stopped: isStopped(context) },
+  };
 };

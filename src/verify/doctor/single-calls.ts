@@ -8,7 +8,8 @@ import { CredentialMissingError, type StatedCredential } from "../../target/stat
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { type Step, type StepWish, stepOf } from "../../workload/step.ts";
-import { type Budget, BudgetSpentError, createBudget } from "../planning/needs.ts";
+import { CannotJudge, skipped } from "../checks.ts";
+import { type Budget, createBudget } from "../planning/needs.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
@@ -34,7 +35,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
   const onLine = (): void => {};
   const client = await openApiClient({ target, secrets, view, clock, timeouts: PATIENCE, idPrefix, ...by, onLine });
   const take = (calls: number): void => {
-    if (made + calls > CALLS_MAX) throw new BudgetSpentError(`doctor makes at most ${CALLS_MAX} calls`);
+    if (made + calls > CALLS_MAX) throw skipped(`doctor makes at most ${CALLS_MAX} calls`);
     budget.take("requests", calls);
     made += calls;
   };
@@ -53,7 +54,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
     left: (): number => Math.min(CALLS_MAX - made, budget.left("requests")),
     /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
     take,
-    /** Throws `BudgetSpentError`, or what reading the credential throws. `change` has the last word. */
+    /** Throws `CannotJudge` when no more may be sent, or what reading the credential throws. `change` has the last word. */
     ask: (wish: StepWish, change: Partial<Step> = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
     /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
     stream: (wish: StepWish, n: number) => send(stepOf(view, n, wish), true),
@@ -138,7 +139,7 @@ export const tried = async (name: string, where: string, look: () => Promise<Fin
     return await look();
   } catch (error) {
     if (error instanceof SecretError) return [finding("wrong", name, error.message)];
-    if (error instanceof BudgetSpentError) return [finding("skipped", name, `not tried: ${error.message}`)];
+    if (error instanceof CannotJudge) return [finding("skipped", name, `not tried: ${error.message}`)];
     if (!(error instanceof CredentialMissingError)) throw error;
     const text = `expected an origin at ${where}.origin, got none`;
     return [finding("wrong", name, text, "write one that is in the key's allowlist")];

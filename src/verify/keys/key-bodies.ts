@@ -1,7 +1,7 @@
 /** Which members of a key creation the deployment has shown to read: the specification names none, so rules count only for those. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
-import { type Checks, inconclusive, skipped } from "../checks.ts";
+import { type CannotJudge, inconclusive, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { roleOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -27,7 +27,7 @@ const creations = (context: Context): Answer[] =>
 
 /** Creates a key to see which members are read; `null` if none can be created, or it could not be removed. */
 const tryKey = async (context: Context, body: keys.KeyBody): Promise<keys.MadeKey | null> =>
-  context.has("admin_pro") && context.permits("writes") && keys.keysWithoutId(context).length === 0
+  context.has("admin_pro") && context.permits("writes") && noMoreKeys(context) === null
     ? (await keys.createKey(context, "admin_pro", body)).key
     : null;
 
@@ -127,11 +127,17 @@ export const unread = async (context: Context, member: Member, admin: AdminRole 
 export const notRead = (member: string): string =>
   `nothing shows that the deployment reads ${member} by that name (the fields of a creation are not shown in the specification)`;
 
-/** Returns why a new key's refusal is no fault of the deployment (it does not read the member in question); else `null`. */
-export const lacksWhatWasNotRead = async (context: Context, { outcome }: Answer): Promise<string | null> => {
-  if (outcome === keys.OUTCOME.scope) return unread(context, "scopes");
-  if (outcome === "403 publishable_key_required") return unread(context, "kind");
-  return outcome === keys.OUTCOME.mismatch ? unread(context, "allowed_origins") : null;
+/** Ends the rule unless the deployment reads the member. */
+export const mustRead = async (context: Context, member: Member): Promise<void> => {
+  const open = await unread(context, member);
+  if (open !== null) throw skipped(open);
+};
+
+/** Ends the rule if a new key may be refused because the deployment does not read a member, which is no fault. */
+export const mustHaveRead = async (context: Context, { outcome }: Answer): Promise<void> => {
+  if (outcome === keys.OUTCOME.scope) await mustRead(context, "scopes");
+  if (outcome === "403 publishable_key_required") await mustRead(context, "kind");
+  if (outcome === keys.OUTCOME.mismatch) await mustRead(context, "allowed_origins");
 };
 
 /** Which part of a refused creation the API did not read, in words; `null` where the refusal fits what was sent. */
@@ -153,7 +159,7 @@ export const notAsExpected = ({ status, outcome, subcode }: Answer): string | nu
 export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
 
 export const noMoreKeys = (context: Context): string | null => {
-  const left = keys.keysWithoutId(context).join(", ");
+  const left = context.effects.staying.join(", ");
   const why = `the answer to a creation names no id: ${left} could not be removed and needs removing by hand, and no more keys are made`;
   return left === "" ? null : why;
 };
@@ -163,23 +169,39 @@ export const mayMakeKeys = (context: Context): void => {
   if (why !== null) throw skipped(why);
 };
 
-export const whyNoKey = async (context: Context, checks: Checks, answer: Answer, otherwise: string) => {
-  checks.isUnclear(answer);
-  const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
-  return known ?? `${otherwise}: ${inWords(answer)}`;
+/** Why a creation made no key. `otherwise`: what an unknown reason for a refusal means. */
+export const noKey = async (
+  context: Context,
+  answer: Answer,
+  what: string,
+  otherwise = skipped,
+): Promise<CannotJudge> => {
+  const unmade = `${what}: ${inWords(answer)}`;
+  if (answer.transient) return inconclusive(unmade);
+  if (answer.outcome === keys.OUTCOME.limit)
+    return skipped(`the organization of ${adminOf(answer)} is at its key limit`);
+  if (isAdmitted(answer))
+    return skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
+  const known = notAsExpected(answer) ?? (await misunderstood(context, answer));
+  return known === null ? otherwise(unmade) : skipped(known);
 };
 
-export const makeKey = async (context: Context, admin: AdminRole, body: keys.KeyBody) => {
+export const makeKey = async (
+  context: Context,
+  body: keys.KeyBody,
+  admin: AdminRole = "admin_pro",
+  otherwise = inconclusive,
+): Promise<keys.MadeKey> => {
   mayMakeKeys(context);
   const { answer, key } = await keys.createKey(context, admin, body);
-  if (key !== null) return { key, created: answer };
-  const unmade = `no key could be made: ${inWords(answer)}`;
-  if (answer.transient) throw inconclusive(unmade);
-  if (answer.outcome === keys.OUTCOME.limit) throw skipped(`the organization of ${admin} is at its key limit`);
-  if (isAdmitted(answer))
-    throw skipped(noMoreKeys(context) ?? "the answer to the creation has no key that could be found");
-  const otherwise = notAsExpected(answer) ?? (await misunderstood(context, answer));
-  throw otherwise === null ? inconclusive(unmade) : skipped(otherwise);
+  if (key === null) throw await noKey(context, answer, "no key could be made", otherwise);
+  return key;
+};
+
+/** Ends the rule unless the new key's call is admitted. */
+export const mustServe = (used: Answer, otherwise = "the key that was made is of no use"): void => {
+  const why = `${otherwise}: ${inWords(used)}`;
+  if (!isAdmitted(used)) throw used.transient ? inconclusive(why) : skipped(why);
 };
 
 export const adminOf = ({ testCall }: Answer): AdminRole => (roleOf(testCall) ?? "admin_pro") as AdminRole;

@@ -8,7 +8,7 @@ import { skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import type { Effect } from "../effects.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
-import { json, role, type TestCall } from "../sending/test-call.ts";
+import { asAdmin, json, role, type TestCall } from "../sending/test-call.ts";
 
 export type KeyBody = {
   kind: "publishable" | "server";
@@ -23,13 +23,11 @@ export type KeyBody = {
 };
 
 /** Lets an operator recognise a key that could not be removed. */
-export const KEY_NAME = "floodgate-verify";
+const KEY_NAME = "floodgate-verify";
 export const KEY_ORIGIN = "https://floodgate-verify.example";
-export const FULL_SCOPES = ["ai", "design", "maps"] as const;
 
 export const FULL_KEY = {
-  ...({ kind: "publishable", env: "live" } as const),
-  scopes: FULL_SCOPES,
+  ...({ kind: "publishable", env: "live", scopes: ["ai", "design", "maps"] } as const),
   allowed_origins: [KEY_ORIGIN],
 } satisfies KeyBody;
 export const TILE_KEY = { ...FULL_KEY, scopes: ["maps"], products: ["tile"] } satisfies KeyBody;
@@ -41,30 +39,20 @@ export const OUTCOME = {
   ...{ limit: outcomeOf("key_limit_reached"), malformed: outcomeOf("malformed_body") },
 };
 
-export type MadeKey = { id: string; secret: string; admin: AdminRole };
-
-export const adminCredential = (admin: AdminRole) => ({ as: "admin", of: role(admin) }) as const;
+export type MadeKey = { id: string; secret: string; admin: AdminRole; created: Answer };
 
 type More = Partial<TestCall>;
 
-export const createCall = (admin: AdminRole, key: KeyBody, more: More = {}): TestCall => ({
-  ...{ route: "keys.create", credential: adminCredential(admin), origin: "none" },
-  body: json({ name: KEY_NAME, ...key }),
-  ...more,
-});
+const createCall = (admin: AdminRole, key: KeyBody, more: More = {}): TestCall =>
+  asAdmin(admin, "keys.create", { body: json({ name: KEY_NAME, ...key }), ...more });
 
 const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;
 
-export const updateCall = (admin: AdminRole, id: string, key: Partial<KeyBody>, more: More = {}): TestCall => ({
-  ...{ route: "keys.update", credential: adminCredential(admin), origin: "none" },
-  ...{ path: pathOfKey(id), body: json(key) },
-  ...more,
-});
+export const updateCall = (admin: AdminRole, id: string, key: Partial<KeyBody>, more: More = {}): TestCall =>
+  asAdmin(admin, "keys.update", { path: pathOfKey(id), body: json(key), ...more });
 
-export const deleteCall = (admin: AdminRole, id: string, more: More = {}): TestCall => ({
-  ...{ route: "keys.delete", credential: adminCredential(admin), origin: "none", path: pathOfKey(id) },
-  ...more,
-});
+export const deleteCall = (admin: AdminRole, id: string, more: More = {}): TestCall =>
+  asAdmin(admin, "keys.delete", { path: pathOfKey(id), ...more });
 
 const withKey = ({ secret, admin }: MadeKey, call: Omit<TestCall, "credential">): TestCall => ({
   ...call,
@@ -157,8 +145,6 @@ export const tellsList = (value: unknown, wanted: readonly string[]): boolean =>
 export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));
 
-/** `key`: `null` unless the answer has both id and secret. */
-
 /** A rule may have deleted it already; how a second deletion is answered is not specified. */
 const isGone = ({ answers }: Context, answer: Answer): boolean => {
   const { path } = answer.testCall;
@@ -171,16 +157,6 @@ const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   if (received.error === "ECONNREFUSED" || outcome === "503") return true;
   const isRefusal = status !== null && status >= 300 && status < 500 && status !== 408 && status !== 499;
   return isRefusal && outcome !== "indeterminate";
-};
-
-/** Keys whose creation returned no id: only an operator can remove them. */
-const withoutId = new WeakMap<Context, string[]>();
-export const keysWithoutId = (context: Context): readonly string[] => withoutId.get(context) ?? [];
-
-const noteWithoutId = (context: Context, secret: string | null): string => {
-  const shown = secret === null ? "a key that the answer does not show" : `the key ...${secret.slice(-4)}`;
-  withoutId.set(context, [...keysWithoutId(context), shown]);
-  return `${secret === null ? shown : maskSecrets(secret)}: the answer names no id, so that it cannot be removed`;
 };
 
 const OWN_WORDS = new Set(
@@ -202,7 +178,8 @@ const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer
   return elsewhere.outcome === outcome && elsewhere.status === status;
 };
 
-export const createKey = async (context: Context, admin: AdminRole, body: KeyBody, more: Partial<TestCall> = {}) => {
+/** `key`: `null` unless the answer has both id and secret. */
+export const createKey = async (context: Context, admin: AdminRole, body: KeyBody, more: More = {}) => {
   let effect: Effect | null = null;
   // The journal notes a key only when its call leaves, because a call that the budget holds back creates none.
   const beforeSent = (): void => {
@@ -230,11 +207,14 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   }
   const { ids, secret: text } = madeIn(answer);
   const [id = null] = ids;
-  if (id === null) made.stays(noteWithoutId(context, text));
-  else {
+  if (id === null) {
+    const shown = text === null ? "a key that the answer does not show" : `the key ...${text.slice(-4)}`;
+    const masked = text === null ? shown : maskSecrets(text);
+    made.stays(shown, `${masked}: the answer names no id, so that it cannot be removed`);
+  } else {
     // With the caller's credential: if a wrong caller could create the key, the right one may not see it.
-    const { credential = adminCredential(admin), form, secret } = more;
-    const by: Partial<TestCall> = { credential, form, secret, anyway: true, once: true };
+    const { credential, form, secret } = call;
+    const by: More = { credential, form, secret, anyway: true, once: true };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
       let gone = false;
       // Of several candidate ids, those that are not the key's are not found.
@@ -246,6 +226,6 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
       return gone;
     });
   }
-  const key: MadeKey | null = id === null || text === null ? null : { id, secret: text, admin };
+  const key: MadeKey | null = id === null || text === null ? null : { id, secret: text, admin, created: answer };
   return { answer, key, secret: text };
 };

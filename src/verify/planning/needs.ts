@@ -1,8 +1,7 @@
 /** What a rule needs (roles, permission, budget), and the verdict of a rule whose budget is short. */
-
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
-import type { Open } from "../checks.ts";
+import { CannotJudge, type Open } from "../checks.ts";
 
 /** Given by an option, unless the target file's `permits` denies it. */
 export type Permission = "writes" | "quota-burn" | "load";
@@ -21,10 +20,6 @@ export type Needs = {
 /** A budget `is` spent in a run and `would be` in a plan. */
 type Tense = "is" | "would be";
 
-export class BudgetSpentError extends Error {
-  override name = "BudgetSpentError";
-}
-
 export type Spending = { requests: number; map_loads: number; analyses: number };
 
 export type Budget = ReturnType<typeof createBudget>;
@@ -40,27 +35,30 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (wha
   const spent: Spending = { requests: 0, map_loads: 0, analyses: 0 };
   const left = (what: keyof Spending): number =>
     Math.min(allowed[what] - spent[what], rest?.(what) ?? Number.POSITIVE_INFINITY);
+  /** Why it is short; `null` if it is not. `skipped`: too small from the start, or not stated. `inconclusive`: spent by earlier rules. */
+  const shortage = (what: keyof Spending, amount: number, tense: Tense = "is"): Open | null => {
+    if (amount <= 0 || left(what) >= amount) return null;
+    const stated = budget[what];
+    const skip = (reason: string): Open => ({ verdict: "skipped", reason });
+    if (stated === undefined)
+      return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
+    if (stated < amount)
+      return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
+    const more = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
+    const gone = `budget.${what} of the target file (${stated}) ${tense} spent`;
+    return { verdict: "inconclusive", reason: gone + more, spent: gone };
+  };
+  /** Ends the rule if it is short. */
+  const require = (what: keyof Spending, amount: number): void => {
+    const short = shortage(what, amount);
+    if (short !== null) throw new CannotJudge(short);
+  };
   return {
-    ...{ spent, allowed, left },
+    ...{ spent, allowed, left, shortage, require },
+    /** Spends it, whatever the other stages of a run leave. Ends the rule if the target file does not allow it. */
     take: (what: keyof Spending, amount = 1): void => {
-      if (spent[what] + amount > allowed[what]) {
-        const stated = `budget.${what} of the target file (${allowed[what]})`;
-        throw new BudgetSpentError(`${stated} does not allow ${amount} more`);
-      }
+      if (spent[what] + amount > allowed[what]) require(what, amount);
       spent[what] += amount;
-    },
-    /** Why it is short; `null` if it is not. `skipped`: too small from the start, or not stated. `inconclusive`: spent by earlier rules. */
-    shortage: (what: keyof Spending, amount: number, tense: Tense = "is"): Open | null => {
-      if (amount <= 0 || left(what) >= amount) return null;
-      const stated = budget[what];
-      const skip = (reason: string): Open => ({ verdict: "skipped", reason });
-      if (stated === undefined)
-        return skip(`the target file states no budget.${what}, and the usual one lacks the ${amount} that it needs`);
-      if (stated < amount)
-        return skip(`budget.${what} of the target file (${stated}) does not allow the ${amount} that it needs`);
-      const more = left(what) > 0 ? ` but for ${left(what)}, and it needs ${amount}` : "";
-      const gone = `budget.${what} of the target file (${stated}) ${tense} spent`;
-      return { verdict: "inconclusive", reason: gone + more, spent: gone };
     },
   };
 };

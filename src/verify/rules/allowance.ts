@@ -1,7 +1,7 @@
 /** The allowance of map loads. Earlier use is read from the target's answers, never assumed. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { KeyRole, Target } from "../../target/target.ts";
-import { CannotJudge, type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
+import { type Checks, callInWords, isSessionsOff, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
@@ -54,73 +54,6 @@ const readUsed = async (context: Context, checks: Checks): Promise<{ used: numbe
 const PAST_THE_EDGE = 2;
 const REFUSED_AT_ONCE = 6;
 
-export const METER_RULES: readonly Rule[] = [
-  meters.must("quota-exceeded", [10, 79, 184, 204, 227], {
-    title: "a Free organization at its allowance is answered 429 map_load_quota_exceeded for tile",
-    expected: "429 map_load_quota_exceeded, with meter map_loads and the whole numbers limit and used",
-    needs: { roles: ["publishable_exhausted"] },
-    cost: { calls: 2 },
-    step: async (context, checks) => {
-      const stated = context.keyRole("publishable_exhausted")?.limit;
-      for (let i = 0; i < 2; i++) {
-        const answer = await mintTile(context, "publishable_exhausted");
-        if (maybeNew(context, checks, answer)) continue;
-        if (!checks.expect(answer, { accepts: [EXCEEDED] }) || answer.outcome !== EXCEEDED) continue;
-        const { meter, limit, used } = answer.fields;
-        const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
-        const came = `they were ${shapeOf({ meter, limit, used })}`;
-        if (!checks.require(whole, answer, "meter map_loads, whole numbers limit and used", came)) continue;
-        checks.require((used as number) >= (limit as number), answer, "used at limit or above", came);
-        if (stated !== undefined)
-          checks.require(limit === stated, answer, `the limit ${stated} of the target file`, came);
-      }
-    },
-  }),
-  meters.must("hard-stop", [205, 207, 225], {
-    title: "a paid organization at five times its allowance is answered 429 map_load_hard_stop for tile",
-    expected: "429 map_load_hard_stop, at most one load later than exactly five times",
-    needs: { roles: ["publishable_hard_stop"] },
-    cost: { calls: 1 },
-    step: async (context, checks) => {
-      const admitted: Answer[] = [];
-      let answer = await mintTile(context, "publishable_hard_stop");
-      while (isAdmitted(answer) && admitted.length < PAST_THE_EDGE && context.budget.left("map_loads") >= 1) {
-        admitted.push(answer);
-        answer = await mintTile(context, "publishable_hard_stop");
-      }
-      if (maybeNew(context, checks, answer)) return;
-      // A8, the other reading: the exchange refuses every organization at its allowance, by the same name.
-      checks.expect(answer, { accepts: [HARD_STOP], tolerates: [EXCEEDED] }, admitted);
-      if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
-    },
-  }),
-  meters.must("refused-mint-is-not-charged", [79, 184, 222], {
-    title: "a refused mint leaves used as it was",
-    needs: { roles: ["publishable_exhausted"] },
-    cost: { calls: 11 },
-    step: async (context, checks) => {
-      const of = "publishable_exhausted";
-      const before = await readUsed(context, checks);
-      if (before === null) return;
-      const refused = [
-        ...Array.from({ length: REFUSED_AT_ONCE }, () => mint(of, "tile")),
-        exchangeCall(of, "foreign", "tile"),
-        exchangeCall(of, "none", "tile"),
-        mint(of, "chat"),
-      ];
-      await context.each(refused, async (call) => {
-        const answer = await context.send(call);
-        if (isAdmitted(answer) && !maybeNew(context, checks, answer))
-          checks.require(false, answer, "a refusal", "it was admitted");
-      });
-      const after = await readUsed(context, checks);
-      if (after === null) return;
-      const expected = `used still ${before.used} after ${refused.length} refused mints`;
-      checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
-    },
-  }),
-];
-
 const PAIRS = 4;
 const ROUNDS = 2;
 
@@ -139,23 +72,6 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
     }
   }
 };
-
-export const ALLOWANCE_PER_ORGANIZATION = rulesOf("organizations").must("allowance-is-per-organization", [10, 227], {
-  title: "one organization's used-up allowance stops no other organization",
-  needs: { roles: ["publishable_exhausted", "publishable"], spends: { map_loads: 1 } },
-  cost: { calls: 18, map_loads: 9 },
-  step: async (context, checks) => {
-    const exhausted = await mintTile(context, "publishable_exhausted");
-    const other = await mintTile(context, "publishable");
-    if (!isAdmitted(other) && !other.transient && !isStop(other))
-      throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
-    if (isSpent(other) && loadsOf(context, "publishable").length === 0)
-      checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
-    else checks.admits(other, [exhausted]);
-    // After a month's turn the exhausted organization would be served.
-    if (isSpent(exhausted) && isAdmitted(other) && !monthTurns(context.wallMs())) await mintTogether(context, checks);
-  },
-});
 
 /** Remembers whether the Free organization got exactly its stated allowance in this run; `null` if not tested. */
 const figuresHold = (context: Context, found: boolean | null): Promise<boolean | null> =>
@@ -267,16 +183,16 @@ const judgeHardStop = async (context: Context, checks: Checks, { found, limit, l
 const TRIES = 4;
 const OTHERS_MAX = 60;
 
-/** The refusal that shows the allowance used up, after using it up if needed; or why there is none. */
-const spent = async (context: Context): Promise<Answer | string> => {
+/** The refusal that shows the allowance used up, after using it up if needed. Ends the rule if there is none. */
+const spent = async (context: Context): Promise<Answer> => {
   const first = await mintTile(context, FREE);
   if (first.outcome === EXCEEDED) return first;
   const { limit } = context.keyRole(FREE) ?? {};
-  const short = context.short("map_loads", (limit ?? UNKNOWN_MOST) + 1);
-  if (short !== null) throw new CannotJudge(short);
+  context.budget.require("map_loads", (limit ?? UNKNOWN_MOST) + 1);
   if (isAdmitted(first)) await burn(context, FREE, limit);
   const last = await mintTile(context, FREE);
-  return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`;
+  if (last.outcome === EXCEEDED) return last;
+  throw skipped(`the allowance of ${FREE} is not used up by minting: ${inWords(last)}`);
 };
 
 const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
@@ -300,7 +216,87 @@ const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> =
 
 const burns = rulesOf("quota-burn");
 
-export const BURN_RULES: readonly Rule[] = [
+export const ALLOWANCE_RULES: readonly Rule[] = [
+  meters.must("quota-exceeded", [10, 79, 184, 204, 227], {
+    title: "a Free organization at its allowance is answered 429 map_load_quota_exceeded for tile",
+    expected: "429 map_load_quota_exceeded, with meter map_loads and the whole numbers limit and used",
+    needs: { roles: ["publishable_exhausted"] },
+    cost: { calls: 2 },
+    step: async (context, checks) => {
+      const stated = context.keyRole("publishable_exhausted")?.limit;
+      for (let i = 0; i < 2; i++) {
+        const answer = await mintTile(context, "publishable_exhausted");
+        if (maybeNew(context, checks, answer)) continue;
+        if (!checks.expect(answer, { accepts: [EXCEEDED] }) || answer.outcome !== EXCEEDED) continue;
+        const { meter, limit, used } = answer.fields;
+        const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
+        const came = `they were ${shapeOf({ meter, limit, used })}`;
+        if (!checks.require(whole, answer, "meter map_loads, whole numbers limit and used", came)) continue;
+        checks.require((used as number) >= (limit as number), answer, "used at limit or above", came);
+        if (stated !== undefined)
+          checks.require(limit === stated, answer, `the limit ${stated} of the target file`, came);
+      }
+    },
+  }),
+  meters.must("hard-stop", [205, 207, 225], {
+    title: "a paid organization at five times its allowance is answered 429 map_load_hard_stop for tile",
+    expected: "429 map_load_hard_stop, at most one load later than exactly five times",
+    needs: { roles: ["publishable_hard_stop"] },
+    cost: { calls: 1 },
+    step: async (context, checks) => {
+      const admitted: Answer[] = [];
+      let answer = await mintTile(context, "publishable_hard_stop");
+      while (isAdmitted(answer) && admitted.length < PAST_THE_EDGE && context.budget.left("map_loads") >= 1) {
+        admitted.push(answer);
+        answer = await mintTile(context, "publishable_hard_stop");
+      }
+      if (maybeNew(context, checks, answer)) return;
+      // A8, the other reading: the exchange refuses every organization at its allowance, by the same name.
+      checks.expect(answer, { accepts: [HARD_STOP], tolerates: [EXCEEDED] }, admitted);
+      if (admitted.length > 0) checks.note(`${admitted.length} more were served first`);
+    },
+  }),
+  meters.must("refused-mint-is-not-charged", [79, 184, 222], {
+    title: "a refused mint leaves used as it was",
+    needs: { roles: ["publishable_exhausted"] },
+    cost: { calls: 11 },
+    step: async (context, checks) => {
+      const of = "publishable_exhausted";
+      const before = await readUsed(context, checks);
+      if (before === null) return;
+      const refused = [
+        ...Array.from({ length: REFUSED_AT_ONCE }, () => mint(of, "tile")),
+        exchangeCall(of, "foreign", "tile"),
+        exchangeCall(of, "none", "tile"),
+        mint(of, "chat"),
+      ];
+      await context.each(refused, async (call) => {
+        const answer = await context.send(call);
+        if (isAdmitted(answer) && !maybeNew(context, checks, answer))
+          checks.require(false, answer, "a refusal", "it was admitted");
+      });
+      const after = await readUsed(context, checks);
+      if (after === null) return;
+      const expected = `used still ${before.used} after ${refused.length} refused mints`;
+      checks.require(after.used <= before.used, after.answer, expected, `it was ${after.used}`);
+    },
+  }),
+  rulesOf("organizations").must("allowance-is-per-organization", [10, 227], {
+    title: "one organization's used-up allowance stops no other organization",
+    needs: { roles: ["publishable_exhausted", "publishable"], spends: { map_loads: 1 } },
+    cost: { calls: 18, map_loads: 9 },
+    step: async (context, checks) => {
+      const exhausted = await mintTile(context, "publishable_exhausted");
+      const other = await mintTile(context, "publishable");
+      if (!isAdmitted(other) && !other.transient && !isStop(other))
+        throw skipped(`refused for another reason than an allowance: ${callInWords(other)}`);
+      if (isSpent(other) && loadsOf(context, "publishable").length === 0)
+        checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
+      else checks.admits(other, [exhausted]);
+      // After a month's turn the exhausted organization would be served.
+      if (isSpent(exhausted) && isAdmitted(other) && !monthTurns(context.wallMs())) await mintTogether(context, checks);
+    },
+  }),
   burns.must("allowance-is-exact", [10, 79, 87, 184, 204, 227, 234], {
     title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
     expected: "map loads up to the allowance and none more, then map_load_quota_exceeded",
@@ -312,8 +308,7 @@ export const BURN_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       withinAMonth(context);
       const stated = context.keyRole(FREE)?.limit;
-      const short = context.short("map_loads", stated ?? UNKNOWN_MOST);
-      if (short !== null) throw new CannotJudge(short);
+      context.budget.require("map_loads", stated ?? UNKNOWN_MOST);
       const found = await burn(context, FREE, stated);
       const { admitted } = found;
       noteOtherRefusals(checks, found);
@@ -366,8 +361,7 @@ export const BURN_RULES: readonly Rule[] = [
       const limit = context.keyRole(PAID)?.limit;
       if (limit === undefined) return `credentials.${PAID}.limit: without it nobody knows where the stop is`;
       const cap = limit * HARD_STOP_TIMES;
-      const short = context.short("map_loads", cap);
-      if (short !== null) throw new CannotJudge(short);
+      context.budget.require("map_loads", cap);
       const found = await burn(context, PAID, cap);
       noteOtherRefusals(checks, found);
       // If free organizations are charged for mints, a paid one that never stops is a breach.
@@ -395,7 +389,6 @@ export const BURN_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       withinAMonth(context);
       const before = await spent(context);
-      if (typeof before === "string") return before;
       const answers = await loadsUnder(context, FREE);
       const last = answers.at(-1);
       if (last === undefined) return `no session of ${FREE} is left: it was spent in an earlier run`;

@@ -5,7 +5,7 @@ import type { KeyRole } from "../../target/target.ts";
 import type { Caller, Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
-import { body } from "../sending/test-call.ts";
+import { asServer, body, inSession } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import * as load from "./load-burst.ts";
 
@@ -200,8 +200,7 @@ export const CAP_RULES: readonly Rule[] = [
         for (const answers of found.above) judge(answers, found.plan.cap, "the global cap");
         judgeBelow(await shedBelowGlobal(context), found.plan.cap, " for all");
       }
-      const want = load.forWantOfConnections(context, cap);
-      return ["no wave came above a cap or far below it", want].filter(Boolean).join("; ");
+      return load.reasons("no wave came above a cap or far below it", load.forWantOfConnections(context, cap));
     },
   }),
   // Two keys of one organization, each below its cap, together far above it.
@@ -224,7 +223,7 @@ export const CAP_RULES: readonly Rule[] = [
       await context.mint("publishable", "chat");
       let answers: Answer[] = [];
       for (let k = 0; k < 2; k++) {
-        answers = await load.restedWave(context, size, load.twoKeys);
+        answers = await load.restedWave(context, size, [asServer("-"), inSession("chat", "-")]);
         if (surelyTogether(answers) > mayRun(cap)) continue;
         if (load.shedIn(answers).length > 0) checks.fine();
         return `hardly more than ${cap} of ${size} streams ran side by side`;

@@ -191,9 +191,7 @@ export const foreignLetters = (context: Context): Promise<Answer[]> =>
       exchangeCall("publishable", "foreign", "chat", { ...by(UNKNOWN_KEYS.publishable, end, form), originValue });
     const inEitherHeader = [atRuntime(ONE_BYTE, "x-api-key"), atExchange(ONE_BYTE, "bearer")];
     const calls = [...inEitherHeader, atRuntime(TWO_BYTES, "bearer"), atExchange(TWO_BYTES, "x-api-key")];
-    const answers: Answer[] = [];
-    await context.each(calls, async (call) => answers.push(await answerTo(context, call)));
-    return answers;
+    return context.each(calls, (call) => answerTo(context, call));
   });
 
 const accepts = [outcomeOf("unauthenticated")];

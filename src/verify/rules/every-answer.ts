@@ -8,7 +8,7 @@ import type { Judgement } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { type Rule, roleOf, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { codingOf } from "../sending/body-taps.ts";
+import { codingOf } from "../sending/content-coding.ts";
 
 const every = rulesOf("every-answer");
 
@@ -139,16 +139,13 @@ const ANSWERS: readonly Rule[] = [
     expected: "meter map_loads, whole numbers limit and used",
     fault: ({ fields: { meter, limit, used } }) => unless(meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used),
       `they were ${shapeOf({ meter, limit, used })}`) }),
+  // RFC 9110 section 12.5.3; the specification is silent.
+  should("answers-have-no-unasked-coding", [178], {
+    title: "an answer that was asked for without a content coding has none",
+    concerns: ({ status, request }) => status !== null && request.headers["accept-encoding"] === "identity",
+    nothing: "no answer was asked for without a coding", expected: "no content-encoding, as asked for",
+    fault: ({ headers }) => unless(codingOf(headers) === "", `it came as ${foreignName(codingOf(headers))}`) }),
 ];
-
-/** RFC 9110 section 12.5.3; the specification is silent. */
-const UNASKED_CODINGS = should("answers-have-no-unasked-coding", [178], {
-  title: "an answer that was asked for without a content coding has none",
-  concerns: ({ status, request }) => status !== null && request.headers["accept-encoding"] === "identity",
-  expected: "no content-encoding, as asked for",
-  fault: ({ headers }) => unless(codingOf(headers) === "", `it came as ${foreignName(codingOf(headers))}`),
-  nothing: "no answer was asked for without a coding",
-});
 
 /** Refusals of the exchange after the Origin was accepted (item 69). */
 const PAST_THE_ORIGIN = new Set<string>([
@@ -265,5 +262,4 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       }
     },
   }),
-  UNASKED_CODINGS,
 ];

@@ -105,8 +105,31 @@ const VENDOR = { ...keys.TILE_KEY, scopes: ["maps", "vendor"] };
 /** The acknowledgement's name is not specified: two likely ones. */
 const ACKNOWLEDGEMENTS = ["vendor_acknowledged", "acknowledge_vendor"] as const;
 
+const restricted = (context: Context) =>
+  context.once("a key made for one product", async () => {
+    const key = await bodies.makeKey(context, { ...keys.FULL_KEY, products: ["editor"] });
+    const within = await firstUse(context, keys.exchangeWith(key, "editor"));
+    const beyond = isAdmitted(within)
+      ? await until(context, keys.exchangeWith(key, "chat"), [keys.OUTCOME.product])
+      : within;
+    return { created: key.created, within, beyond };
+  });
+
+/** Whether a key is restricted to the products of its creation; `true` if that cannot be seen. */
+export const keepsProducts = async (context: Context): Promise<boolean> => {
+  if (!context.has("admin_pro")) return true;
+  const found = await restricted(context).catch(() => null);
+  return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
+};
+
+const freeMintsTiles = async (context: Context): Promise<boolean> => {
+  if (!context.has("publishable_exhausted")) return false;
+  const answer = await context.mint("publishable_exhausted", "tile");
+  return isAdmitted(answer) || answer.outcome === outcomeOf("map_load_quota_exceeded");
+};
+
 // biome-ignore format: a table, a rule in a few lines
-export const REFUSED_KEY_RULES: readonly Rule[] = [
+const REFUSED: readonly Rule[] = [
   refused("keys-unknown-scope", [3, 134, 202], {
     title: "creating a key with a scope that does not exist is answered 422 unknown_scope",
     cost: { calls: 1 }, body: { ...keys.TILE_KEY, scopes: ["maps", "floodgate-no-such-scope"] },
@@ -149,46 +172,23 @@ export const REFUSED_KEY_RULES: readonly Rule[] = [
   }),
 ];
 
-const restricted = (context: Context) =>
-  context.once("a key made for one product", async () => {
-    const { key, created } = await bodies.makeKey(context, "admin_pro", { ...keys.FULL_KEY, products: ["editor"] });
-    const within = await firstUse(context, keys.exchangeWith(key, "editor"));
-    const beyond = isAdmitted(within)
-      ? await until(context, keys.exchangeWith(key, "chat"), [keys.OUTCOME.product])
-      : within;
-    return { created, within, beyond };
-  });
-
-/** Whether a key is restricted to the products of its creation; `true` if that cannot be seen. */
-export const keepsProducts = async (context: Context): Promise<boolean> => {
-  if (!context.has("admin_pro")) return true;
-  const found = await restricted(context).catch(() => null);
-  return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
-};
-
-const freeMintsTiles = async (context: Context): Promise<boolean> => {
-  if (!context.has("publishable_exhausted")) return false;
-  const answer = await context.mint("publishable_exhausted", "tile");
-  return isAdmitted(answer) || answer.outcome === outcomeOf("map_load_quota_exceeded");
-};
-
-export const CREATED_KEY_RULES: readonly Rule[] = [
+export const KEY_CREATION_RULES: readonly Rule[] = [
+  ...REFUSED,
   must("key-is-created", [40, 43, 49, 124, 126, 223], {
     title: "a publishable key that was created has its prefix, and mints sessions from its origin only",
     cost: { calls: 4, keys: 1 },
     step: async (context, checks) => {
       const before = context.answers.length;
-      const found = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY).catch((error: unknown) => {
+      const key = await bodies.makeKey(context, keys.FULL_KEY).catch((error: unknown) => {
         // Whatever the members are called, a body that is not understood must be refused.
         const failed = context.answers.slice(before).find(bodies.isServerError);
         if (failed === undefined) throw error;
         return failed;
       });
-      if (!("key" in found)) return void checks.require(false, found, "a key, or a refusal", inWords(found));
-      const { key, created } = found;
+      if (!("created" in key)) return void checks.require(false, key, "a key, or a refusal", inWords(key));
+      const { created } = key;
       const used = await firstUse(context, keys.exchangeWith(key, "chat"));
-      const open = await bodies.lacksWhatWasNotRead(context, used);
-      if (open !== null) return open;
+      await bodies.mustHaveRead(context, used);
       checks.require(key.secret.startsWith("svc_pk_"), created, "a key with the prefix svc_pk_", "it had another");
       checks.admits(used, [created]);
       const elsewhere = { originValue: "https://elsewhere.example", origin: "foreign" } as const;
@@ -203,13 +203,9 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
     cost: { calls: 4, keys: 1 },
     step: async (context, checks) => {
       const { created, within, beyond } = await restricted(context);
-      if (!isAdmitted(within)) {
-        checks.isUnclear(within);
-        return `the key that was made is of no use: ${inWords(within)}`;
-      }
+      bodies.mustServe(within);
       checks.fine();
-      const open = isAdmitted(beyond) ? await bodies.unread(context, "products") : null;
-      if (open !== null) throw skipped(open);
+      if (isAdmitted(beyond)) await bodies.mustRead(context, "products");
       // The key has every scope and the tier every product, so only its own restriction can refuse.
       checks.expect(beyond, { accepts: [keys.OUTCOME.product] }, [created, within]);
     },
@@ -223,16 +219,14 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       const { answer: created, key } = await keys.createKey(context, "admin_pro", asked);
       if (created.subcode === bodies.FREE_ONLY) return void checks.admits(created);
       // A plan may have other limits, which are not specified (items 13-14, 55).
-      if (key === null) return bodies.whyNoKey(context, checks, created, "no server key could be made");
+      if (key === null) throw await bodies.noKey(context, created, "no server key could be made");
       const isServer = key.secret.startsWith("svc_sk_");
       const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
       if (!isServer && used.outcome === outcomeOf("publishable_requires_session")) return bodies.notRead("the kind");
       checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
       if (used.outcome === keys.OUTCOME.address && !checks.failed)
         throw skipped("a new server key takes no call from here (what no allowlist of addresses means is item 55)");
-      const open =
-        used.outcome === keys.OUTCOME.scope && !checks.failed ? await bodies.unread(context, "scopes") : null;
-      if (open !== null) throw skipped(open);
+      if (used.outcome === keys.OUTCOME.scope && !checks.failed) await bodies.mustRead(context, "scopes");
       const steps = [created, used];
       if (!checks.admits(used, [created])) return;
       for (const form of FORMS)
@@ -253,16 +247,15 @@ export const CREATED_KEY_RULES: readonly Rule[] = [
       bodies.mayMakeKeys(context);
       const { answer } = await keys.createKey(context, "admin_free", keys.TILE_KEY);
       const open = await bodies.misunderstood(context, answer);
-      // The key asks for nothing beyond a tier that mints tiles (items 131, 136).
-      const isBeyondTier = async (): Promise<boolean> =>
-        answer.subcode === "tier_capability_not_allowed" &&
-        (await bodies.unread(context, "kind")) === null &&
-        (await freeMintsTiles(context));
       if (checks.isUnclear(answer)) return;
       if (isAdmitted(answer)) return checks.fine();
       if (open !== null) return open;
-      if (answer.subcode === bodies.FREE_ONLY || (await isBeyondTier()))
-        checks.expect(answer, { accepts: [ANY_SUCCESS] });
+      // The key asks for nothing beyond a tier that mints tiles (items 131, 136).
+      const isBeyondTier =
+        answer.subcode === "tier_capability_not_allowed" &&
+        (await bodies.unread(context, "kind")) === null &&
+        (await freeMintsTiles(context));
+      if (answer.subcode === bodies.FREE_ONLY || isBeyondTier) checks.expect(answer, { accepts: [ANY_SUCCESS] });
       return bodies.notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`;
     },
   }),

@@ -1,7 +1,7 @@
 /** Changes and deletion of a key made by this run, which take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/target.ts";
-import { type Checks, inconclusive, skipped } from "../checks.ts";
+import { type Checks, skipped } from "../checks.ts";
 import type { Context } from "../context.ts";
 import * as bodies from "../keys/key-bodies.ts";
 import * as keys from "../keys/managed-keys.ts";
@@ -15,35 +15,45 @@ import { keepsProducts } from "./key-creations.ts";
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** Returns `null` if the new key's first call is admitted, else why there is no more to judge. */
-const uselessFor = async (context: Context, checks: Checks, used: Answer, created: Answer): Promise<string | null> => {
-  const open = await bodies.lacksWhatWasNotRead(context, used);
-  if (open !== null) return open;
-  return checks.admits(used, [created]) ? null : "the key that was made is of no use";
+/** Whether the new key's first call is admitted. Ends the rule if the key lacks what was not read. */
+const isUseful = async (
+  context: Context,
+  checks: Checks,
+  { created }: keys.MadeKey,
+  used: Answer,
+): Promise<boolean> => {
+  await bodies.mustHaveRead(context, used);
+  return checks.admits(used, [created]);
 };
 
 const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): TestCall =>
   keys.updateCall(admin, id, change);
-const refusedPatch = (patched: Answer): string =>
-  bodies.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
 
-/** Waits until the call is refused. Throws if it stays admitted because the member is not read. */
+/** Whether a change was made. A refusal ends the rule, unless it `isBreach` or is a server error. */
+const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBreach = false): boolean => {
+  if (isAdmitted(patched)) return true;
+  const why = bodies.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
+  if (patched.transient) checks.unclear(why);
+  else if (isBreach || bodies.isServerError(patched)) checks.admits(patched, steps);
+  else throw skipped(why);
+  return false;
+};
+
+/** Waits until the call is refused. Ends the rule if it stays admitted because the member is not read. */
 const refusedOnceRead = async (context: Context, call: TestCall, accepts: string[], member: bodies.ListMember) => {
   const answer = await until(context, call, accepts);
-  const open = isAdmitted(answer) ? await bodies.unread(context, member) : null;
-  if (open !== null) throw skipped(open);
+  if (isAdmitted(answer)) await bodies.mustRead(context, member);
   return answer;
 };
 
 const SERVER_KEY: keys.KeyBody = { kind: "server", env: "live", scopes: ["ai", "design"] };
 
-/** A server key that is served. Throws if none can be made, which other rules judge. */
+/** A server key that is served. Ends the rule if none can be made, which other rules judge. */
 const serving = async (context: Context): Promise<{ key: keys.MadeKey; steps: readonly Answer[] }> => {
-  const { key, created } = await bodies.makeKey(context, "admin_pro", SERVER_KEY);
+  const key = await bodies.makeKey(context, SERVER_KEY);
   const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-  if (isAdmitted(used)) return { key, steps: [created, used] };
-  const why = `the server key that was made is not served: ${inWords(used)}`;
-  throw used.transient ? inconclusive(why) : skipped(why);
+  bodies.mustServe(used, "the server key that was made is not served");
+  return { key, steps: [key.created, used] };
 };
 
 const MOVED_TO = "https://floodgate-verify-moved.example";
@@ -66,208 +76,6 @@ const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 const widening: readonly (readonly [bodies.ListMember, Partial<keys.KeyBody>])[] = [
   ["scopes", { scopes: ["maps", "ai"] }],
   ["products", { products: ["tile", "chat"] }],
-];
-
-export const KEY_CHANGE_RULES: readonly Rule[] = [
-  must("keys-widening-beyond-tier", [131, 137], {
-    title: "a PATCH that widens a key beyond the tier is answered 403 tier_capability_not_allowed, and changes nothing",
-    needs: ON_FREE,
-    cost: { calls: 6, keys: 1 },
-    step: async (context, checks) => {
-      bodies.mayMakeKeys(context);
-      const { answer, key } = await keys.createKey(context, "admin_free", keys.TILE_KEY);
-      if (key === null) return bodies.whyNoKey(context, checks, answer, "no key to widen could be made");
-      // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
-      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      for (const [member, change] of widening) {
-        const patched = await context.send(patch(key, change));
-        let open = bodies.notAsExpected(patched);
-        if (patched.subcode === bodies.NEEDS_ORIGINS) open ??= await bodies.unread(context, "allowed_origins");
-        if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
-        if (open !== null) checks.note(open);
-        else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
-          checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
-        else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [answer]);
-      }
-      if (!checks.failed && (before.outcome === keys.OUTCOME.scope || before.outcome === keys.OUTCOME.product)) {
-        const after = await afterArrival(context, keys.exchangeWith(key, "chat"), [before.outcome]);
-        const isWidened =
-          isAdmitted(after) || [keys.OUTCOME.scope, keys.OUTCOME.product, keys.OUTCOME.tier].includes(after.outcome);
-        if (after.outcome === before.outcome) checks.fine();
-        else if (isWidened)
-          checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
-        else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
-      }
-      return "PATCH is not as expected";
-    },
-  }),
-  must("key-origins-are-changed", [43, 124], {
-    title: "a key whose allowed origins were changed mints sessions from the new origin, and from the old one no more",
-    expected: "a session from the new origin, 403 session_origin_mismatch from the old one",
-    cost: { calls: 6, keys: 1 },
-    step: async (context, checks) => {
-      const asked = { ...keys.TILE_KEY, scopes: ["ai"], products: ["chat"] };
-      const { key, created } = await bodies.makeKey(context, "admin_pro", asked);
-      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      if (!isAdmitted(before)) {
-        checks.isUnclear(before);
-        return `the key that was made is of no use: ${inWords(before)}`;
-      }
-      const patched = await context.send(patch(key, { allowed_origins: [MOVED_TO] }));
-      if (!isAdmitted(patched)) {
-        checks.isUnclear(patched);
-        if (bodies.isServerError(patched)) checks.admits(patched, [created, before]);
-        return refusedPatch(patched);
-      }
-      const open = await bodies.unread(context, "allowed_origins");
-      if (open !== null) return open;
-      const steps = [created, before, patched];
-      const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
-      if (!checks.admits(moved, steps)) return;
-      const { mismatch } = keys.OUTCOME;
-      const old = await until(context, keys.exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
-      checks.expect(old, { accepts: [mismatch] }, [...steps, moved]);
-    },
-  }),
-  must("key-is-narrowed-and-widened", [45, 46, 137], {
-    title: "a key narrowed to one product mints no other, and does again when it is widened",
-    expected: "403 product_not_allowed while narrowed, a session before and after",
-    cost: { calls: 8, keys: 1 },
-    step: async (context, checks) => {
-      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
-      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      const useless = await uselessFor(context, checks, before, created);
-      if (useless !== null) return useless;
-      const narrowed = await context.send(patch(key, { products: ["editor"] }));
-      if (!isAdmitted(narrowed)) {
-        const why = refusedPatch(narrowed);
-        if (narrowed.transient) return checks.unclear(why);
-        // The key mints this already, so the tier cannot refuse it.
-        const within =
-          narrowed.outcome === keys.OUTCOME.tier ? await context.send(keys.exchangeWith(key, "editor")) : null;
-        if (within !== null && isAdmitted(within)) checks.admits(narrowed, [created, before, within]);
-        if (bodies.isServerError(narrowed)) checks.admits(narrowed, [created, before]);
-        if (!checks.failed) throw skipped(why);
-        return;
-      }
-      if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
-      const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
-      const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
-      // It minted chat just before, so neither scopes nor tier can refuse.
-      const steps = [created, narrowed];
-      checks.expect(during, { accepts: [keys.OUTCOME.product] }, steps);
-      checks.admits(await context.send(keys.exchangeWith(key, "editor")), steps);
-      const widened = await context.send(patch(key, { products: ["editor", "chat"] }));
-      if (!checks.admits(widened, steps)) return;
-      checks.admits(await until(context, keys.exchangeWith(key, "chat"), ["2xx"]), [...steps, widened]);
-    },
-  }),
-  must("deleted-key-is-dead", [61, 142, 153], {
-    title: "a deleted key mints no session any more: 401",
-    cost: { calls: 10, keys: 1 },
-    step: async (context, checks) => {
-      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
-      const used = await firstUse(context, keys.exchangeWith(key, "chat"));
-      const useless = await uselessFor(context, checks, used, created);
-      if (useless !== null) return useless;
-      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
-      if (!checks.admits(deleted, [created])) return;
-      const accepts = [keys.OUTCOME.unauthenticated];
-      const steps = [created, used, deleted];
-      const facts = { state: "revoked" } as const;
-      checks.expect(
-        await untilEverywhere(context, keys.exchangeWith(key, "chat", { facts }), accepts),
-        { accepts },
-        steps,
-      );
-      const value = used.fields.session_token;
-      if (typeof value !== "string") return;
-      // A14: a token may keep its rights up to its own end, which is too long to wait for.
-      const session = await context.send({
-        ...inSession("chat", "poi.enrich", { originValue: keys.KEY_ORIGIN, facts, what: "a session of a deleted key" }),
-        credential: { as: "session", of: role("admin_pro"), product: "chat" },
-        secret: { value, variable: "$CREATED_SESSION" },
-      });
-      if (isAdmitted(session))
-        checks.note(`sessions of a deleted key live on for up to ${shapeOf(used.fields.expires_in)} s (A14)`);
-      else checks.expect(session, { accepts }, steps);
-    },
-  }),
-  must("key-of-another-organization", [125, 127], {
-    title: "only its own organization's administrator can change or delete a key: not another's, and no platform key",
-    expected: "a refusal, and the key as it was",
-    cost: { calls: 14, keys: 1 },
-    step: async (context, checks) => {
-      const { key, created } = await bodies.makeKey(context, "admin_pro", keys.FULL_KEY);
-      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
-      const { credentials } = context.target;
-      const own = credentials?.admin_pro?.org;
-      const others = (["admin_key_limit", "admin_free", "admin_no_plan"] as const).filter(
-        (admin) => context.has(admin) && (own === undefined || credentials?.[admin]?.org !== own),
-      );
-      const callers: TestCall["credential"][] = others.map((admin) => ({ as: "admin", of: role(admin) }));
-      callers.push({ as: "none" });
-      if (context.has("server")) callers.push({ as: "server", of: role("server") });
-      for (const credential of callers) {
-        const by = { credential, open: true } as const;
-        // A change that the owner's tier admits, so that only ownership can refuse it.
-        const change = keys.updateCall("admin_pro", key.id, { products: ["tile"] }, by);
-        for (const call of [change, keys.deleteCall("admin_pro", key.id, by)]) {
-          const answer = await context.send(call);
-          if (checks.isUnclear(answer)) continue;
-          const isDenied = answer.status !== null && DENIED.has(answer.status);
-          checks.require(isDenied, answer, "401, 403 or 404", inWords(answer));
-        }
-      }
-      if (!checks.failed && isAdmitted(before))
-        checks.admits(await afterArrival(context, keys.exchangeWith(key, "chat"), ["2xx"]), [created]);
-    },
-  }),
-  must("key-scopes-are-taken-away", [42, 124, 137, 156], {
-    title: "a server key whose scope was taken away is served no more for it: 403 insufficient_scope",
-    cost: { calls: 5, keys: 1 },
-    step: async (context, checks) => {
-      const { key, steps } = await serving(context);
-      const patched = await context.send(patch(key, { scopes: ["ai"] }));
-      checks.isUnclear(patched);
-      // The change only narrows.
-      if (patched.outcome === keys.OUTCOME.tier || bodies.isServerError(patched)) checks.admits(patched, steps);
-      if (!isAdmitted(patched)) return refusedPatch(patched);
-      const accepts = [keys.OUTCOME.scope];
-      const after = await refusedOnceRead(context, keys.serverCallWith(key, "design.styles"), accepts, "scopes");
-      checks.expect(after, { accepts }, [...steps, patched]);
-    },
-  }),
-  must("deleted-server-key-is-dead", [61, 142, 153, 190, 223], {
-    title: "a server key that was in use is served no more once it is deleted: 401",
-    cost: { calls: 10, keys: 1 },
-    step: async (context, checks) => {
-      const { key, steps } = await serving(context);
-      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
-      if (deleted.status === 404 || deleted.status === 405) return `DELETE was refused: ${inWords(deleted)}`;
-      if (!checks.admits(deleted, steps)) return;
-      const accepts = [keys.OUTCOME.unauthenticated];
-      const dead = keys.serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
-      checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
-      // The answer about a deleted key is not specified (item 141), but must not be a server error.
-      const again = keys.deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
-      const twice = await context.send(again);
-      const isFailed = twice.status !== null && twice.status >= 500 && !twice.transient;
-      if (isFailed) checks.require(false, twice, "a success or a refusal", inWords(twice));
-    },
-  }),
-  must("key-addresses-are-kept", [44, 147], {
-    title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
-    cost: { calls: 3, keys: 1 },
-    step: async (context, checks) => {
-      const { key, created } = await bodies.makeKey(context, "admin_pro", { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
-      const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
-      if (isAdmitted(used) && !(await readsAddresses(context, created))) return bodies.notRead("allowed_ips");
-      if (!isAdmitted(used) && used.outcome !== keys.OUTCOME.address && !used.transient)
-        return `the server key that was made is of no use: ${inWords(used)}`;
-      checks.expect(used, { accepts: [keys.OUTCOME.address] }, [created]);
-    },
-  }),
 ];
 
 /** Admins of paid organizations: no plan refuses their calls, so a refusal is about the credential. */
@@ -296,7 +104,7 @@ const sessionCallers = async (context: Context): Promise<TestCall[]> => {
 
 const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"];
 
-export const KEY_AUTHORITY_RULES: readonly Rule[] = [
+export const KEY_LIFE_RULES: readonly Rule[] = [
   must("keys-not-with-a-platform-key", [125], {
     title: "key management takes neither a platform key, a session nor a forged token for an administrator's",
     expected: "401 or 403",
@@ -359,6 +167,180 @@ export const KEY_AUTHORITY_RULES: readonly Rule[] = [
             checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);
         }
       }
+    },
+  }),
+  must("keys-widening-beyond-tier", [131, 137], {
+    title: "a PATCH that widens a key beyond the tier is answered 403 tier_capability_not_allowed, and changes nothing",
+    needs: ON_FREE,
+    cost: { calls: 6, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, keys.TILE_KEY, "admin_free", skipped);
+      // A restriction of the key is reported before one of its tier, so the answer shows what is stored.
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
+      for (const [member, change] of widening) {
+        const patched = await context.send(patch(key, change));
+        let open = bodies.notAsExpected(patched);
+        if (patched.subcode === bodies.NEEDS_ORIGINS) open ??= await bodies.unread(context, "allowed_origins");
+        if (isAdmitted(patched)) open ??= await bodies.unread(context, member, "admin_free");
+        if (open !== null) checks.note(open);
+        else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context)))
+          checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
+        else checks.expect(patched, { accepts: [keys.OUTCOME.tier] }, [key.created]);
+      }
+      if (!checks.failed && (before.outcome === keys.OUTCOME.scope || before.outcome === keys.OUTCOME.product)) {
+        const after = await afterArrival(context, keys.exchangeWith(key, "chat"), [before.outcome]);
+        const isWidened =
+          isAdmitted(after) || [keys.OUTCOME.scope, keys.OUTCOME.product, keys.OUTCOME.tier].includes(after.outcome);
+        if (after.outcome === before.outcome) checks.fine();
+        else if (isWidened)
+          checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
+        else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
+      }
+      return "PATCH is not as expected";
+    },
+  }),
+  must("key-origins-are-changed", [43, 124], {
+    title: "a key whose allowed origins were changed mints sessions from the new origin, and from the old one no more",
+    expected: "a session from the new origin, 403 session_origin_mismatch from the old one",
+    cost: { calls: 6, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, { ...keys.TILE_KEY, scopes: ["ai"], products: ["chat"] });
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
+      bodies.mustServe(before);
+      const patched = await context.send(patch(key, { allowed_origins: [MOVED_TO] }));
+      if (!isMade(checks, patched, [key.created, before])) return;
+      await bodies.mustRead(context, "allowed_origins");
+      const steps = [key.created, before, patched];
+      const moved = await until(context, keys.exchangeWith(key, "chat", { originValue: MOVED_TO }), ["2xx"]);
+      if (!checks.admits(moved, steps)) return;
+      const { mismatch } = keys.OUTCOME;
+      const old = await until(context, keys.exchangeWith(key, "chat", { origin: "foreign", open: true }), [mismatch]);
+      checks.expect(old, { accepts: [mismatch] }, [...steps, moved]);
+    },
+  }),
+  must("key-is-narrowed-and-widened", [45, 46, 137], {
+    title: "a key narrowed to one product mints no other, and does again when it is widened",
+    expected: "403 product_not_allowed while narrowed, a session before and after",
+    cost: { calls: 8, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, keys.FULL_KEY);
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
+      if (!(await isUseful(context, checks, key, before))) return;
+      const narrowed = await context.send(patch(key, { products: ["editor"] }));
+      // The key mints this already, so the tier cannot refuse it.
+      const isOfTier = narrowed.outcome === keys.OUTCOME.tier;
+      const within = isOfTier ? [await context.send(keys.exchangeWith(key, "editor"))] : [];
+      if (!isMade(checks, narrowed, [key.created, before, ...within], within.some(isAdmitted))) return;
+      if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
+      const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
+      const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
+      // It minted chat just before, so neither scopes nor tier can refuse.
+      const steps = [key.created, narrowed];
+      checks.expect(during, { accepts: [keys.OUTCOME.product] }, steps);
+      checks.admits(await context.send(keys.exchangeWith(key, "editor")), steps);
+      const widened = await context.send(patch(key, { products: ["editor", "chat"] }));
+      if (!checks.admits(widened, steps)) return;
+      checks.admits(await until(context, keys.exchangeWith(key, "chat"), ["2xx"]), [...steps, widened]);
+    },
+  }),
+  must("deleted-key-is-dead", [61, 142, 153], {
+    title: "a deleted key mints no session any more: 401",
+    cost: { calls: 10, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, keys.FULL_KEY);
+      const used = await firstUse(context, keys.exchangeWith(key, "chat"));
+      if (!(await isUseful(context, checks, key, used))) return;
+      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
+      if (!checks.admits(deleted, [key.created])) return;
+      const accepts = [keys.OUTCOME.unauthenticated];
+      const steps = [key.created, used, deleted];
+      const facts = { state: "revoked" } as const;
+      const dead = await untilEverywhere(context, keys.exchangeWith(key, "chat", { facts }), accepts);
+      checks.expect(dead, { accepts }, steps);
+      const value = used.fields.session_token;
+      if (typeof value !== "string") return;
+      // A14: a token may keep its rights up to its own end, which is too long to wait for.
+      const session = await context.send({
+        ...inSession("chat", "poi.enrich", { originValue: keys.KEY_ORIGIN, facts, what: "a session of a deleted key" }),
+        credential: { as: "session", of: role("admin_pro"), product: "chat" },
+        secret: { value, variable: "$CREATED_SESSION" },
+      });
+      if (isAdmitted(session))
+        checks.note(`sessions of a deleted key live on for up to ${shapeOf(used.fields.expires_in)} s (A14)`);
+      else checks.expect(session, { accepts }, steps);
+    },
+  }),
+  must("key-of-another-organization", [125, 127], {
+    title: "only its own organization's administrator can change or delete a key: not another's, and no platform key",
+    expected: "a refusal, and the key as it was",
+    cost: { calls: 14, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, keys.FULL_KEY);
+      const before = await firstUse(context, keys.exchangeWith(key, "chat"));
+      const { credentials } = context.target;
+      const own = credentials?.admin_pro?.org;
+      const others = (["admin_key_limit", "admin_free", "admin_no_plan"] as const).filter(
+        (admin) => context.has(admin) && (own === undefined || credentials?.[admin]?.org !== own),
+      );
+      const callers: TestCall["credential"][] = others.map((admin) => ({ as: "admin", of: role(admin) }));
+      callers.push({ as: "none" });
+      if (context.has("server")) callers.push({ as: "server", of: role("server") });
+      for (const credential of callers) {
+        const by = { credential, open: true } as const;
+        // A change that the owner's tier admits, so that only ownership can refuse it.
+        const change = keys.updateCall("admin_pro", key.id, { products: ["tile"] }, by);
+        for (const call of [change, keys.deleteCall("admin_pro", key.id, by)]) {
+          const answer = await context.send(call);
+          if (checks.isUnclear(answer)) continue;
+          const isDenied = answer.status !== null && DENIED.has(answer.status);
+          checks.require(isDenied, answer, "401, 403 or 404", inWords(answer));
+        }
+      }
+      if (!checks.failed && isAdmitted(before))
+        checks.admits(await afterArrival(context, keys.exchangeWith(key, "chat"), ["2xx"]), [key.created]);
+    },
+  }),
+  must("key-scopes-are-taken-away", [42, 124, 137, 156], {
+    title: "a server key whose scope was taken away is served no more for it: 403 insufficient_scope",
+    cost: { calls: 5, keys: 1 },
+    step: async (context, checks) => {
+      const { key, steps } = await serving(context);
+      const patched = await context.send(patch(key, { scopes: ["ai"] }));
+      // The change only narrows.
+      if (!isMade(checks, patched, steps, patched.outcome === keys.OUTCOME.tier)) return;
+      const accepts = [keys.OUTCOME.scope];
+      const after = await refusedOnceRead(context, keys.serverCallWith(key, "design.styles"), accepts, "scopes");
+      checks.expect(after, { accepts }, [...steps, patched]);
+    },
+  }),
+  must("deleted-server-key-is-dead", [61, 142, 153, 190, 223], {
+    title: "a server key that was in use is served no more once it is deleted: 401",
+    cost: { calls: 10, keys: 1 },
+    step: async (context, checks) => {
+      const { key, steps } = await serving(context);
+      const deleted = await context.send(keys.deleteCall("admin_pro", key.id));
+      if (deleted.status === 404 || deleted.status === 405) return `DELETE was refused: ${inWords(deleted)}`;
+      if (!checks.admits(deleted, steps)) return;
+      const accepts = [keys.OUTCOME.unauthenticated];
+      const dead = keys.serverCallWith(key, "design.styles", { facts: { state: "revoked" } });
+      checks.expect(await untilEverywhere(context, dead, accepts), { accepts }, [...steps, deleted]);
+      // The answer about a deleted key is not specified (item 141), but must not be a server error.
+      const again = keys.deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true });
+      const twice = await context.send(again);
+      const isFailed = twice.status !== null && twice.status >= 500 && !twice.transient;
+      if (isFailed) checks.require(false, twice, "a success or a refusal", inWords(twice));
+    },
+  }),
+  must("key-addresses-are-kept", [44, 147], {
+    title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
+    cost: { calls: 3, keys: 1 },
+    step: async (context, checks) => {
+      const key = await bodies.makeKey(context, { ...SERVER_KEY, allowed_ips: [ELSEWHERE] });
+      const used = await firstUse(context, keys.serverCallWith(key, "design.styles"));
+      if (isAdmitted(used) && !(await readsAddresses(context, key.created))) return bodies.notRead("allowed_ips");
+      if (!isAdmitted(used) && used.outcome !== keys.OUTCOME.address && !used.transient)
+        return `the server key that was made is of no use: ${inWords(used)}`;
+      checks.expect(used, { accepts: [keys.OUTCOME.address] }, [key.created]);
     },
   }),
 ];

@@ -2,11 +2,11 @@
 import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
-import type { Checks } from "../checks.ts";
+import { type Checks, skipped } from "../checks.ts";
 import { type Caller, type Context, callerOf } from "../context.ts";
 import { type Cost, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
-import { asServer, inSession, type TestCall } from "../sending/test-call.ts";
+import { inSession, type TestCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 
 export const NEEDS_LOAD = { permission: "load", anyOf: ["server", "publishable"] } as const;
@@ -203,7 +203,15 @@ export const overload = (context: Context) =>
     return found;
   });
 
-export const capNotMet = (context: Context, { size }: { size: number }): string =>
-  [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
+/** Joins reasons, without empty ones. */
+export const reasons = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("; ");
 
-export const twoKeys: readonly Caller[] = [asServer("-"), inSession("chat", "-")];
+export const capNotMet = (context: Context, size: number): string =>
+  reasons(`no cap was met with ${size} streams at once`, forWantOfConnections(context));
+
+/** The waves that reached a cap. Ends the rule if none did. */
+export const overCap = async (context: Context) => {
+  const found = await overload(context);
+  if (!found.reached) throw skipped(capNotMet(context, found.size));
+  return found;
+};

@@ -52,14 +52,11 @@ const WRONG_PRODUCTS: readonly (readonly [what: string, body: unknown])[] = [
 ];
 
 const wrongProducts = (context: Context): Promise<Answer[]> =>
-  context.once("wrong products", async () => {
-    const answers: Answer[] = [];
-    for (const [what, value] of WRONG_PRODUCTS) {
-      const call = mint("publishable", "chat", { body: json(value, "malformed"), what, open: true });
-      answers.push(await context.send(call));
-    }
-    return answers;
-  });
+  context.once("wrong products", () =>
+    context.each(WRONG_PRODUCTS, ([what, value]) =>
+      context.send(mint("publishable", "chat", { body: json(value, "malformed"), what, open: true })),
+    ),
+  );
 const ofProducts = { needs: PUBLISHABLE, cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" } };
 
 /** A deployment that admits it may meter it, so it runs before the analyses made on purpose. */

@@ -109,8 +109,9 @@ export const MIXED_RULES: readonly Rule[] = [
     title: "any call is answered by a check that it fails, and admitted only when it fails none",
     expected,
     cost: { calls: CALLS },
-    step: async (context, checks) =>
-      context.each(await drawn(context, 0, CALLS), async (call) => judge(checks, await context.send(call))),
+    step: async (context, checks) => {
+      await context.each(await drawn(context, 0, CALLS), async (call) => judge(checks, await context.send(call)));
+    },
   }),
   // Finds servers that keep the caller of a call in shared state across an await.
   must("simultaneous-calls-keep-apart", [2, 46, 69, 153, 156], {

@@ -1,6 +1,6 @@
 /** Optional members of bodies and queries. Their types are not specified: a refused call is compared with one that differs in nothing else. */
 
-import { ANY_SUCCESS, CannotJudge, type Checks, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, isMalformed, reasonIn, wordingOf } from "../sending/answer.ts";
@@ -64,6 +64,9 @@ const UNLISTED = "floodgate_option";
 
 type Parameters = Readonly<Record<string, string>>;
 
+const firstOfEach = (values: Readonly<Record<string, readonly unknown[]>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(values).map(([name, [first]]) => [name, first]));
+
 const askPoi = (context: Context, more: Parameters, required: Parameters = REQUIRED): Promise<Answer> => {
   const names = Object.keys(more).join(", ");
   const what = names === "" ? "the required parameters alone" : `the required parameters and ${names}`;
@@ -73,39 +76,41 @@ const askPoi = (context: Context, more: Parameters, required: Parameters = REQUI
 
 const isPoiServed = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404;
 
-/** `taken`: the answer to the first value that was not called malformed; `refused`: the answers before it. */
-type Tried = { name: string; taken: Answer | null; refused: Answer[] };
+/** Sends one value after the other until one is not called malformed. */
+const untilTaken = async <V>(values: readonly V[], send: (value: V) => Promise<Answer>): Promise<Answer[]> => {
+  const answers: Answer[] = [];
+  for (const value of values) {
+    const answer = await send(value);
+    answers.push(answer);
+    if (!isMalformed(answer)) break;
+  }
+  return answers;
+};
+
+type Tried = { name: string; answers: Answer[] };
 
 /** The call without and with all parameters; then one at a time, if the two do not explain each other. */
 const poiCalls = (context: Context) =>
   context.once("optional parameters of a place", async () => {
     const bare = await askPoi(context, {});
-    const likeliest = Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value]));
-    const full = await askPoi(context, likeliest);
+    const full = await askPoi(context, firstOfEach(OPTIONAL) as Parameters);
     const tried: Tried[] = [];
     const inDoubt = isMalformed(bare) ? !isPoiServed(full) : isMalformed(full) && isPoiServed(bare);
     for (const [name, values] of inDoubt ? Object.entries(OPTIONAL) : []) {
-      const one: Tried = { name, taken: null, refused: [] };
-      for (const value of values) {
-        const answer = await askPoi(context, { [name]: value });
-        if (isMalformed(answer)) one.refused.push(answer);
-        else one.taken = answer;
-        if (one.taken !== null) break;
-      }
-      tried.push(one);
-      if (isMalformed(bare) && one.taken !== null && isPoiServed(one.taken)) break;
+      const answers = await untilTaken(values, (value) => askPoi(context, { [name]: value }));
+      tried.push({ name, answers });
+      if (isMalformed(bare) && answers.some(isPoiServed)) break;
     }
-    return { bare, full, tried, never: tried.filter(({ taken }) => taken === null) };
+    return { bare, full, tried, never: tried.filter(({ answers }) => answers.every(isMalformed)) };
   });
 
 /** The answer to an unknown parameter, if it is refused in the same words and a malformed value in others; `null`: not known. */
-const saysUnknown = async (context: Context, { name, refused: [first] }: Tried): Promise<Answer | null> => {
-  const [value = ""] = OPTIONAL[name] ?? [];
-  if (first === undefined) return null;
+const saysUnknown = async (context: Context, { name, answers: [first] }: Tried): Promise<Answer | null> => {
+  const value = OPTIONAL[name]?.[0] as string;
   const unlisted = await askPoi(context, { [UNLISTED]: value });
   const malformed = await askPoi(context, {}, { ...REQUIRED, lat: "north" });
   if (!isMalformed(unlisted) || !isMalformed(malformed)) return null;
-  const said = reasonIn(first, name, value);
+  const said = reasonIn(first as Answer, name, value);
   const isSame = said === reasonIn(unlisted, UNLISTED, value) && said !== reasonIn(malformed, "lat", "north");
   return isSame ? unlisted : null;
 };
@@ -166,25 +171,18 @@ const lookAt = (checks: Checks, answers: readonly Answer[], isServed: (answer: A
 };
 
 const judgeEachField = async (context: Context, checks: Checks, bare: Answer): Promise<void> => {
-  for (const name of Object.keys(VALUES)) {
-    const reasons = new Set<string>();
-    let last: Answer | null = null;
-    let tries = 0;
-    for (const value of [...(VALUES[name] ?? []), ...(name === "session_id" ? await sessionIds(context) : [])]) {
-      last = await askControl(context, { [name]: value });
-      checks.isUnclear(last);
-      if (!isMalformed(last)) break;
-      tries += 1;
-      reasons.add(controlReason(last, value));
-    }
-    if (last === null || !isMalformed(last)) continue;
-    // The content of a snapshot cannot be guessed.
-    if (reasons.size !== 1 || tries === 1) {
-      checks.note(`${name}: ${inWords(last)}, its type is not shown`);
-      continue;
-    }
+  for (const [name, usual] of Object.entries(VALUES)) {
+    const values = [...usual, ...(name === "session_id" ? await sessionIds(context) : [])];
+    const answers = await untilTaken(values, (value) => askControl(context, { [name]: value }));
+    const last = answers.at(-1) as Answer;
+    checks.isUnclear(last);
+    if (!isMalformed(last)) continue;
+    const reasons = new Set(answers.map((answer, i) => controlReason(answer, values[i])));
+    const tries = answers.length;
     const got = `${bare.outcome} for messages alone, and ${inWords(last)} with ${name}, whatever stands in it (${tries} tries)`;
-    checks.breach(`the optional field ${name} to be taken`, got, [bare, last]);
+    // The content of a snapshot cannot be guessed.
+    if (reasons.size !== 1 || tries === 1) checks.note(`${name}: ${inWords(last)}, its type is not shown`);
+    else checks.breach(`the optional field ${name} to be taken`, got, [bare, last]);
   }
 };
 
@@ -224,11 +222,11 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const broken = await context.send(mint("publishable", "chat", noJson));
       if (!isAdmitted(unknown)) return "members that nobody knows are refused as well: a variant without it";
       if (wordingOf(first) !== wordingOf(broken)) return `what map_id does is not shown: ${inWords(first)}`;
-      for (const map_id of MAP_IDS.slice(1)) {
-        const answer = await withMember(context, { map_id }, `a body with the map_id ${map_id}`);
-        checks.isUnclear(answer);
-        if (!isMalformed(answer)) return `not every text is taken as map_id: ${inWords(first)}`;
-      }
+      const others = await untilTaken(MAP_IDS.slice(1), (map_id) =>
+        withMember(context, { map_id }, `a body with the map_id ${map_id}`),
+      );
+      for (const answer of others) checks.isUnclear(answer);
+      if (!others.every(isMalformed)) return `not every text is taken as map_id: ${inWords(first)}`;
       const got = `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`;
       checks.breach("map_id to be taken", got, [unknown, first], [ANY_SUCCESS]);
     },
@@ -240,7 +238,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const { bare, full, tried, never } = await poiCalls(context);
       lookAt(checks, [bare, full], isPoiServed);
       if (isMalformed(bare)) {
-        const served = [full, ...tried.flatMap(({ taken }) => taken ?? [])].find(isPoiServed);
+        const served = [full, ...tried.flatMap(({ answers }) => answers)].find(isPoiServed);
         if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
         else {
           const got = `${inWords(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
@@ -248,9 +246,9 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
         }
         return OF_THE_QUERY;
       }
-      for (const { taken } of tried) if (taken !== null) checks.isUnclear(taken);
-      const notTaken = (name: string, { refused }: Tried, more: Answer[] = []): void => {
-        const first = refused[0] as Answer;
+      for (const answer of tried.flatMap(({ answers }) => answers)) checks.isUnclear(answer);
+      const notTaken = (name: string, { answers }: Tried, more: Answer[] = []): void => {
+        const first = answers[0] as Answer;
         const got = `${bare.outcome} for the required parameters alone, and ${inWords(first)} with ${name}`;
         checks.breach(`${name} to be taken`, got, [bare, ...more, first]);
       };
@@ -278,12 +276,12 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const { bare, full, tried, never } = await poiCalls(context);
       if (isPoiServed(full)) checks.fine();
       if (!isPoiServed(bare)) return OF_THE_QUERY;
-      for (const { taken } of tried) if (taken !== null && isPoiServed(taken)) checks.fine();
+      for (const { answers } of tried) if (answers.some(isPoiServed)) checks.fine();
       // `poi-optional-parameters` reports these.
       const rest = never.length === tried.length ? [] : never.filter(({ name }) => name !== "lang");
-      for (const { name, refused } of rest) {
-        const got = `${inWords(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
-        checks.breach(`${name} to be taken`, got, [bare, ...refused]);
+      for (const { name, answers } of rest) {
+        const got = `${inWords(answers[0] as Answer)}, with ${OPTIONAL[name]?.join(", ")} alike`;
+        checks.breach(`${name} to be taken`, got, [bare, ...answers]);
       }
       return OF_THE_QUERY;
     },
@@ -317,8 +315,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     cost: { calls: 2 },
     step: async (context, checks) => {
       const bare = await askControl(context, {});
-      const likeliest = Object.fromEntries(Object.entries(VALUES).map(([name, [value]]) => [name, value]));
-      const full = await askControl(context, likeliest);
+      const full = await askControl(context, firstOfEach(VALUES));
       lookAt(checks, [bare, full], isAdmitted);
       if (isMalformed(bare) && isAdmitted(full)) {
         const got = `${inWords(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
@@ -330,21 +327,19 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       return "the types of the fields are not shown in the specification";
     },
   }),
+  must("analysis-prompt-is-optional", [112], {
+    title: "a dataset is analysed with and without a prompt",
+    cost: { calls: 1, analyses: 1, shared: "analyses" },
+    step: async (context, checks) => {
+      const answers = await analyses(context);
+      if (answers.length === 0) context.budget.require("analyses", 1);
+      for (const answer of answers) {
+        if (checks.isUnclear(answer)) continue;
+        if (isAdmitted(answer)) checks.fine();
+        else if (answers.some(isAdmitted) && isMalformed(answer))
+          checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");
+      }
+      return `the dataset was refused: ${answers.map(inWords).join("; ")}`;
+    },
+  }),
 ];
-
-export const PROMPT_IS_OPTIONAL = must("analysis-prompt-is-optional", [112], {
-  title: "a dataset is analysed with and without a prompt",
-  cost: { calls: 1, analyses: 1, shared: "analyses" },
-  step: async (context, checks) => {
-    const answers = await analyses(context);
-    const short = answers.length === 0 ? context.short("analyses", 1) : null;
-    if (short !== null) throw new CannotJudge(short);
-    for (const answer of answers) {
-      if (checks.isUnclear(answer)) continue;
-      if (isAdmitted(answer)) checks.fine();
-      else if (answers.some(isAdmitted) && isMalformed(answer))
-        checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");
-    }
-    return `the dataset was refused: ${answers.map(inWords).join("; ")}`;
-  },
-});

@@ -65,11 +65,8 @@ const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? rece
 const wholeMs = ({ received }: Answer): number => (received.doneUs - received.sentUs) / 1000;
 
 const quickMs = async (context: Context): Promise<number> => {
-  const took: number[] = [];
-  await context.each(Array(QUICK_CALLS).fill(asNobody("design.styles", { once: true })), async (call) => {
-    took.push(firstByteMs(await context.send(call)));
-  });
-  return median(took) ?? 0;
+  const calls = Array(QUICK_CALLS).fill(asNobody("design.styles", { once: true }));
+  return median((await context.each(calls, context.send)).map(firstByteMs)) ?? 0;
 };
 
 const WAIT_MAX_MS = 15_000;
@@ -96,8 +93,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     expected: "2xx or a limit's own subcode, in a flat body",
     cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await load.overload(context);
-      const { reached, answers, bySize } = found;
+      const { reached, answers, bySize, size } = await load.overload(context);
       load.requireLimits(checks, answers);
       for (const answer of load.shedIn(answers)) {
         const expected = `{"error": "${answer.subcode}"} without detail`;
@@ -112,7 +108,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         else
           checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
       }
-      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(load.capNotMet(context, found));
+      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
     },
   }),
   load.rules.must("overload-spares-others", [211], {
@@ -121,9 +117,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     needs: { ...load.NEEDS_LOAD, roles: ["publishable_other_org"] },
     cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await load.overload(context);
-      if (!found.reached) return load.capNotMet(context, found);
-      for (const answer of found.others)
+      for (const answer of (await load.overCap(context)).others)
         checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", inWords(answer));
       return "nobody else called meanwhile";
     },
@@ -152,8 +146,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
           checks.unclear(`${names} for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
         }
       }
-      const want = load.forWantOfConnections(context, caps.all);
-      return ["no wave came between the two caps", want].filter(Boolean).join("; ");
+      return load.reasons("no wave came between the two caps", load.forWantOfConnections(context, caps.all));
     },
   }),
   load.rules.info("refusals-are-cheap", [220], {
@@ -161,10 +154,8 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     expected: "the median refusal takes at most half the time of a served call",
     cost: load.wavesCost,
     step: async (context, checks) => {
-      const found = await load.overload(context);
-      if (!found.reached) return load.capNotMet(context, found);
-      const shed = load.shedIn(found.answers);
-      const served = found.answers.filter(isAdmitted);
+      const { answers } = await load.overCap(context);
+      const [shed, served] = [load.shedIn(answers), answers.filter(isAdmitted)];
       const last = shed.at(-1);
       if (last === undefined || served.length === 0) return "nothing to compare";
       const wayMs = await quickMs(context);
@@ -179,9 +170,7 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     expected: `half as many streams at once as before, none shed, within ${RECOVER_WITHIN_MS / 1000} s`,
     cost: load.wavesAroundAnEdgeCost,
     step: async (context, checks) => {
-      const found = await load.overload(context);
-      const { reached, capacity, caller } = found;
-      if (!reached) return load.capNotMet(context, found);
+      const { capacity, caller } = await load.overCap(context);
       // If the whole wave was shed, slots may be lost already: then a single stream has to be served.
       const half = Math.max(1, Math.floor(capacity / 2));
       const refusals = Math.min(capacity + 8, REFUSALS_MAX);

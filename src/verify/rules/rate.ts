@@ -40,12 +40,11 @@ const FULL_SPEED = 0.8;
 const notMet = (context: Context, { answers }: load.Edge): string => {
   const away = answers.filter(load.saysAway).length;
   const perS = madePerS(answers);
-  const reasons = [
+  return load.reasons(
     `no rate limit was met at ${perS.toFixed(0)} calls/s`,
     perS < FULL_SPEED * load.rateAllowed(context) ? load.forWantOfConnections(context, load.IN_FLIGHT_MAX) : "",
     away === 0 ? "" : `${away} of ${answers.length} calls were answered that something is away`,
-  ];
-  return reasons.filter(Boolean).join("; ");
+  );
 };
 
 const REST_MAX_MS = 5_000;

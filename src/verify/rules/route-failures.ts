@@ -31,14 +31,12 @@ const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
 const ask = (context: Context, what: string, text: string, is: "ok" | "malformed" = "ok"): Promise<Answer> =>
   context.send({ route: "chat.route", ...callerOf(context, "ai"), body: body(text, is), what, open: true });
 
-type Asked = { what: string; known: boolean; answer: Answer };
-const askedFor = (context: Context): Promise<Asked[]> =>
-  context.once("routes that cannot be found", async () => {
-    const all: Asked[] = [];
-    for (const { what, value, known } of FAILING)
-      all.push({ what, known, answer: await ask(context, what, JSON.stringify(value)) });
-    return all;
-  });
+const askedFor = (context: Context) =>
+  context.once("routes that cannot be found", () =>
+    context.each(FAILING, async ({ what, value, known }) => {
+      return { what, known, answer: await ask(context, what, JSON.stringify(value)) };
+    }),
+  );
 
 const foundBy = (context: Context): Promise<Answer | undefined> =>
   context.once("a route that is found", async () => {
@@ -57,7 +55,7 @@ const malformedWording = (context: Context): Promise<string | null> =>
 const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
   status === 422 ? envelope === "flat" : status !== null && status >= 400;
 
-const doubtAt422 = async (context: Context, { known, answer }: Asked) => {
+const doubtAt422 = async (context: Context, known: boolean, answer: Answer) => {
   if (!known || answer.status !== 422) return null;
   const found = await foundBy(context);
   if (found === undefined) return null;
@@ -86,8 +84,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       let failures = 0;
       const breach = (got: string, ...steps: Answer[]): void => checks.breach(EXPECTED, got, steps, FAILED);
-      for (const asked of await askedFor(context)) {
-        const { what, answer } = asked;
+      for (const { what, known, answer } of await askedFor(context)) {
         if (checks.isUnclear(answer)) continue;
         if (answer.outcome === "200 error") {
           failures += 1;
@@ -104,7 +101,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
             checks.breach(EXPECTED, `${what}: 200 with ${shapeOfBody(answer.text, answer.body)}`, [found, answer]);
         } else if (isFailureByStatus(answer)) breach(`${what}: ${inWords(answer)}`, answer);
         else {
-          const doubt = await doubtAt422(context, asked);
+          const doubt = await doubtAt422(context, known, answer);
           if (doubt === null || doubt.calledMalformed) checks.note(`${what}: ${inWords(answer)}`);
           else breach(`${what}: ${inWords(answer)}, where two places of that shape are served`, doubt.found, answer);
         }
@@ -118,10 +115,9 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
     title: "a route that cannot be found is neither called malformed nor answered with nothing",
     expected: "200 with an `error` text, or a route",
     step: async (context, checks) => {
-      for (const asked of await askedFor(context)) {
-        const { what, answer } = asked;
+      for (const { what, known, answer } of await askedFor(context)) {
         if (checks.isUnclear(answer)) continue;
-        const doubt = await doubtAt422(context, asked);
+        const doubt = await doubtAt422(context, known, answer);
         if (doubt?.calledMalformed === true) {
           const got = `${what}: ${inWords(answer)}, as for broken JSON, where two places of that shape are served`;
           checks.breach(EXPECTED, got, [doubt.found, answer], FAILED);

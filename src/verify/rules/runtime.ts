@@ -162,12 +162,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       return "no JSON route was served";
     },
   }),
-];
-
-export const ORGANIZATIONS_ARE_SERVED_ALIKE = rulesOf("organizations").must(
-  "organizations-are-served-alike",
-  [46, 74],
-  {
+  rulesOf("organizations").must("organizations-are-served-alike", [46, 74], {
     title: "a second organization with the same plan is served the same",
     needs: { roles: ["publishable_other_org"] },
     cost: { calls: 2 },
@@ -178,5 +173,5 @@ export const ORGANIZATIONS_ARE_SERVED_ALIKE = rulesOf("organizations").must(
       if (place.status === 404 || place.status === 422) checks.note(inWords(place));
       else checks.admits(place);
     },
-  },
-);
+  }),
+];

@@ -186,21 +186,20 @@ export const SESSION_RULES: readonly Rule[] = [
       return STYLE_UNSTATED;
     },
   }),
+  // A should, because organizations may have stored that style, which cannot be seen from outside.
+  rulesOf("every-answer").should("session-basemap-style-is-no-default", [34, 35], {
+    title: "a style is returned where one is stored, and not the same one to every organization",
+    expected: "no basemap_style_id for an organization that stored none",
+    step: async (context, checks) => {
+      const organizations = stylesByOrganization(context);
+      if (organizations.length < ORGANIZATIONS_MIN)
+        return checks.idle("sessions of three organizations without a stated style");
+      const styles = new Set(organizations.flat().map(({ style }) => style));
+      const [style] = styles;
+      const last = organizations.flat().at(-1)?.answer;
+      const got = `each of ${organizations.length} organizations got ${shapeOf(style)}`;
+      const isDefault = styles.size === 1 && typeof style === "string";
+      if (last !== undefined) checks.require(!isDefault, last, "no style, unless each of them stored the same", got);
+    },
+  }),
 ];
-
-/** A should, because organizations may have stored that style, which cannot be seen from outside. */
-export const STYLE_IS_NO_DEFAULT = rulesOf("every-answer").should("session-basemap-style-is-no-default", [34, 35], {
-  title: "a style is returned where one is stored, and not the same one to every organization",
-  expected: "no basemap_style_id for an organization that stored none",
-  step: async (context, checks) => {
-    const organizations = stylesByOrganization(context);
-    if (organizations.length < ORGANIZATIONS_MIN)
-      return checks.idle("sessions of three organizations without a stated style");
-    const styles = new Set(organizations.flat().map(({ style }) => style));
-    const [style] = styles;
-    const last = organizations.flat().at(-1)?.answer;
-    const got = `each of ${organizations.length} organizations got ${shapeOf(style)}`;
-    const isDefault = styles.size === 1 && typeof style === "string";
-    if (last !== undefined) checks.require(!isDefault, last, "no style, unless each of them stored the same", got);
-  },
-});

@@ -16,7 +16,7 @@ import { type Judgement, recorded } from "../checks.ts";
 import { type Context, callerOf } from "../context.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords } from "../sending/answer.ts";
-import { codingOf } from "../sending/body-taps.ts";
+import { codingOf } from "../sending/content-coding.ts";
 import { readSseText, type SseText } from "../sending/sse-text.ts";
 
 const STREAM_ROUTES = { control: "chat.control", summary: "chat.summary", button: "chat.button" } as const;
@@ -56,29 +56,21 @@ const look = (level: Level, id: string, spec: readonly number[], about: Look): R
     },
   });
 
-const frameFault = ({ frames, strange }: SseText): string | null => {
-  if (strange.length > 0) return `a line that is no field of an event: ${shapeOf(strange[0])}`;
-  let events = 0;
-  for (const { event, data, json, inOrder } of frames) {
-    if (data === null) {
-      // By the HTML standard a frame without data is no event, so only a specified one is missed.
-      if (SHARED_EVENTS.has(event)) return `the event ${event} without data`;
-      continue;
-    }
-    events += 1;
-    if (event === null || event === "") return `an event without a name, with the data ${shapeOfBody(data, json)}`;
-    if (json === undefined) return `the event ${foreignName(event)} with ${shapeOfBody(data, json)}`;
-    if (!inOrder) return `the data of the event ${foreignName(event)} before its name`;
-  }
-  return events === 0 ? "no event at all" : null;
-};
+const FRAMES = "event: <name>, then data: <JSON>, in every frame";
 
-const frames = {
-  expected: "event: <name>, then data: <JSON>, in every frame",
-  fault: ({ sse }: Specimen) => {
-    const fault = frameFault(sse);
-    return fault === null ? null : `there was ${fault}`;
-  },
+const frameFault = ({ sse: { frames, strange } }: Specimen): string | null => {
+  if (strange.length > 0) return `there was a line that is no field of an event: ${shapeOf(strange[0])}`;
+  for (const { event, data, json, inOrder } of frames) {
+    const name = foreignName(event ?? "");
+    // By the HTML standard a frame without data is no event, so only a specified one is missed.
+    if (data === null && SHARED_EVENTS.has(event)) return `there was the event ${event} without data`;
+    if (data === null) continue;
+    const shape = shapeOfBody(data, json);
+    if (event === null || event === "") return `there was an event without a name, with the data ${shape}`;
+    if (json === undefined) return `there was the event ${name} with ${shape}`;
+    if (!inOrder) return `there was the data of the event ${name} before its name`;
+  }
+  return frames.every(({ data }) => data === null) ? "there was no event at all" : null;
 };
 
 const payloadOf = (json: unknown): string => {
@@ -159,9 +151,10 @@ const LOOKS_AT_EACH: readonly Rule[] = [
       return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
     } }),
   look("must", "stream-frames", [166], {
-    title: "every frame of the control stream is event: <name>, then data: <JSON>", only: ["control"], ...frames }),
+    title: "every frame of the control stream is event: <name>, then data: <JSON>", only: ["control"], expected: FRAMES, fault: frameFault }),
   look("info", "stream-frames-of-others", [166, 176], {
-    title: "whether the frames of the other two streams have the same syntax (A10)", only: ["summary", "button"], ...frames }),
+    title: "whether the frames of the other two streams have the same syntax (A10)", only: ["summary", "button"],
+    expected: FRAMES, fault: frameFault }),
   look("should", "stream-goes-on-after-quota", [170], {
     title: "a quota event is not the end of a stream",
     only: ["control"], expected: "more events after quota",
@@ -179,8 +172,41 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     } }),
 ];
 
+type Kept = readonly { name: string | null; data: string }[];
+
+/** Judges the error event of every stream that had one, in any rule: no call can provoke one. */
+const ofErrorEvent = (id: string, spec: number[], title: string, about: Judgement<Kept>): Rule =>
+  rulesOf("every-answer", ofSpecimens).must(id, spec, {
+    title,
+    step: async (context, checks) => {
+      await specimens(context);
+      for (const answer of context.answers) {
+        const kept = answer.received.seen?.kept ?? [];
+        const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
+        if (at >= 0) checks.judge(kept.slice(at), answer, about);
+      }
+      return checks.idle("no error event came, and nothing from outside makes one come");
+    },
+  });
+
+// biome-ignore format: a table, a rule in a few lines
+const ERROR_EVENTS: readonly Rule[] = [
+  ofErrorEvent("stream-error-event", [167, 169, 174, 175], "an error event carries type error, message, code and partial_text", {
+    expected: "{ type: 'error', message, code, partial_text }, the last three texts",
+    fault: ([event]) => {
+      const data = parseJson(event?.data ?? "");
+      const fields = isObject(data) ? data : {};
+      const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
+      return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
+    } }),
+  ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it", {
+    expected: "the end of the stream",
+    fault: ([, ...late]) => late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0]?.name)}` }),
+];
+
 export const STREAM_RULES: readonly Rule[] = [
   ...LOOKS_AT_EACH,
+  ...ERROR_EVENTS,
   streams.must("stream-contracts-differ", [93, 94, 95], {
     title: "the three streams speak three different contracts",
     step: async (context, checks) => {
@@ -245,36 +271,4 @@ export const STREAM_RULES: readonly Rule[] = [
       return recorded(seen, answers, `recorded, not judged: ${seen}`);
     },
   }),
-];
-
-type Kept = readonly { name: string | null; data: string }[];
-
-/** Judges the error event of every stream that had one, in any rule: no call can provoke one. */
-const ofErrorEvent = (id: string, spec: number[], title: string, about: Judgement<Kept>): Rule =>
-  rulesOf("every-answer", ofSpecimens).must(id, spec, {
-    title,
-    step: async (context, checks) => {
-      await specimens(context);
-      for (const answer of context.answers) {
-        const kept = answer.received.seen?.kept ?? [];
-        const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
-        if (at >= 0) checks.judge(kept.slice(at), answer, about);
-      }
-      return checks.idle("no error event came, and nothing from outside makes one come");
-    },
-  });
-
-// biome-ignore format: a table, a rule in a few lines
-export const ERROR_EVENT_RULES: readonly Rule[] = [
-  ofErrorEvent("stream-error-event", [167, 169, 174, 175], "an error event carries type error, message, code and partial_text", {
-    expected: "{ type: 'error', message, code, partial_text }, the last three texts",
-    fault: ([event]) => {
-      const data = parseJson(event?.data ?? "");
-      const fields = isObject(data) ? data : {};
-      const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
-      return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
-    } }),
-  ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it", {
-    expected: "the end of the stream",
-    fault: ([, ...late]) => late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0]?.name)}` }),
 ];

@@ -1,27 +1,41 @@
-/** Parses an event stream strictly to judge its frames (item 166); a client's parser would forgive errors. */
+/** The pieces of a stream, and a strict parser to judge its frames (item 166); a client's parser would forgive errors. */
 import { parseJson } from "../../contract/envelopes.ts";
-import type { Chunk } from "./body-taps.ts";
+
+/** A piece of a body. `notUtf8`: the first invalid byte of the answer is in it. */
+export type Chunk = { atUs: number; text: string; notUtf8?: true };
+
+/** Returns what adds pieces to `chunks`, up to the one that exceeds `mostBytes`. Characters may span pieces. */
+export const keepPieces = (chunks: Chunk[], mostBytes: number) => {
+  const lenient = new TextDecoder();
+  const strict = new TextDecoder("utf-8", { fatal: true });
+  let bytes = 0;
+  let isUtf8 = true;
+  return (piece: Uint8Array, atUs: number): void => {
+    const chunk: Chunk = { atUs, text: lenient.decode(piece, { stream: true }) };
+    try {
+      if (isUtf8) strict.decode(piece, { stream: true });
+    } catch {
+      isUtf8 = false;
+      chunk.notUtf8 = true;
+    }
+    if (bytes <= mostBytes) chunks.push(chunk);
+    bytes += piece.length;
+  };
+};
 
 /** `event`: `null` without such a line. `inOrder`: it came before `data`. `atUs`: when the last piece arrived. */
 type SseFrame = { event: string | null; data: string | null; json: unknown; inOrder: boolean; atUs: number };
 
-type Line = { text: string; atUs: number };
-
-/** Lines end with LF, CRLF or CR. A CR at the end of a piece may be half of a CRLF. */
-const linesOf = (chunks: readonly Chunk[]): Line[] => {
-  const lines: Line[] = [];
-  let rest = "";
-  for (const { text, atUs } of chunks) {
-    rest += text;
-    for (;;) {
-      const end = /\r\n|\n|\r(?!$)/.exec(rest);
-      if (end === null) break;
-      lines.push({ text: rest.slice(0, end.index), atUs });
-      rest = rest.slice(end.index + end[0].length);
-    }
-  }
-  if (rest.replace(/\r$/, "") !== "") lines.push({ text: rest.replace(/\r$/, ""), atUs: chunks.at(-1)?.atUs ?? 0 });
-  return lines;
+/** Lines end with LF, CRLF or CR. `atUs`: when the piece with the line's end arrived. Empty lines are added, which close the last frame. */
+const linesOf = (chunks: readonly Chunk[]): { text: string; atUs: number }[] => {
+  const whole = [...chunks.map(({ text }) => text), "\n\n"].join("");
+  let [from, pieces, arrived] = [0, 0, 0];
+  return Array.from(whole.matchAll(/\r\n|\n|\r/g), ({ 0: end, index }) => {
+    const text = whole.slice(from, index);
+    from = index + end.length;
+    while (arrived < from && pieces < chunks.length) arrived += chunks[pieces++]?.text.length ?? 0;
+    return { text, atUs: chunks[pieces - 1]?.atUs ?? 0 };
+  });
 };
 
 const FIELD = /^(event|data|id|retry)(?::[ ]?(.*))?$/;
@@ -34,28 +48,19 @@ export const readSseText = (chunks: readonly Chunk[]) => {
   const strange: string[] = [];
   let event: string | null = null;
   let data: string[] = [];
-  let dataFirst = false;
-  let atUs = 0;
-  const close = (): void => {
-    if (event !== null || data.length > 0) {
-      const text = data.length === 0 ? null : data.join("\n");
-      frames.push({ event, data: text, json: text === null ? undefined : parseJson(text), inOrder: !dataFirst, atUs });
-    }
-    [event, data, dataFirst] = [null, [], false];
-  };
-  for (const [i, line] of linesOf(chunks).entries()) {
-    atUs = line.atUs;
-    const text = i === 0 ? line.text.replace(/^\uFEFF/, "") : line.text;
-    if (text === "") close();
-    else if (!text.startsWith(":")) {
-      const field = FIELD.exec(text);
-      if (field === null) strange.push(text);
-      else if (field[1] === "event") {
-        if (data.length > 0) dataFirst = true;
-        event = field[2] ?? "";
-      } else if (field[1] === "data") data.push(field[2] ?? "");
-    }
+  let inOrder = true;
+  for (const [i, { text: line, atUs }] of linesOf(chunks).entries()) {
+    const text = i === 0 ? line.replace(/^\uFEFF/, "") : line;
+    const [, name, value = ""] = FIELD.exec(text) ?? [];
+    if (name === "event") {
+      inOrder &&= data.length === 0;
+      event = value;
+    } else if (name === "data") data.push(value);
+    else if (text !== "" && name === undefined && !text.startsWith(":")) strange.push(text);
+    if (text !== "" || (event === null && data.length === 0)) continue;
+    const all = data.length === 0 ? null : data.join("\n");
+    frames.push({ event, data: all, json: all === null ? undefined : parseJson(all), inOrder, atUs });
+    [event, data, inOrder] = [null, [], true];
   }
-  close();
   return { frames, strange };
 };

@@ -2,7 +2,7 @@
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
-import type { KeyRole } from "../../target/target.ts";
+import type { AdminRole, KeyRole } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
 import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
@@ -67,27 +67,23 @@ const variableOf = (ref: CredentialRef): string => {
 type More = Partial<TestCall>;
 type Route = TestCall["route"];
 
+const callBy = (credential: CredentialRef, origin: OriginRef, route: Route, more: More): TestCall => ({
+  ...{ route, credential, origin },
+  ...more,
+});
+export const asNobody = (route: Route, more: More = {}): TestCall => callBy({ as: "none" }, "none", route, more);
+export const asPublishable = (route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall =>
+  callBy({ as: "publishable", of: role(of) }, "listed", route, more);
+export const asServer = (route: Route, more: More = {}, of: KeyRole = "server"): TestCall =>
+  callBy({ as: "server", of: role(of) }, "none", route, more);
+export const inSession = (product: Product, route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall =>
+  callBy({ as: "session", of: role(of), product }, "listed", route, more);
+export const asAdmin = (admin: AdminRole, route: Route, more: More = {}): TestCall =>
+  callBy({ as: "admin", of: role(admin) }, "none", route, more);
 export const exchangeCall = (of: KeyRole, origin: OriginRef, product: Product, more: More = {}): TestCall =>
   asPublishable("sdk.sessions", { origin, product, ...more }, of);
 export const mint = (of: KeyRole, product: Product, more: More = {}): TestCall =>
   exchangeCall(of, "listed", product, more);
-
-export const asPublishable = (route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall => ({
-  ...{ route, credential: { as: "publishable", of: role(of) }, origin: "listed" },
-  ...more,
-});
-export const asServer = (route: Route, more: More = {}, of: KeyRole = "server"): TestCall => ({
-  ...{ route, credential: { as: "server", of: role(of) }, origin: "none" },
-  ...more,
-});
-export const inSession = (product: Product, route: Route, more: More = {}, of: KeyRole = "publishable"): TestCall => ({
-  ...{ route, credential: { as: "session", of: role(of), product }, origin: "listed" },
-  ...more,
-});
-export const asNobody = (route: Route, more: More = {}): TestCall => ({
-  ...{ route, credential: { as: "none" }, origin: "none" },
-  ...more,
-});
 
 export const body = (text: string, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> => ({ text, is });
 export const json = (value: unknown, is: "ok" | "malformed" = "ok"): NonNullable<TestCall["body"]> =>
@@ -141,13 +137,14 @@ export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Ste
 type Parts = {
   step: Step;
   id: string;
+  idPrefix: string;
   secret: string | null;
   origin: string | undefined;
   shared: Record<string, string>;
 };
 
 export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
-  const { step, id, secret, origin: listedOrigin, shared } = parts;
+  const { step, id, idPrefix, secret, origin: listedOrigin, shared } = parts;
   const method = call.method ?? step.method;
   const asked = step.origin === "listed" && listedOrigin === undefined ? { ...step, origin: "foreign" as const } : step;
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
@@ -159,7 +156,7 @@ export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
     if (credential !== null && call.form === "twice") headers.Authorization = `Bearer ${credential}`;
     for (const [name, value] of Object.entries(call.headers ?? {})) {
       if (value === "") delete headers[name];
-      else headers[name] = value;
+      else headers[name] = name === "x-request-id" ? `${idPrefix}-${value}` : value;
     }
     return headers;
   };

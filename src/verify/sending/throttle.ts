@@ -6,11 +6,24 @@ const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
-/** Rejects with the reason of a stop. */
-export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
-  setTimeout(ms, undefined, { signal }).catch((error: unknown) => {
+/** Resolves to `true`. Rejects with the reason of a stop. */
+export const wait = (ms: number, signal?: AbortSignal): Promise<boolean> =>
+  setTimeout(ms, true, { signal }).catch((error: unknown) => {
     throw signal?.reason ?? error;
   });
+
+const LOOK_EVERY_MS = 1_000;
+
+/** Looks once a second for `forMs`, by the clock: an unanswered look takes its whole timeout. `rest`: `false` ends it. */
+export const lookEverySecond = async (
+  look: () => Promise<boolean>,
+  forMs: number,
+  rest: (ms: number) => Promise<boolean>,
+): Promise<boolean> => {
+  const endMs = performance.now() + forMs;
+  while (performance.now() < endMs && (await rest(LOOK_EVERY_MS))) if (await look()) return true;
+  return false;
+};
 
 export type Throttle = ReturnType<typeof createThrottle>;
 

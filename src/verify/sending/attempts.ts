@@ -1,0 +1,189 @@
+/** One attempt at a call: what it waits for (an answering target, its turn, budgets, a free connection), and what came. */
+import type { Dispatcher } from "undici";
+import type { RunClock } from "../../client/clock.ts";
+import { sendRequest } from "../../client/send-request.ts";
+import { inFlightMax } from "../../client/transport.ts";
+import { routeOf } from "../../contract/routes.ts";
+import { lastEventOf } from "../../contract/streams.ts";
+import type { CallLine } from "../../history/line.ts";
+import type { Target } from "../../target/target.ts";
+import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
+import { CannotJudge, inconclusive } from "../checks.ts";
+import type { Budget } from "../planning/needs.ts";
+import { type Answer, answerOfCall, isAdmitted } from "./answer.ts";
+import { decoding } from "./content-coding.ts";
+import { type Chunk, keepPieces } from "./sse-text.ts";
+import { asNobody, buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
+import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
+
+const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
+
+/** Bounds memory: every answer is kept for the rules over all of them. */
+const ANSWER_MOST_BYTES = 2 << 20;
+const ANSWERS_MOST_BYTES = 128 << 20;
+const LATER_ANSWER_MOST_BYTES = 16 << 10;
+
+/** After so many calls in a row without an answer the target counts as away. */
+const SILENCE_MAX = 12;
+const RESTART_MAX_MS = 30_000;
+
+/** A FIFO semaphore over connections: a call that waited in our HTTP client would look slow on the target's side. */
+export const createLanes = (count: number) => {
+  let free = Math.max(1, count);
+  const waiting: (() => void)[] = [];
+  return {
+    take: async (): Promise<void> => {
+      if (free > 0) free -= 1;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+    giveBack: (): void => {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    },
+  };
+};
+
+export type AttemptParts = {
+  target: Target;
+  view: TargetView;
+  clock: RunClock;
+  dispatcher: Dispatcher;
+  sharedHeaders: Readonly<Record<string, string>>;
+  throttle: Throttle;
+  budget: Budget;
+  /** Budget, rate and stop condition of the whole run; unbounded if absent. */
+  runBudget?: BudgetGuard;
+  signal?: AbortSignal;
+  stage: string;
+  idPrefix: string;
+  secretOf(call: TestCall): Promise<string | null>;
+  originOf(call: TestCall): string | undefined;
+  onLine(line: CallLine): void;
+  onAnswer?(answer: Answer): void;
+};
+
+const chargeOf = ({ route, product }: TestCall): "map_loads" | "analyses" | null => {
+  if (route === "sdk.sessions" && product === "tile") return "map_loads";
+  return route === "design.analyze" ? "analyses" : null;
+};
+
+const streamOf = ({ route }: TestCall) => (route === "-" ? undefined : routeOf(route).stream);
+
+const readingOf = (call: TestCall, { stream_end }: Target): object => {
+  const kind = streamOf(call);
+  if (kind === undefined) return {};
+  const stream = { stream: lastEventOf(kind, stream_end), keepEvents: true };
+  if (call.leaveAfterMs !== undefined) return { ...stream, abort: { afterMs: call.leaveAfterMs } };
+  return call.wholeStream === true ? stream : { ...stream, abort: { afterEvents: 1 } };
+};
+
+export const createAttempts = (parts: AttemptParts) => {
+  const { target, clock, throttle, budget, runBudget, signal, idPrefix, stage } = parts;
+  const dispatcher = decoding(parts.dispatcher);
+  const lanes = createLanes(inFlightMax(target));
+  const stopped = Promise.withResolvers<never>();
+  stopped.promise.catch(() => undefined);
+  signal?.addEventListener("abort", () => stopped.reject(signal.reason), { once: true });
+  const answers: Answer[] = [];
+  let [heldBytes, sent, silent] = [0, 0, 0];
+  let returning: Promise<boolean> | null = null;
+
+  const looksForAWhile = async (): Promise<boolean> => {
+    const isBack = async (): Promise<boolean> => {
+      await attempt(asNobody("design.styles"), true);
+      return silent === 0;
+    };
+    if (!(await lookEverySecond(isBack, RESTART_MAX_MS, (ms) => wait(ms, signal)))) return false;
+    returning = null;
+    return true;
+  };
+
+  const takeOfRun = async (call: TestCall): Promise<Taken | null> => {
+    if (runBudget === undefined) return null;
+    if (call.anyway === true) {
+      runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+      return null;
+    }
+    // Charges are counted afterwards: most calls to metered routes must be refused, and a budget of 0 would end the run at the first.
+    const taken = runBudget.take(clock.nowUs(), { stream: streamOf(call) !== undefined });
+    const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
+    if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
+    for (let { waitUs } = taken; waitUs > 0; waitUs = taken.waitAgainUs(clock.nowUs()))
+      await wait(waitUs / 1000, signal);
+    return taken;
+  };
+
+  /** Waits until the call may leave, with a lane of its own. Throws if it must not. */
+  const enter = async (call: TestCall, looking: boolean) => {
+    const { anyway, atOnce } = call;
+    // A restart is waited for once: a target that stays away is not waited for again.
+    if (silent >= SILENCE_MAX && !looking) {
+      returning ??= looksForAWhile();
+      if (!(await returning)) throw inconclusive("the target has stopped answering");
+    }
+    await parts.secretOf(call);
+    // A call that undoes something is sent whatever is left.
+    if (anyway === true) budget.spent.requests += 1;
+    else {
+      if (atOnce !== true) await throttle.turn();
+      signal?.throwIfAborted();
+      budget.take("requests");
+    }
+    // Read again: a session may have ended while the call waited.
+    const secret = await parts.secretOf(call);
+    await lanes.take();
+    try {
+      if (anyway !== true) signal?.throwIfAborted();
+      return { secret, taken: await takeOfRun(call) };
+    } catch (error) {
+      lanes.giveBack();
+      throw error;
+    }
+  };
+
+  const record = (answer: Answer): void => {
+    const { testCall, status, received, text, chunks } = answer;
+    // In a burst, connections may be refused in a row while other calls are served.
+    if (status !== null) silent = 0;
+    else if (testCall.atOnce !== true) silent += 1;
+    const charge = chargeOf(testCall);
+    // What was admitted by mistake is spent too; for the run's budget also what may have been admitted.
+    if (charge !== null && isAdmitted(answer)) budget.spent[charge] += 1;
+    if (charge !== null && (isAdmitted(answer) || (status === null && received.sent)))
+      runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
+    heldBytes += text.length + chunks.reduce((sum, chunk) => sum + chunk.text.length, 0);
+    answers.push(answer);
+    parts.onLine(answer.line);
+    parts.onAnswer?.(answer);
+  };
+
+  /** `looking`: sent even if the target seems away, to see whether it is back. */
+  const attempt = async (testCall: TestCall, looking = false): Promise<Answer> => {
+    const { secret, taken } = await enter(testCall, looking);
+    const n = sent++;
+    const id = `${idPrefix}-${n}`;
+    const step = stepOfTestCall(parts.view, n, testCall);
+    const by = { step, id, idPrefix, secret, origin: parts.originOf(testCall), shared: parts.sharedHeaders };
+    const { request, shown } = buildRequest(target, testCall, by);
+    const chunks: Chunk[] = [];
+    const mostBytes = heldBytes > ANSWERS_MOST_BYTES ? LATER_ANSWER_MOST_BYTES : ANSWER_MOST_BYTES;
+    const onPiece = testCall.wholeStream === true ? keepPieces(chunks, mostBytes) : undefined;
+    testCall.beforeSent?.();
+    const asked = { ...request, mostBytes, decoded: true as const, onPiece, ...readingOf(testCall, target) };
+    const running = sendRequest(dispatcher, asked, clock, VERIFY_TIMEOUTS);
+    void running.then(lanes.giveBack);
+    // A stop does not wait for a stream, which may take long.
+    const isWaitedFor = testCall.anyway === true || testCall.toTheEnd === true;
+    const received = await (isWaitedFor ? running : Promise.race([running, stopped.promise]));
+    const context = { id, stage, driver: "verify" as const, intendedUs: received.sentUs };
+    const answer = answerOfCall({ testCall, step, request: shown, received, chunks, context, errorUs: clock.errorUs });
+    taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome, ending: answer.line });
+    record(answer);
+    return answer;
+  };
+
+  return { attempt, answers: answers as readonly Answer[] };
+};
