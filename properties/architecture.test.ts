@@ -109,7 +109,7 @@ const PRINTS = join("src", "cli", "printing", "output.ts");
 /** A program reads what these write, and masks what it shows; or nothing foreign is at hand yet. */
 const WRITES_OTHERWISE: readonly string[] = [
   join("src", "supervision", "watchdog.ts"),
-  join("src", "drivers", "open-loop", "process-pipe.ts"),
+  join("src", "drivers", "open-loop", "open-loop-process.ts"),
   join("src", "cli", "floodgate.mjs"),
   join("src", "cli", "install-first.mjs"),
   join("src", "bench") + sep,

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { runCommand } from "../src/cli/command.fixture.ts";
-import { allCommands } from "../src/cli/commands.ts";
+import { allCommands } from "../src/cli/main.ts";
 import { withServed } from "../src/deployments/served.ts";
 import { TARGET_SCHEMA } from "../src/target/target.ts";
 

@@ -43,27 +43,29 @@ const bytesArb = fc.oneof(
   }),
 );
 
-type Read = { events: { id: string | null; name: string; data: string }[]; retries: number[]; comments: string[] };
+/** `comment`: the last one since the event before. */
+type Read = { id: string | null; name: string; data: string; comment: string };
 
-const readHere = (chunks: Uint8Array[]): Read => {
-  const read: Read = { events: [], retries: [], comments: [] };
+const readHere = (chunks: Uint8Array[]): Read[] => {
+  const read: Read[] = [];
+  let last = "";
   const decoder = new TextDecoder();
   const parser = createParser({
-    onEvent: ({ id, event, data }) => read.events.push({ id: id ?? null, name: event ?? "", data }),
-    onRetry: (ms) => read.retries.push(ms),
-    onComment: (comment) => read.comments.push(comment),
+    onEvent: ({ id, event, data }) => {
+      read.push({ id: id ?? null, name: event ?? "", data, comment: last });
+      last = "";
+    },
+    onComment: (comment) => {
+      last = comment;
+    },
   });
   for (const chunk of chunks) parser.feed(decoder.decode(chunk, { stream: true }));
   return read;
 };
 
-const readInGo = async (chunks: Uint8Array[]): Promise<Read> => {
-  const { events, retries, comments } = await (go as GoReader).read(chunks);
-  return {
-    events: events.map(({ ownId, name, data }) => ({ id: ownId, name, data })),
-    retries: retries.map(Number),
-    comments,
-  };
+const readInGo = async (chunks: Uint8Array[]): Promise<Read[]> => {
+  const { events } = await (go as GoReader).read(chunks);
+  return events.map(({ ownId, name, data, comment }) => ({ id: ownId, name, data, comment }));
 };
 
 law(

@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 type GoEvent = { id: string; ownId: string | null; name: string; data: string; comment: string };
-type GoRead = { events: GoEvent[]; retries: string[]; comments: string[]; error: string };
+type GoRead = { events: GoEvent[]; error: string };
 
 export type GoReader = { read(chunks: Uint8Array[]): Promise<GoRead>; close(): Promise<void> };
 

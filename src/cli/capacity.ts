@@ -63,7 +63,7 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
 /** Objectives for the reference platform, which states none. */
 const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
 
-export const command = (): Command =>
+export const capacityCommand = (): Command =>
   judgingCommand<CapacityOptions>(
     withOptions(new Command("capacity"), [
       ["--scenario <name>", "what is played", undefined, "chat-past-capacity"],

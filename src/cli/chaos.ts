@@ -14,7 +14,7 @@ import { chaosRefusals, chaosStages, experimentsFor, runChaos } from "../run/exp
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import { handOverToken, makeToken } from "../supervision/private-file.ts";
-import { type Lock, lockTarget } from "../target/lock.ts";
+import { lockTarget } from "../target/lock.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import {
@@ -52,26 +52,22 @@ const NO_LOAD = { load: false, faults: false, requests: 0 };
 /** Undoes what runs left broken and reports it run by run, then each proxy of the target file. Exit code 4: something is still broken. */
 const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOptions, isOutTyped: boolean) => {
   const given: PreparedTarget[] = file === undefined ? [] : [await prepareTarget(file, owned, NO_LOAD)];
-  const locks: Lock[] = [];
-  try {
-    // A run that is still going heals its own faults.
-    for (const { target } of given) locks.push(lockTarget(target.base_url));
-    // With `--out` only that folder is healed; `FLOODGATE_OUT` adds one to those under reports/runs.
-    const healed = await healLeftOpen(REPORTS, { out, onlyOut: isOutTyped, given });
-    process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
-    const isIdle = healed.runs.length === 0 && healed.proxies.every(({ did }) => did === "");
-    const end = !healed.isWhole
-      ? "Something is still broken; see above, and run this again when its cause is gone."
-      : isIdle
-        ? `Nothing to heal: the journals of ${healed.looked} runs have nothing open.`
-        : "Everything that was left open is taken back.";
-    printShown(json, {
-      document: { schema: "floodgate/healed@1", ...healed },
-      lines: [...healed.runs.flatMap(linesOf), ...healed.proxies.map(lineOfProxy), end],
-    });
-  } finally {
-    for (const lock of locks) lock.release();
-  }
+  using locks = new DisposableStack();
+  // A run that is still going heals its own faults.
+  for (const { target } of given) locks.defer(lockTarget(target.base_url).release);
+  // With `--out` only that folder is healed; `FLOODGATE_OUT` adds one to those under reports/runs.
+  const healed = await healLeftOpen(REPORTS, { out, onlyOut: isOutTyped, given });
+  process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
+  const isIdle = healed.runs.length === 0 && healed.proxies.every(({ did }) => did === "");
+  const end = !healed.isWhole
+    ? "Something is still broken; see above, and run this again when its cause is gone."
+    : isIdle
+      ? `Nothing to heal: the journals of ${healed.looked} runs have nothing open.`
+      : "Everything that was left open is taken back.";
+  printShown(json, {
+    document: { schema: "floodgate/healed@1", ...healed },
+    lines: [...healed.runs.flatMap(linesOf), ...healed.proxies.map(lineOfProxy), end],
+  });
 };
 
 const PART: Readonly<Record<Component, string>> = {
@@ -165,12 +161,9 @@ export const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: Ex
   throw new UsageError("--limiter redis needs real links: expected --real beside it");
 };
 
+// biome-ignore format: a row is a line
 const EXCLUSIONS: readonly Exclusion[] = [
-  [
-    "watchdog",
-    "!target",
-    "chaos --watchdog needs --target FILE: the proxies and heal commands that it may use stand there",
-  ],
+  ["watchdog", "!target", "chaos --watchdog needs --target FILE: the proxies and heal commands that it may use stand there"],
   ["for real", "!explore", "--for and --real belong to `chaos --explore`"],
   ["explore", "target", "--explore works on the embedded deployment, so it takes no --target"],
   ["explore", "dry-run", "--explore sends nothing to anybody: there is no --dry-run"],
@@ -229,7 +222,7 @@ const chaos = async (options: ChaosOptions, command: Command): Promise<Judging |
   };
 };
 
-export const command = (): Command =>
+export const chaosCommand = (): Command =>
   judgingCommand<ChaosOptions>(
     withOptions(excluding(new Command("chaos"), EXCLUSIONS), OPTIONS)
       .description("break something under load, see what callers get, heal it, see it recover")

@@ -41,7 +41,7 @@ const checkPage = (path: string): Promise<void> =>
       throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
     });
 
-export const command = (): Command =>
+export const demoCommand = (): Command =>
   new Command("demo")
     .description("plant defects in the reference platform and see them found; no Go, no network, no file")
     .argument("[defect...]", `what is planted (default: ${PLANTED.join(", ")})`)

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { runCommand } from "./command.fixture.ts";
-import { findingsText } from "./printing/findings-text.ts";
+import { findingsText } from "./doctor.ts";
 
 const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
 

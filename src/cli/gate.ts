@@ -104,7 +104,7 @@ const isRecorded = async (options: GateOptions): Promise<boolean> => {
   return true;
 };
 
-export const command = (): Command => {
+export const gateCommand = (): Command => {
   const command = judgingCommand<GateOptions>(
     withOptions(excluding(new Command("gate"), EXCLUSIONS), OPTIONS)
       .description("compare two deployments: is the head worse than the base?")

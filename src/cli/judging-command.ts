@@ -18,7 +18,6 @@ type Place = { targetFile: string | undefined; owned: readonly string[] };
 
 export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & Place;
 
-/** What a command does, given its options. */
 export type Judging = {
   /** Shows what `play` would send; for `--dry-run`. */
   plan?(place: Place, targetFile: string, otherFile: string): Promise<Shown>;
@@ -37,7 +36,6 @@ const STORES = ["sqlite", "redis"];
 const ABOUT_STORE = "of the embedded deployment; redis needs redis-server on PATH";
 export const LIMITER: OptionRow = ["--limiter <store>", ABOUT_STORE, STORES, "sqlite"];
 
-/** Adds the options of every command that records a run. */
 export const recordingOptions = (command: Command): Command =>
   command
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))

@@ -1,4 +1,4 @@
-/** `floodgate load`: one scenario, or a k6 script of the user's own. */
+/** `floodgate run` and `floodgate load`: a suite; one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
 import { Command } from "commander";
 import { plannedEmbedded } from "../deployments/tenants.ts";
@@ -10,14 +10,23 @@ import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage, withItsPair } from "../run/suites/load-stages.ts";
+import { SUITES } from "../run/suites/suites.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
-import { type Judging, type JudgingOptions, judgingCommand, stagesPlan } from "./judging-command.ts";
+import {
+  type Judging,
+  type JudgingOptions,
+  judgingCommand,
+  LIMITER,
+  type Limiter,
+  stagesPlan,
+} from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
 import {
   called,
   checkPrecise,
+  EMBEDDED_ALONE,
   type Exclusion,
   excluding,
   type OptionRow,
@@ -27,6 +36,39 @@ import {
   withOptions,
 } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
+
+type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };
+
+const SUITE_NAMES = [...SUITES.keys()].join(", ");
+
+const ABOUT_SUITES = `
+Suites:
+${[...SUITES.values()].flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(9)}`, 11)).join("\n")}
+
+Without --target the reference platform is started here, with toxiproxy between
+its parts. What a deployment lacks for a stage is skipped by name.
+
+Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
+4 one could not be decided, or something in \`required\` was not judged.`;
+
+export const runCommand = (): Command =>
+  judgingCommand<RunOptions>(
+    withOptions(excluding(new Command("run"), [EMBEDDED_ALONE]), [
+      LIMITER,
+      ["--short", "stages of minutes take a fifth of their time, for a first look"],
+    ])
+      .description("play a suite: rules, load and faults, judged and reported")
+      .argument("[suite]", `one of ${SUITE_NAMES}`, "smoke")
+      .addHelpText("after", ABOUT_SUITES),
+    ({ limiter, short = false }, { processedArgs: [name] }) => {
+      const suite = called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
+      const stages = { stages: suite.stages, short };
+      return {
+        plan: (place) => stagesPlan({ ...place, limiter, stages }),
+        play: (common) => runStages({ ...common, limiter, profile: name, stages }),
+      };
+    },
+  );
 
 type LoadOptions = JudgingOptions &
   ProfileOptions &
@@ -150,7 +192,7 @@ const load = async (options: LoadOptions, { processedArgs }: Command): Promise<J
   };
 };
 
-export const command = (): Command =>
+export const loadCommand = (): Command =>
   judgingCommand<LoadOptions>(
     withOptions(excluding(new Command("load"), EXCLUSIONS), OPTIONS)
       .description("play one scenario, or a k6 script of your own")

@@ -2,11 +2,107 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
+import { isAlive, type ProcessId, parentOf, readProc, startTimeOf } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { fileProblem } from "../supervision/user-file.ts";
-import { commandsFor } from "./commands.ts";
-import { endWithLauncher } from "./end-with-launcher.ts";
 import { printNote, printResult } from "./printing/output.ts";
+
+type Made = (all: () => Promise<Command[]>) => Command;
+/** The file that exports `NAMECommand`, and the two examples in its help, as typed after `npx floodgate`. */
+type Entry = readonly [load: () => Promise<Readonly<Record<string, unknown>>>, first: string, second: string];
+
+/** A file is imported only when it is asked for: a run starts `serve` three times, which must not load what only `verify` needs. */
+// biome-ignore format: a row is a line
+const COMMANDS: Readonly<Record<string, Entry>> = {
+  run: [() => import("./load.ts"), "run smoke", "run nightly --target staging.json --dry-run"],
+  load: [() => import("./load.ts"), "load chat-past-capacity --duration 10s", "load steady-mix --target staging.json --profile access.log.gz"],
+  verify: [() => import("./verify.ts"), "verify --target staging.json", "verify --only exchange-mints"],
+  chaos: [() => import("./chaos.ts"), "chaos limiter-refused keys-refused", "chaos --heal --target staging.json"],
+  doctor: [() => import("./doctor.ts"), "doctor --target staging.json", "doctor --calibrate"],
+  init: [() => import("./doctor.ts"), "init --target https://maps.example --i-own maps.example", "init --target 127.0.0.1:8080 --out local.json"],
+  gate: [() => import("./gate.ts"), "gate --base base.json --head head.json", "gate --before RUN-A --after RUN-B"],
+  capacity: [() => import("./capacity.ts"), "capacity --target staging.json --slo 'refusals<=1%,ttfe_p99<=800ms'", "capacity --target staging.json --demand launch.json"],
+  report: [() => import("./report.ts"), "report reports/latest", "report reports/runs/A reports/runs/B"],
+  serve: [() => import("./serve.ts"), "serve --write-target target.json", "serve --tenants 12 --slots 24 --service-ms 200 --write-target target.json"],
+  demo: [() => import("./demo.ts"), "demo", "demo never-sheds --page never-sheds.html"],
+  explain: [() => import("./explain.ts"), "explain sheds-above-the-cap/chat-past-capacity", "explain verify/exchange-mints"],
+  completion: [() => import("./explain.ts"), "completion bash > ~/.floodgate-completion", "completion fish > ~/.config/fish/completions/floodgate.fish"],
+  dev: [() => import("./dev.ts"), "dev tools", "dev mutants never-sheds"],
+};
+
+const opened = async (name: string): Promise<Command> => {
+  const [load, ...examples] = COMMANDS[name] as Entry;
+  const command = (await load())[`${name}Command`] as Made;
+  const shown = examples.map((one) => `  npx floodgate ${one}`).join("\n");
+  return command(allCommands).addHelpText("after", `\nExamples:\n${shown}`);
+};
+
+export const allCommands = (): Promise<Command[]> => Promise.all(Object.keys(COMMANDS).map(opened));
+
+const commandsFor = async (name = ""): Promise<Command[]> =>
+  Object.hasOwn(COMMANDS, name) ? [await opened(name)] : allCommands();
+
+const EVERY_MS = 500;
+/** How far up npm is looked for; npm, a shell and the launcher make three. */
+const NPM_GENERATIONS = 5;
+const GENERATIONS_MAX = 64;
+
+/** Set by every CI service, or by one of the well-known ones. */
+const OF_CI =
+  "CI GITHUB_ACTIONS RUNNER_TRACKING_ID GITLAB_CI JENKINS_URL JENKINS_NODE_COOKIE TF_BUILD BUILDKITE TEAMCITY_VERSION";
+
+const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
+
+const endsWithShell = ({ FLOODGATE_END_WITH_PARENT: asked, ...env }: NodeJS.ProcessEnv): boolean =>
+  asked === undefined ? OF_CI.split(" ").some((name) => isOn(env[name])) : isOn(asked);
+
+const launchers = (withShell: boolean): ProcessId[] => {
+  const above: ProcessId[] = [];
+  for (let pid = parentOf(process.pid); pid > 1 && above.length < GENERATIONS_MAX; pid = parentOf(pid)) {
+    above.push({ pid, start: startTimeOf(pid) ?? "" });
+  }
+  if (withShell && endsWithShell(process.env)) return above;
+  const npm = process.env.npm_execpath ?? "";
+  // npm replaces its command line by a title such as "npm start".
+  const isNpm = ({ pid }: ProcessId): boolean => {
+    const command = Buffer.from(readProc(`/proc/${pid}/cmdline`) ?? "", "latin1")
+      .toString()
+      .replaceAll("\0", " ");
+    return /^np[mx]\b/.test(command) || command.includes(npm);
+  };
+  const at = npm === "" ? -1 : above.slice(0, NPM_GENERATIONS).findIndex(isNpm);
+  return above.slice(0, at + 1);
+};
+
+/**
+ * Sends SIGTERM to this process when its launcher is gone, because nobody waits for it any more. A launcher is:
+ *
+ * - the older Node that started this one (its channel closes);
+ * - npm and its shell: npm passes SIGTERM to that shell only, and a kill -9 reaches npm only;
+ * - in a CI job, every ancestor: a cancelled job signals only the shell of its step, and a clean-up would later kill a run that
+ *   still has faults to heal. Elsewhere a shell may leave a run behind on purpose (`nohup`), so there
+ *   `FLOODGATE_END_WITH_PARENT=1` asks for it; `=0` turns it off in a CI job.
+ *
+ * Ancestors are looked up on Linux only; elsewhere only the channel is watched.
+ *
+ * `withShell` is false for a command that may outlive its shell, such as `serve`.
+ */
+const endWithLauncher = (withShell: boolean): void => {
+  const stop = (): void => void process.kill(process.pid, "SIGTERM");
+  if (process.connected) {
+    process.on("disconnect", stop);
+    // The channel must not keep a finished run alive.
+    process.channel?.unref();
+  }
+  const above = launchers(withShell);
+  if (above.length === 0) return;
+  const timer = setInterval(() => {
+    if (above.every(isAlive)) return;
+    clearInterval(timer);
+    stop();
+  }, EVERY_MS);
+  timer.unref();
+};
 
 const EXAMPLES = `
 Examples:

@@ -43,7 +43,7 @@ const joined = async (command: Command, files: readonly string[]): Promise<void>
   await recorded(command, (common) => mergeParts({ ...common, replay }, parts));
 };
 
-export const command = (): Command =>
+export const reportCommand = (): Command =>
   new Command("report")
     .description("judge recorded runs again and render them again; two are compared")
     .argument("<run...>", "run folders")
@@ -60,6 +60,5 @@ export const command = (): Command =>
         await writeText("compared.html", htmlOverlay(a, b));
         printNote(`Both runs over each other: ${pathOf("compared.html")}`);
       }
-      // The worst run decides.
       process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
     });

@@ -115,7 +115,6 @@ const OPTIONS: readonly OptionRow[] = [
   ["--target-from <file>", "the rest of that target file, where this process is not the whole deployment"],
 ];
 
-/** Adds all options of `serve`, with the defaults of the platform. */
 export const addServeOptions = (command: Command): Command =>
   withOptions(excluding(command, EXCLUSIONS), OPTIONS).addHelpText("after", EXPLAINED);
 
@@ -163,7 +162,6 @@ const roleOptionsOf = (options: ServeOptions): RoleOptions => {
 const DEFAULT_TENANTS = 12;
 const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
-/** Reads the file of `--target-from`: a target file without tenants and credentials. */
 const readFrom = (file: string): object => {
   try {
     const found = readUserJson(file);
@@ -200,7 +198,6 @@ const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | u
   };
 };
 
-/** Seeds the demo organizations and tenants, and writes the target file with every role. */
 const writeTarget = async (running: Running, role: RoleOptions, options: ServeOptions, path: string): Promise<void> => {
   const { tenants = DEFAULT_TENANTS, targetFrom, tlsCert } = options;
   const { administration, urls } = running;
@@ -227,7 +224,6 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
 };
 
-/** Throws a `UsageError` for an address that cannot be listened on. */
 const sayWhyNotStarted = (error: NodeJS.ErrnoException & { address: string; port: number }): never => {
   const { syscall, code, message, address, port } = error;
   if (syscall !== "listen" && syscall !== "getaddrinfo") throw error;
@@ -268,23 +264,18 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
   // Drawn here, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
   const running = await startRole(options.role, role, parts).catch(sayWhyNotStarted);
-  let forget: () => Promise<void>;
-  try {
-    if (options.writeTarget !== undefined) await writeTarget(running, role, options, options.writeTarget);
-    forget = await handOver(running, role.controlToken !== undefined);
-  } catch (error) {
-    await running.close();
-    throw error;
-  }
+  await using atEnd = new AsyncDisposableStack();
+  atEnd.defer(running.close);
+  if (options.writeTarget !== undefined) await writeTarget(running, role, options, options.writeTarget);
+  atEnd.defer(await handOver(running, role.controlToken !== undefined));
   printResult(JSON.stringify(running.urls));
   await untilStopped();
-  await running.close();
-  await forget();
+  await atEnd.disposeAsync();
   // An open connection of a client must not keep the process alive.
   process.exit(0);
 };
 
-export const command = (): Command =>
+export const serveCommand = (): Command =>
   addServeOptions(
     new Command("serve").description("start the reference platform; its URLs are printed as one line of JSON"),
   ).action((options: ServeOptions) => serve(options));

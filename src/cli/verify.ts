@@ -70,7 +70,7 @@ export const tellRules = ({ progress, result }: Pick<RunEvents, "progress" | "re
   };
 };
 
-export const command = (): Command =>
+export const verifyCommand = (): Command =>
   judgingCommand<VerifyOptions>(
     new Command("verify")
       .description("try the rules of the API one by one, from outside, on any deployment")
@@ -100,7 +100,6 @@ export const command = (): Command =>
             requireAll: requireAll === true,
             keepsAnswers: keepAnswers === true,
             onProgress: tellRules(common.events),
-            // Claims are reported one by one, as they are made.
             events: { ...common.events, stage: () => undefined },
           }),
         served: { count: 1, said: ON_SERVED },

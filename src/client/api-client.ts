@@ -8,7 +8,7 @@ import { CredentialMissingError } from "../target/stated-credentials.ts";
 import type { Target } from "../target/target.ts";
 import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
+import { credentialName, headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import { exchangeStep, type SessionWanted, type Step } from "../workload/step.ts";
 import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
@@ -87,12 +87,17 @@ export const openApiClient = async (options: ApiClientOptions) => {
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
-  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
-    const { method, body, abort, slowReadMs } = step;
+  const headersWith = (credential: string | null, step: Step, id: string): Record<string, string> => {
     const of = "of" in step.credential ? step.credential.of : null;
     const listedOrigin = step.origin === "listed" && of !== null ? book.originOf(of) : undefined;
     const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
     if (headers === null) throw new CredentialMissingError(of ?? "-", "origin");
+    return headers;
+  };
+
+  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
+    const { method, body, abort, slowReadMs } = step;
+    const headers = headersWith(credential, step, id);
     const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
     const stream = kind === undefined ? undefined : lastEventOf(kind, target.stream_end);
     const sent = { headers: Object.entries(headers).flat(), body, abort, slowReadMs };
@@ -188,8 +193,17 @@ export const openApiClient = async (options: ApiClientOptions) => {
     send,
     /** As `send` with callbacks in place of promises, for thousands of calls per second. Exactly one is called, asynchronously. */
     begin,
+    /** The headers of a step, for a driver that sends it by itself. Throws where its credential is not at hand. */
+    headersOf: (step: Step, id: string): Record<string, string> => {
+      const nobodys = nobodysCredential(step);
+      const credential = nobodys === undefined ? book.peek(step.credential) : nobodys;
+      if (credential !== undefined) return headersWith(credential, step, id);
+      throw new Error(`no credential is at hand for ${credentialName(step.credential)}`);
+    },
     book,
+    sharedHeaders: transport.headers,
     connections: transport.connections,
     close: transport.close,
+    [Symbol.asyncDispose]: transport.close,
   };
 };

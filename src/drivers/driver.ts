@@ -15,7 +15,6 @@ export type DriveJob = {
   stage: string;
   /** Run and stage; call ids are `<idPrefix>-<n>`. */
   idPrefix: string;
-  /** A name of workload/catalogue.ts. */
   story: string;
   seed: number;
   profile: Profile;

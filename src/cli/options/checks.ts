@@ -21,7 +21,6 @@ export const called = <T extends { name: string }>(
   throw new UsageError(noSuch(what, name, names, listing));
 };
 
-/** Parses `15s`, `2m`, `500ms`, or a number of seconds. */
 export const seconds = (text: string): number => {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);

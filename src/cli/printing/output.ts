@@ -13,7 +13,6 @@ const OUR_COLOUR = /\u001b\[(?:0|2|1;3[123])m/g;
 const COMMAND_AT_START = /^(\s*):(?=:)/gm;
 const COMMAND_ANYWHERE = /#(?=#(?:vso|teamcity)?\[)/gi;
 
-/** Masks and cleans a text. */
 export const printable = (text: string): string =>
   clean(redactor.redact(text)).replace(COMMAND_AT_START, "$1: ").replace(COMMAND_ANYWHERE, "# ");
 
@@ -23,7 +22,6 @@ export const printableJson = (value: unknown): string =>
 
 const line = (text: string): string => (text.endsWith("\n") ? text : `${text}\n`);
 
-/** Prints a result on stdout. */
 export const printResult = (text: string): void => void process.stdout.write(line(printable(text)));
 
 export const printJson = (value: unknown): void => void process.stdout.write(line(printableJson(value)));
@@ -34,7 +32,6 @@ export type Shown = { document: unknown; lines: readonly string[] };
 export const printShown = (isJson: boolean | undefined, { document, lines }: Shown): void =>
   isJson === true ? printJson(document) : printResult(lines.join("\n"));
 
-/** Prints a note for people on stderr. */
 export const printNote = (text: string): void => void process.stderr.write(line(printable(text)));
 
 /** Prints a note with our colours in it; the text between them is masked and cleaned. */

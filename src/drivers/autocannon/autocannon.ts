@@ -15,7 +15,7 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
-import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../workload/request.ts";
+import { callId, urlOf } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Driver, Problem } from "../driver.ts";
@@ -26,13 +26,10 @@ const CONNECTIONS = 10;
 const TIMEOUT_S = 30;
 /** A run that its target file stops has ended within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
-/** autocannon ends at a sample's end. */
 const SAMPLE_MS = 100;
 /** So many failed connections in a row mean that nobody listens. */
 const REFUSED_MAX = 200;
-/**
- * autocannon's limiter counts whole seconds: a burst at the end of one and a burst at the beginning of the next may meet.
- */
+/** autocannon's limiter counts whole seconds: a burst at the end of one and a burst at the beginning of the next may meet. */
 export const RATE_SHARE = 0.5;
 
 /** What autocannon ignores silently. */
@@ -104,11 +101,9 @@ export const driveAutocannon =
       if (!problems.some((one) => one.reason === reason)) problems.push({ verdict: "inconclusive", reason });
     };
     const clock = createRunClock(job.epochUs);
-    const client = await openApiClient({ ...job, secrets, clock, budget, onLine, driver: DRIVER });
+    await using client = await openApiClient({ ...job, secrets, clock, budget, onLine, driver: DRIVER });
     const host = watchHost();
     const connections: { isIdle(): boolean; lose(): void; close(): void }[] = [];
-    const keys = new Map<string, string | null>();
-    const shared: Record<string, string> = {};
     const { origin } = new URL(target.base_url);
     const timeoutUs = TIMEOUT_S * 1e6;
     let isOver = false;
@@ -117,20 +112,13 @@ export const driveAutocannon =
     let refusedInRow = 0;
 
     const requestOf = (step: Step, id: string): autocannon.Request => {
-      const nobodys = nobodysCredential(step);
-      const name = credentialName(step.credential);
-      const credential = nobodys !== undefined ? nobodys : (client.book.peek(step.credential) ?? keys.get(name));
-      if (credential === undefined) throw new Error(`no credential is at hand for ${name}`);
-      const listedOrigin = "of" in step.credential ? client.book.originOf(step.credential.of) : undefined;
-      const headers = headersOf(step, { id, credential, listedOrigin, shared });
-      if (headers === null) throw new Error(`no origin is known for the caller of ${step.route}`);
       const url = new URL(urlOf(target, step));
       if (url.origin !== origin) throw new Error(`${step.route} is not on ${origin}, and autocannon calls one server`);
       const { method, body } = step;
-      return { method, path: url.pathname + url.search, headers, ...(body === undefined ? {} : { body }) };
+      const request = { method, path: url.pathname + url.search, headers: client.headersOf(step, id) };
+      return body === undefined ? request : { ...request, body };
     };
 
-    /** The next call of the story; `null` where none may leave. */
     const next = (): Call | null => {
       const [step] = isOver ? [] : story.plan(seed, made, view);
       if (step === undefined) return null;
@@ -218,59 +206,48 @@ export const driveAutocannon =
       });
     };
 
+    for (const { ref } of keysFor(story, seed, view, target)) await client.book.fetch(ref);
+    await client.book.prepare(story.sessions(view));
+    const durationS = profileDurationS(profile);
+    const mostPerS = Math.min(maxPerS ?? Number.POSITIVE_INFINITY, budget.stated.maxPerS ?? Number.POSITIVE_INFINITY);
+    const atOnce = Math.min(target.transport?.connections ?? CONNECTIONS, profilePeakPerS(profile));
+    const running = run({
+      url: origin,
+      // More connections than calls a second would only wait for each other.
+      connections: Math.max(1, Math.min(Math.ceil(atOnce), budget.left().requests ?? atOnce)),
+      timeout: TIMEOUT_S,
+      sampleInt: SAMPLE_MS,
+      // At its end autocannon cuts off the calls under way, so this driver ends the load itself.
+      duration: Math.ceil(durationS + 4 * TIMEOUT_S),
+      ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
+      setupClient,
+    });
+    const over = AbortSignal.any([signal, AbortSignal.timeout(Math.round(durationS * 1000))]);
+    over.addEventListener("abort", finish);
+    if (over.aborted) finish();
+    let cutting: NodeJS.Timeout | undefined;
+    const watching = setInterval(() => {
+      if (budget.stopped === null && !signal.aborted) return;
+      finish();
+      cutting ??= setTimeout(() => (running as unknown as autocannon.Instance).stop(), STOPPED_DRAIN_MS);
+    }, SAMPLE_MS);
     try {
-      for (const { ref } of keysFor(story, seed, view, target)) {
-        keys.set(credentialName(ref), await client.book.fetch(ref));
-      }
-      await client.book.prepare(story.sessions(view));
-      for (const [name, ref] of Object.entries(target.transport?.headers ?? {})) {
-        shared[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
-      }
-      const durationS = profileDurationS(profile);
-      const mostPerS = Math.min(maxPerS ?? Number.POSITIVE_INFINITY, budget.stated.maxPerS ?? Number.POSITIVE_INFINITY);
-      const atOnce = Math.min(target.transport?.connections ?? CONNECTIONS, profilePeakPerS(profile));
-      const running = run({
-        url: origin,
-        // More connections than calls a second would only wait for each other.
-        connections: Math.max(1, Math.min(Math.ceil(atOnce), budget.left().requests ?? atOnce)),
-        timeout: TIMEOUT_S,
-        sampleInt: SAMPLE_MS,
-        // At its end autocannon cuts off the calls under way, so this driver ends the load itself.
-        duration: Math.ceil(durationS + 4 * TIMEOUT_S),
-        ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
-        setupClient,
-      });
-      const timer = setTimeout(finish, durationS * 1000);
-      signal.addEventListener("abort", finish, { once: true });
-      if (signal.aborted) finish();
-      let cutting: NodeJS.Timeout | undefined;
-      const watching = setInterval(() => {
-        if (budget.stopped === null && !signal.aborted) return;
-        finish();
-        cutting ??= setTimeout(() => (running as unknown as autocannon.Instance).stop(), STOPPED_DRAIN_MS);
-      }, SAMPLE_MS);
-      try {
-        if (beside !== undefined) await Promise.race([beside(), running]);
-      } finally {
-        if (beside !== undefined) finish();
-        await running;
-        clearTimeout(timer);
-        clearTimeout(cutting);
-        clearInterval(watching);
-        signal.removeEventListener("abort", finish);
-        for (const { lose } of connections) lose();
-      }
-      if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped.reason}`);
-      if (answered === 0) doubt("autocannon got no answer at all");
-      const halved = `autocannon counts whole seconds and may send twice as many in a second between them, so it was asked for half of the ${mostPerS} calls/s that are permitted`;
-      return {
-        problems,
-        notes: Number.isFinite(mostPerS) ? [`${stage}: ${halved}`] : [],
-        host: host(),
-        scheduledMs: 0,
-        protocols: answered > 0 ? ["h1"] : [],
-      };
+      if (beside !== undefined) await Promise.race([beside(), running]);
     } finally {
-      await client.close();
+      if (beside !== undefined) finish();
+      await running;
+      clearTimeout(cutting);
+      clearInterval(watching);
+      for (const { lose } of connections) lose();
     }
+    if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped.reason}`);
+    if (answered === 0) doubt("autocannon got no answer at all");
+    const halved = `autocannon counts whole seconds and may send twice as many in a second between them, so it was asked for half of the ${mostPerS} calls/s that are permitted`;
+    return {
+      problems,
+      notes: Number.isFinite(mostPerS) ? [`${stage}: ${halved}`] : [],
+      host: host(),
+      scheduledMs: 0,
+      protocols: answered > 0 ? ["h1"] : [],
+    };
   };

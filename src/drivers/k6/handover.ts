@@ -3,9 +3,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock, wallUs } from "../../client/clock.ts";
+import { tlsFiles } from "../../client/transport.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { fileLimitsOf } from "../../supervision/processes.ts";
+import { countArrivals } from "../../workload/arrivals.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import {
   allPlacesTaken,
@@ -20,33 +23,37 @@ import {
 import { credentialName } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import { callsEndMs, type Timeouts } from "../../workload/timeouts.ts";
+import { callsEndMs, TIMEOUTS } from "../../workload/timeouts.ts";
 import type { Drive, DriveJob } from "../driver.ts";
+import { k6Outputs } from "./k6-process.ts";
 
 /** k6 may have so much of the memory that is free: the deployment may stand on the same machine. */
 const MEMORY_SHARE = 0.5;
 
 const OTHER_FILES = 200;
 
+export type K6Setup = {
+  k6Path: string;
+  scenario: string;
+  /** Where k6's summary is kept (the run folder's `k6/`). */
+  keepIn?: string;
+  /** In place of those that the profile and the target's limits ask for. */
+  vus?: number;
+};
+
 /** Totals over all segments; each segment gets at least one VU and one call. */
 export const vusHere = (
-  {
-    profile,
-    view,
-    story,
-    seed,
-    vus: asked,
-  }: Pick<DriveJob, "profile" | "view" | "seed"> & Pick<K6Run, "story"> & { vus?: number },
+  { profile, view, story, seed, vus }: Pick<DriveJob, "profile" | "view" | "seed"> & { story: Story; vus?: number },
   segments: number,
   // Go raises its own limit of files as far as it may.
   { freeBytes, files } = {
     freeBytes: process.availableMemory(),
     files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
   },
-): Pick<K6Run, "vus" | "callsAtOnce"> & { warnings: string[] } => {
+): { vus: number; callsAtOnce: number; warnings: string[] } => {
   const concurrency = concurrencyOf(story, seed, view);
-  if (asked !== undefined) {
-    return { vus: vusFor(profile, asked, concurrency), callsAtOnce: Math.max(1, asked), warnings: [] };
+  if (vus !== undefined) {
+    return { vus: vusFor(profile, vus, concurrency), callsAtOnce: Math.max(1, vus), warnings: [] };
   }
   const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrency));
   const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
@@ -63,36 +70,27 @@ export const vusHere = (
   };
 };
 
+/** One play of a story: what all its processes have in common; `null` where its schedule has no arrivals. */
+export const planRun = (setup: K6Setup, drive: Drive) => {
+  const { job } = drive;
+  const story = STORIES.get(job.story);
+  if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+  const arrivals = countArrivals(job.profile, job.arrivals, job.seed);
+  if (arrivals === 0) return null;
+  const segments = Math.min(drive.segments ?? 1, arrivals);
+  const places = vusHere({ ...job, story, vus: setup.vus }, segments);
+  return { ...setup, ...drive, ...places, story, timeouts: { ...TIMEOUTS, ...job.timeouts }, arrivals, segments };
+};
+
+export type K6Run = NonNullable<ReturnType<typeof planRun>> & { folder: string };
+
 /** `most`: calls that were under way at once, of each process; the places are shared out evenly. */
 export const busyWarnings = (callsAtOnce: number, most: readonly number[]): string[] =>
   most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [allPlacesTaken(callsAtOnce)] : [];
 
-export type K6Setup = {
-  k6Path: string;
-  scenario: string;
-  /** Where k6's summary is kept (the run folder's `k6/`). */
-  keepIn?: string;
-  /** In place of those that the profile and the target's limits ask for. */
-  vus?: number;
-};
-
-/** One play of a story: what all its processes have in common. */
-export type K6Run = {
-  setup: K6Setup;
-  drive: Drive;
-  story: Story;
-  timeouts: Timeouts;
-  folder: string;
-  arrivals: number;
-  segments: number;
-  /** Of all segments together. */
-  vus: number;
-  callsAtOnce: number;
-};
-
 /** What each process is handed, beside its own paths and its share of the budget. */
 export type K6Input = {
-  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget" | "stated">;
+  handOver: HandOver;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };
@@ -100,56 +98,44 @@ export type K6Input = {
 /** For calls that are still under way when the VUs are done: they end in teardown. */
 const TEARDOWN_MS = 10_000;
 
-type Credentials = Required<Pick<HandOver, "credentials" | "origins" | "sessions">>;
-
-const credentialsFor = async ({ drive, story, timeouts }: K6Run): Promise<Credentials> => {
-  const { job, secrets, budget, onLine } = drive;
+/** Gathered once, so that no session is minted twice. */
+const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }: K6Run) => {
   const { target, view, seed } = job;
   const clock = createRunClock(job.epochUs);
-  const client = await openApiClient({ ...job, secrets, clock, timeouts, budget, onLine, driver: "k6" });
-  try {
-    const keys = keysFor(story, seed, view, target);
-    const gathered: Credentials = { credentials: {}, origins: originsOf(keys), sessions: {} };
-    for (const { ref } of keys) {
-      const value = await client.book.fetch(ref);
-      if (value !== null) gathered.credentials[credentialName(ref)] = value;
-    }
-    for (const wanted of story.sessions(view)) {
-      const ref: CredentialRef = { as: "session", ...wanted };
-      await client.book.fetch(ref);
-      const held = client.book.sessionOf(ref);
-      if (held !== undefined) gathered.sessions[credentialName(ref)] = held;
-    }
-    return gathered;
-  } finally {
-    await client.close();
+  await using client = await openApiClient({ ...job, secrets, clock, timeouts, budget, onLine, driver: "k6" });
+  const keys = keysFor(story, seed, view, target);
+  const credentials: HandOver["credentials"] = {};
+  for (const { ref } of keys) {
+    const value = await client.book.fetch(ref);
+    if (value !== null) credentials[credentialName(ref)] = value;
   }
+  const sessions: HandOver["sessions"] = {};
+  for (const wanted of story.sessions(view)) {
+    const ref: CredentialRef = { as: "session", ...wanted };
+    await client.book.fetch(ref);
+    const held = client.book.sessionOf(ref);
+    if (held !== undefined) sessions[credentialName(ref)] = held;
+  }
+  return { credentials, origins: originsOf(keys), sessions, headers: client.sharedHeaders };
 };
 
 export const inputFor = async (run: K6Run): Promise<K6Input> => {
-  const { drive, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
-  const { stage, idPrefix, seed, view, target, profile } = drive.job;
+  const { job, secrets, budget, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
+  const { stage, idPrefix, seed, view, target, profile } = job;
   const { momentsUs, ...shape } = profile;
   const momentsPath = momentsUs === undefined ? undefined : join(folder, "moments.json");
   if (momentsPath !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
   const transport = target.transport ?? {};
-  const read = (ref: string | null | undefined, what: string): Promise<string> | undefined =>
-    ref === undefined || ref === null ? undefined : drive.secrets.read(ref, `transport.${what}`);
+  const { ca, cert, key } = await tlsFiles(transport, secrets);
   // Go agrees upon HTTP/2 wherever it is offered, and k6 has no option of its own.
   const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
-  const ca = await read(transport.ca, "ca");
   if (ca !== undefined) {
     environment.SSL_CERT_FILE = join(folder, "ca.pem");
     await writePrivateFile(environment.SSL_CERT_FILE, ca);
   }
-  const proxy = await read(transport.proxy, "proxy");
   // Read by `native/sse/beside.go`.
-  if (proxy !== undefined) environment.FLOODGATE_PROXY = proxy;
-  const cert = await read(transport.cert, "cert");
-  const key = await read(transport.key, "key");
-  const headers: Record<string, string> = {};
-  for (const [name, ref] of Object.entries(transport.headers ?? {})) {
-    headers[name.toLowerCase()] = await drive.secrets.read(ref, `transport.headers.${name}`);
+  if (typeof transport.proxy === "string") {
+    environment.FLOODGATE_PROXY = await secrets.read(transport.proxy, "transport.proxy");
   }
   const { base_url, key_management_url, tile_url } = target;
   const credentials = await credentialsFor(run);
@@ -158,11 +144,14 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
   return {
     environment,
     handOver: {
-      ...{ stage, idPrefix, seed, view, headers, timeouts, ...credentials },
+      ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
       places: { base_url, key_management_url, tile_url },
       streamEnd: target.stream_end,
+      ...{ budget: budget.left(), stated: budget.stated },
+      // A user who has k6 send its metrics elsewhere wants them all there.
+      gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
       callsAtOnce: Math.ceil(callsAtOnce / segments),
-      schedule: { profile: shape, arrivals: drive.job.arrivals, startUs, momentsPath },
+      schedule: { profile: shape, arrivals: job.arrivals, startUs, momentsPath },
       options: {
         // Metrics are read from our own lines; fewer tags, fewer time series.
         systemTags: ["scenario"],

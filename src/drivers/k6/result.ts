@@ -18,17 +18,12 @@ import type { DriveJob, Problem } from "../driver.ts";
 import { lagDoubt, lagFigures } from "../host-notes.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 
-/** The step of a printed call is computed again from its number. */
 type Reading = Pick<DriveJob, "seed" | "view" | "stage" | "idPrefix" | "epochUs"> & { story: Story };
 
 /** Both clocks are the host's, each read once at its start. */
 const CLOCK_ERROR_US = 1_000;
 
-const receivedOf = (
-  step: Step,
-  printed: Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs">,
-  epochUs: number,
-): Received => {
+const receivedOf = (step: Step, printed: Printed | PrintedMint, epochUs: number): Received => {
   const isStream = step.route !== "-" && routeOf(step.route).stream !== undefined;
   const since = (us: number | null): number | null => (us === null ? null : us - epochUs);
   const startedUs = printed.startedUs - epochUs;
@@ -55,23 +50,21 @@ const receivedOf = (
 };
 
 /** `null` when the printed call is none of the story's: the scenario and the runner disagree about what it is. */
-const lineFrom = (
-  printed: Printed | PrintedMint,
-  { story, seed, view, stage, idPrefix, epochUs }: Reading,
-): CallLine | null => {
-  const isMint = printed.type === "mint";
-  const planned = isMint ? null : story.plan(seed, printed.i, view);
-  const step = isMint ? exchangeStep(view, 0, printed.of, printed.product) : planned?.[printed.step];
+const lineFrom = (printed: Printed | PrintedMint, reading: Reading): CallLine | null => {
+  const { story, seed, view, stage, idPrefix, epochUs } = reading;
+  const lineAs = (step: Step, dueUs: number, own: Pick<CallContext, "id" | "attempt" | "unscheduled">): CallLine => {
+    const context: CallContext = { ...own, stage, driver: "k6", intendedUs: dueUs - epochUs };
+    return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
+  };
+  if (printed.type === "mint") {
+    const { id, of, product, startedUs } = printed;
+    return lineAs(exchangeStep(view, 0, of, product), startedUs, { id, unscheduled: "mint" });
+  }
+  const { i, step: at, attempt, intendedUs } = printed;
+  const step = story.plan(seed, i, view)[at];
   if (step === undefined) return null;
-  const call: Pick<CallContext, "id" | "attempt" | "unscheduled"> = isMint
-    ? { id: printed.id, unscheduled: "mint" }
-    : {
-        id: callId(idPrefix, printed.i, printed.step, printed.attempt),
-        attempt: printed.attempt,
-        unscheduled: printed.step === 0 ? undefined : "step",
-      };
-  const intendedUs = (isMint ? printed.startedUs : printed.intendedUs) - epochUs;
-  return lineOf(step, receivedOf(step, printed, epochUs), { ...call, stage, driver: "k6", intendedUs }, CLOCK_ERROR_US);
+  const id = callId(idPrefix, i, at, attempt);
+  return lineAs(step, intendedUs, { id, attempt, unscheduled: at === 0 ? undefined : "step" });
 };
 
 type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };

@@ -3,16 +3,74 @@ import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import type { HostFacts } from "../../history/stage-host.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
-import { budgetShare, endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
+import { type Budget, budgetShare, endsAll, NOTHING_SPENT, type Spent, type Stopped } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
-import type { Drive, Driver, Problem } from "../driver.ts";
-import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./process-pipe.ts";
+import type { Drive, DriveJob, Driver, Problem } from "../driver.ts";
+
+export type OpenLoopJob = DriveJob & {
+  /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
+  segment?: { index: number; of: number };
+  /** Admitted calls are folded where they were made. */
+  fold?: true;
+  budget?: Budget;
+  /** What the target file states, where `budget` is a share or a rest of it. */
+  stated?: Budget;
+};
+
+/**
+ * The messages between the runner and the process, one JSON value a line. Everything reaches the process over its stdin,
+ * credentials too.
+ */
+export type ToProcess =
+  | { type: "job"; job: OpenLoopJob }
+  | { type: "pong"; n: number; atUs: number }
+  /** Without a value: why it could not be read. */
+  | { type: "secret"; n: number; value?: string; message?: string }
+  /** Begin; `startUs` is the run time of arrival 0. */
+  | { type: "go"; startUs?: number }
+  | { type: "stop" };
+
+export type OpenLoopEnd = {
+  /** Arrivals of the schedule that came due. */
+  offered: number;
+  started: number;
+  /** Not sent because `maxOutstanding` was reached. */
+  dropped: number;
+  /** Sent while as many calls were under way as there are connections, so they may have waited here. */
+  queued: number;
+  /** Could not be made, e.g. because no session could be minted. */
+  unmade: number;
+  /** Not sent because the budget was spent or its stop condition met. */
+  unsent: number;
+  cut: number;
+  startUs: number;
+  endUs: number;
+  protocols?: Protocol[];
+  /** How late calls left, against the schedule: at the moment of sending, not of connecting. */
+  lagMs: { p50: number; p99: number; max: number };
+};
+
+/** What it spent so far, by its own count, and why it sent nothing any more before its schedule ended. */
+export type OpenLoopSpent = { spent: Spent; stopped: Stopped | null };
+
+export type FromProcess =
+  | CallLine
+  | FoldLine
+  | { type: "ping"; n: number }
+  | { type: "secret?"; n: number; ref: string; what: string }
+  | { type: "forget"; ref: string }
+  | { type: "ready"; clockErrorUs: number }
+  | ({ type: "progress"; offered: number; done: number } & OpenLoopSpent)
+  | ({ type: "end"; end: OpenLoopEnd; host: HostFacts; problems: Problem[] } & OpenLoopSpent)
+  | { type: "failed"; message: string };
 
 export type OpenLoopResult = OpenLoopSpent & {
   end: OpenLoopEnd | null;
@@ -29,15 +87,7 @@ type OpenLoopOptions = Pick<Drive, "secrets" | "onLine" | "onFold" | "onSpawn"> 
   program?: OpenLoopProgram;
 };
 
-export type OpenLoop = {
-  /** The process has its sessions and waits for `go`; rejects when it could not get ready. */
-  ready: Promise<void>;
-  go(startUs?: number): void;
-  /** No further arrivals; calls under way end, or the process does after the grace. */
-  stop(graceMs?: number): void;
-  kill(): void;
-  result: Promise<OpenLoopResult>;
-};
+export type OpenLoop = ReturnType<typeof startOpenLoop>;
 
 const STDERR_KEPT = 4_000;
 /** Without a word before it is ready: longer than the slowest command behind an `exec:` may take. */
@@ -47,7 +97,7 @@ const PROGRAM: OpenLoopProgram = {
 };
 const LATE_MS = 30_000;
 
-export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: OpenLoopOptions): OpenLoop => {
+export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: OpenLoopOptions) => {
   // No arguments and no environment but the run's mark: nothing can leak, and the shell cannot change the load.
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program.path], {
     env: runMark(),
@@ -65,7 +115,6 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
   const unspent: OpenLoopSpent = { spent: NOTHING_SPENT, stopped: null };
   const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [], ...unspent };
   const ready = Promise.withResolvers<void>();
-  const finished = Promise.withResolvers<OpenLoopResult>();
   ready.promise.catch(() => undefined);
   let isReady = false;
   let unread = 0;
@@ -110,38 +159,36 @@ export const startOpenLoop = ({ job, secrets, program = PROGRAM, ...options }: O
     if (!isReady) bound.due(program.silentMs, "get ready");
   });
 
-  const over = (how: string): void => {
-    const unreadable = unreadSentence(unread, "the open-loop driver");
-    if (unreadable !== null) result.problems.push({ verdict: "inconclusive", reason: unreadable });
-    if (result.end === null) {
-      const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
-      const reason = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
-      result.problems.push({ verdict: "inconclusive", reason });
+  const ended = bound.ended.then(({ code, signal, error, late }) => {
+    const exit = signal === null ? `code ${code}` : `signal ${signal}`;
+    const how = error ?? (late === null ? exit : `it did not ${late} in time`);
+    const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
+    const early = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
+    for (const reason of [unreadSentence(unread, "the open-loop driver"), result.end === null ? early : null]) {
+      if (reason !== null) result.problems.push({ verdict: "inconclusive", reason });
     }
     // Without effect where it was ready.
     ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
-    finished.resolve(result);
-  };
-  void bound.ended.then(({ code, signal, error, late }) => {
-    const ended = signal === null ? `code ${code}` : `signal ${signal}`;
-    over(error ?? (late === null ? ended : `it did not ${late} in time`));
+    return result;
   });
   bound.due(program.silentMs, "get ready");
   say({ type: "job", job });
 
   return {
+    /** The process has its sessions and waits for `go`; rejects when it could not get ready. */
     ready: ready.promise,
-    go: (startUs) => {
+    go: (startUs?: number): void => {
       const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + job.epochUs - wallUs()) / 1000);
       bound.due(leadMs + profileDurationS(job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
       say({ type: "go", startUs });
     },
-    stop: (graceMs = drainMs + LATE_MS) => {
+    /** No further arrivals; calls under way end, or the process does after the grace. */
+    stop: (graceMs = drainMs + LATE_MS): void => {
       bound.due(graceMs, "stop");
       say({ type: "stop" });
     },
     kill: bound.kill,
-    result: finished.promise,
+    result: ended,
   };
 };
 
@@ -204,10 +251,8 @@ export const openLoopBy =
         });
       }
       const whole = Promise.all(loops.map((loop) => loop.result));
-      const isReady = await Promise.all(loops.map((loop) => loop.ready))
-        .then(() => true)
-        .catch(() => false);
-      if (!isReady) stop(FAILED_GRACE_MS);
+      const ready = await Promise.all(loops.map((loop) => loop.ready)).catch(() => null);
+      if (ready === null) stop(FAILED_GRACE_MS);
       else {
         const startUs = Math.round(wallUs() - job.epochUs + LEAD_US);
         for (const loop of loops) loop.go(startUs);

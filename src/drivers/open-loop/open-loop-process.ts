@@ -1,19 +1,166 @@
-/** The open-loop driver's own process, so that nothing else in the runner makes a call late. It ends with its stdin. */
-
+/**
+ * The open-loop driver's own process, so that nothing else in the runner makes a call late: its side of the pipe, its warm-up,
+ * and the playing of its part of the schedule. It ends with its stdin.
+ */
 import { openApiClient } from "../../client/api-client.ts";
-import { createRunClock } from "../../client/clock.ts";
+import { createRunClock, type RunClock, wallUs } from "../../client/clock.ts";
 import { takeProtocols } from "../../client/transport.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { callFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/legal-answers.ts";
+import { messageIn, readLines } from "../../supervision/lines.ts";
+import type { Secrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { profilePeakPerS } from "../../workload/load-profiles.ts";
+import type { Story } from "../../workload/story.ts";
 import type { Problem } from "../driver.ts";
 import { lagDoubt, watchHost } from "../host-notes.ts";
-import { startPressing } from "./play-schedule.ts";
-import { type OpenLoopEnd, type OpenLoopSpent, openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
-import { warmUp } from "./warm-up.ts";
+import { startNullServer } from "./bare-server.ts";
+import type { FromProcess, OpenLoopEnd, OpenLoopJob, OpenLoopSpent, ToProcess } from "./driver.ts";
+import { perform, startPressing } from "./play-schedule.ts";
+
+const FLUSH_EVERY_MS = 50;
+const FLUSH_AT_CHARS = 1 << 16;
+const PINGS = 9;
+
+type ProcessPipe = {
+  /** Lines are gathered for up to 50 ms, unless `now`. */
+  tell(message: FromProcess, now?: boolean): void;
+  /** The next message of a kind; `n` is the number it answers. */
+  once<T extends ToProcess["type"]>(type: T, n?: number): Promise<Extract<ToProcess, { type: T }>>;
+  /** Values come from the runner, which alone reads the references of the target file. */
+  secrets: Secrets;
+  measureClock(): Promise<{ offsetUs: number; errorUs: number }>;
+  end(code: number): void;
+};
+
+const openProcessPipe = (): ProcessPipe => {
+  let pending = "";
+  const flush = (): void => {
+    if (pending === "") return;
+    process.stdout.write(pending);
+    pending = "";
+  };
+  setInterval(flush, FLUSH_EVERY_MS).unref();
+  const tell: ProcessPipe["tell"] = (message, now = false) => {
+    pending += `${JSON.stringify(message)}\n`;
+    if (now || pending.length > FLUSH_AT_CHARS) flush();
+  };
+
+  const waiting = new Map<string, (message: ToProcess) => void>();
+  const once: ProcessPipe["once"] = (type, n = 0) =>
+    new Promise((resolve) => {
+      waiting.set(`${type} ${n}`, resolve as (message: ToProcess) => void);
+    });
+  const hear = (line: string): void => {
+    const message = messageIn(line) as ToProcess | null;
+    if (message === null) return;
+    const key = `${message.type} ${"n" in message ? message.n : 0}`;
+    waiting.get(key)?.(message);
+    waiting.delete(key);
+  };
+  // The runner is gone, so nobody wants the load.
+  readLines(process.stdin, hear, () => process.exit(0));
+
+  let asked = 0;
+  const secrets: Secrets = {
+    read: async (ref, what) => {
+      const n = asked++;
+      const answered = once("secret", n);
+      tell({ type: "secret?", n, ref, what }, true);
+      const { value, message } = await answered;
+      if (value === undefined) throw new Error(message);
+      return value;
+    },
+    forget: (ref) => tell({ type: "forget", ref }, true),
+  };
+
+  return {
+    tell,
+    once,
+    secrets,
+    // The quickest of a few round trips gives the offset; half of that trip bounds its error.
+    measureClock: async () => {
+      let best = { offsetUs: 0, errorUs: Number.POSITIVE_INFINITY };
+      for (let n = 0; n < PINGS; n++) {
+        const answered = once("pong", n);
+        const sentUs = wallUs();
+        tell({ type: "ping", n }, true);
+        const { atUs } = await answered;
+        const gotUs = wallUs();
+        const errorUs = Math.ceil((gotUs - sentUs) / 2);
+        if (errorUs < best.errorUs) best = { offsetUs: Math.round(atUs - (sentUs + gotUs) / 2), errorUs };
+      }
+      return best;
+    },
+    end: (code) => {
+      flush();
+      process.stdout.write("", () => process.exit(code));
+    },
+  };
+};
+
+/** Below this rate a cold call has time enough before the next. */
+const FROM_PER_S = 1_000;
+const WARM_UP_CALLS = 8_000;
+const AT_ONCE = 32;
+const WARM_UP_MS = 3_000;
+
+const NO_SECRETS: Secrets = { read: async () => "of-nobody", forget: () => undefined };
+
+const elsewhere = (target: Target, port: number): Target => {
+  const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...own } = target;
+  return { ...own, base_url: `http://127.0.0.1:${port}/v1` };
+};
+
+/**
+ * Freshly loaded code runs many times slower for its first thousands of calls, and at a high rate that backlog delays all later
+ * ones. So the story is first played to a local null server with made-up credentials; nothing of it is recorded. `onLine`: what
+ * the driver does with its lines, on copies that go nowhere.
+ */
+const warmUp = async (
+  job: OpenLoopJob,
+  story: Story,
+  clock: RunClock,
+  onLine: (line: CallLine) => void,
+): Promise<void> => {
+  if (job.precise !== true && profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
+  const server = await startNullServer(clock.nowUs);
+  const { seed, view } = job;
+  const how = { stage: "warm-up", driver: "warm-up", idPrefix: "warm-up", onLine, seed, signal: AbortSignal.abort() };
+  const target = elsewhere(job.target, server.port);
+  const client = await openApiClient({ ...how, target, secrets: NO_SECRETS, view, clock });
+  const untilMs = performance.now() + WARM_UP_MS;
+  let begun = 0;
+  try {
+    await new Promise<void>((resolve) => {
+      let under = 0;
+      let isBeginning = false;
+      const over = (): void => {
+        under -= 1;
+        // A call that fails at once returns in the middle of the loop, which goes on by itself.
+        if (!isBeginning) next();
+      };
+      const next = (): void => {
+        isBeginning = true;
+        while (under < AT_ONCE && begun < WARM_UP_CALLS && performance.now() < untilMs) {
+          under += 1;
+          const i = begun++;
+          perform(client, story.plan(seed, i, view), i, clock.nowUs(), how, over);
+        }
+        isBeginning = false;
+        if (under === 0) resolve();
+      };
+      next();
+    });
+  } finally {
+    await client.close();
+    server.close();
+  }
+};
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;

@@ -7,8 +7,7 @@ import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Problem } from "../driver.ts";
-import { startOpenLoop } from "./driver.ts";
-import type { OpenLoopJob } from "./process-pipe.ts";
+import { type OpenLoopJob, startOpenLoop } from "./driver.ts";
 import { runOpenLoop } from "./run-open-loop.fixture.ts";
 
 let stub: StubApi;

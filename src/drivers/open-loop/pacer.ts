@@ -17,13 +17,6 @@ const EMPTY_TURN_US = 15;
  */
 const BATCH_MOST = 16;
 
-type Pacer = {
-  finished: Promise<void>;
-  stop(): void;
-  /** CPU time that waiting took, in microseconds. */
-  spunUs(): number;
-};
-
 const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
 const nap = (): void => void Atomics.wait(nobodyWakes, 0, 0, NAP_MS);
 
@@ -36,7 +29,7 @@ export const startPacer = (
   next: () => number | null,
   fire: (dueUs: number) => void,
   { precise = false }: { precise?: boolean } = {},
-): Pacer => {
+) => {
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
   const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
@@ -71,11 +64,12 @@ export const startPacer = (
   setImmediate(turn);
   return {
     finished,
-    stop: () => {
+    stop: (): void => {
       stopped = true;
       clearTimeout(timer);
       finish();
     },
-    spunUs: () => spunUs,
+    /** CPU time that waiting took, in microseconds. */
+    spunUs: (): number => spunUs,
   };
 };

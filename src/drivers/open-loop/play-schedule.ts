@@ -4,6 +4,7 @@ import type { CallContext } from "../../client/call-line.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
+import { inTime, pause } from "../../supervision/waiting.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
 import { callId } from "../../workload/request.ts";
 import { triesOf } from "../../workload/retry.ts";
@@ -11,21 +12,8 @@ import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import { lagFigures } from "../host-notes.ts";
+import type { OpenLoopEnd, OpenLoopJob } from "./driver.ts";
 import { startPacer } from "./pacer.ts";
-import type { OpenLoopEnd, OpenLoopJob } from "./process-pipe.ts";
-
-/** Resolves after so long, or at once when it is aborted; false then. By the global timers, which virtual time replaces. */
-const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
-  new Promise((resolve) => {
-    if (signal.aborted) return resolve(false);
-    const over = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", over);
-      resolve(!signal.aborted);
-    };
-    const timer = setTimeout(over, ms);
-    signal.addEventListener("abort", over);
-  });
 
 /** How a story is played and its lines are called. */
 type How = { stage: string; driver: string; idPrefix: string; onLine(line: CallLine): void };
@@ -62,8 +50,8 @@ export const perform = (
       return;
     }
     context.intendedUs += Math.round(waitMs * 1000);
-    waited(waitMs, signal)
-      .then((isOver) => (isOver ? client.begin(step, context, sent, over) : over(null)))
+    pause(waitMs, signal)
+      .then(() => (signal.aborted ? over(null) : client.begin(step, context, sent, over)))
       .catch(over);
   };
   const sent = ({ line }: Sent): void => {
@@ -78,14 +66,6 @@ const MAX_OUTSTANDING = 4096;
 /** A run that its target file stops has ended within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
 
-type Pressing = {
-  now(): { offered: number; done: number };
-  stop(): void;
-  finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
-  /** CPU time that only waiting took, in microseconds. */
-  spunUs(): number;
-};
-
 export const startPressing = (
   job: OpenLoopJob,
   story: Story,
@@ -93,7 +73,7 @@ export const startPressing = (
   clock: RunClock,
   startUs: number,
   how: How,
-): Pressing => {
+) => {
   const { index, of } = job.segment ?? { index: 0, of: 1 };
   const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
   const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
@@ -168,12 +148,10 @@ export const startPressing = (
     waits.abort();
   };
 
-  const finish = async () => {
+  const finish = async (): Promise<{ end: OpenLoopEnd; firstUnmade: string }> => {
     await pacer.finished;
     const drainMs = cutShort ? STOPPED_DRAIN_MS : (job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs);
-    const drained = new AbortController();
-    await Promise.race([noneUnder(), waited(drainMs, drained.signal)]);
-    drained.abort();
+    await inTime(noneUnder(), drainMs);
     end.cut = under;
     if (under > 0) {
       // Closing the connections ends the rest; each call still writes its line.
@@ -187,6 +165,7 @@ export const startPressing = (
     now: () => ({ offered: end.offered, done }),
     stop,
     finished: finish(),
+    /** CPU time that only waiting took, in microseconds. */
     spunUs: pacer.spunUs,
   };
 };

@@ -44,6 +44,7 @@ type scenario struct {
 	Exception    string `json:"exception,omitempty"`
 	Cut          int64  `json:"cut"`
 	Dropped      int64  `json:"dropped"`
+	begun        int64  // with setup and teardown, where the script took the tag off
 }
 
 type calls struct {
@@ -84,7 +85,6 @@ type collector struct {
 	behind    map[*metrics.Metric]int64
 	keys      map[*metrics.Metric]bool
 	seen      map[string]*metrics.Metric
-	begun     map[string]int64 // iterations by scenario
 }
 
 var _ output.WithThresholds = &collector{}
@@ -107,7 +107,6 @@ func newOutput(params output.Params) (output.Output, error) {
 		behind:    map[*metrics.Metric]int64{},
 		keys:      map[*metrics.Metric]bool{},
 		seen:      map[string]*metrics.Metric{},
-		begun:     map[string]int64{},
 	}
 	tags := params.ScriptOptions.SystemTags
 	isOff := tags != nil && !tags.Has(metrics.TagScenario)
@@ -211,7 +210,7 @@ func (o *collector) see(sample metrics.Sample) {
 	case metrics.DroppedIterationsName:
 		o.of(tag("scenario")).Dropped += int64(sample.Value)
 	case metrics.DataSentName: // k6 takes one whenever an iteration is over, however it ended
-		o.begun[tag("scenario")]++
+		o.of(tag("scenario")).begun++
 	case metrics.ChecksName:
 		o.account.Checks.Made++
 		if sample.Value == 0 {
@@ -260,7 +259,7 @@ func (o *collector) Stop() error {
 	defer o.mu.Unlock()
 	for name, scenario := range o.scenarios {
 		if name != "" {
-			scenario.Cut = max(0, o.begun[name]-scenario.Ended)
+			scenario.Cut = max(0, scenario.begun-scenario.Ended)
 		}
 	}
 	if !o.noThreshold {

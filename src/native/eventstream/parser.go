@@ -25,14 +25,12 @@ type Event struct {
 
 // Parser holds what has to be remembered between chunks. The zero value counts events without keeping their data and has no bound.
 type Parser struct {
-	KeepData  bool                 // keep the data and comments of events, which costs a copy
-	MaxBytes  int                  // of the data of one event, and of one line; 0 is no bound
-	OnRetry   func(digits []byte)  // called with each valid retry line
-	OnComment func(comment []byte) // called with each comment, whatever KeepData says
+	KeepData bool // keep the data and comments of events, which costs a copy
+	MaxBytes int  // of the data of one event, and of one line; 0 is no bound
 
 	line    []byte // the beginning of a line whose end has not come yet
 	skipLF  bool   // the last byte was a CR: a LF right after it belongs to the same line end
-	bom     int    // how many bytes of a byte order mark have been matched; len(byteOrderMark) when that is settled
+	isBegun bool   // the first line, which may have a byte order mark, is over
 	data    []byte
 	dataLen int // length of the data buffer of the standard, a LF after each line included; kept also when data is not
 	name    []byte
@@ -41,12 +39,11 @@ type Parser struct {
 	comment []byte
 }
 
-const byteOrderMark = "\xEF\xBB\xBF"
+var byteOrderMark = []byte("\xEF\xBB\xBF")
 
 // Feed reads the next chunk and calls dispatch for each event it completes; where that returns false, the rest is left unread. The end of the
-// stream needs no call: an event that no blank line has ended is discarded.
+// stream needs no call: an event that no blank line has ended is discarded. What retry lines say is ignored: nobody reconnects.
 func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
-	chunk = p.skipByteOrderMark(chunk)
 	// Remembered, so that a chunk with one kind of line end is searched once for the other.
 	nextCR, nextLF := -1, -1
 	for at := 0; at < len(chunk); {
@@ -97,19 +94,6 @@ func next(chunk []byte, c byte, from, known int) int {
 	return len(chunk)
 }
 
-func (p *Parser) skipByteOrderMark(chunk []byte) []byte {
-	for p.bom < len(byteOrderMark) && len(chunk) > 0 {
-		if chunk[0] != byteOrderMark[p.bom] {
-			p.line = append(p.line, byteOrderMark[:p.bom]...) // it only began like one
-			p.bom = len(byteOrderMark)
-			break
-		}
-		p.bom++
-		chunk = chunk[1:]
-	}
-	return chunk
-}
-
 func (p *Parser) bounded(size int) error {
 	if p.MaxBytes > 0 && size > p.MaxBytes {
 		return fmt.Errorf("%w: more than %d bytes", ErrEventTooLarge, p.MaxBytes)
@@ -119,6 +103,9 @@ func (p *Parser) bounded(size int) error {
 
 // take interprets one line without its end; false when dispatch asked to stop.
 func (p *Parser) take(line []byte, dispatch func(Event) bool) bool {
+	if !p.isBegun {
+		p.isBegun, line = true, bytes.TrimPrefix(line, byteOrderMark)
+	}
 	if len(line) == 0 {
 		return p.dispatch(dispatch)
 	}
@@ -128,9 +115,6 @@ func (p *Parser) take(line []byte, dispatch func(Event) bool) bool {
 	}
 	switch string(field) {
 	case "": // a line that begins with a colon
-		if p.OnComment != nil {
-			p.OnComment(value)
-		}
 		if p.KeepData {
 			p.comment = append(p.comment[:0], value...)
 		}
@@ -144,10 +128,6 @@ func (p *Parser) take(line []byte, dispatch func(Event) bool) bool {
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			p.id, p.ownID = append(p.id[:0], value...), true
-		}
-	case "retry":
-		if p.OnRetry != nil && onlyDigits(value) {
-			p.OnRetry(value)
 		}
 	}
 	return true
@@ -165,15 +145,6 @@ func (p *Parser) dispatch(dispatch func(Event) bool) bool {
 	}
 	p.data, p.dataLen, p.name, p.ownID = p.data[:0], 0, p.name[:0], false
 	return goOn
-}
-
-func onlyDigits(value []byte) bool {
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(value) > 0
 }
 
 // Text decodes as the "UTF-8 decode" of the encoding standard: each maximal part of an ill-formed sequence becomes one U+FFFD. Go's own

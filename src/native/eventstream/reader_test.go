@@ -12,7 +12,7 @@ import (
 
 // TestMain makes the compiled test a reader that properties/rigs/go-reader.ts compares with another. It reads JSON lines
 // {"chunks":["<base64>",…]}, one stream each, and answers with one JSON line each:
-// {"events":[{"id","ownId","name","data","comment"}],"retries":["<digits>"],"comments":["…"],"error":""}.
+// {"events":[{"id","ownId","name","data","comment"}],"error":""}.
 // "id" is the last event id (it stays), "ownId" the id line of this very event or null, "name" is "" when there was no event line.
 func TestMain(m *testing.M) {
 	if os.Getenv("FLOODGATE_SSE_READER") == "" {
@@ -38,20 +38,13 @@ type parsedEvent struct {
 }
 
 type parsed struct {
-	Events   []parsedEvent `json:"events"`
-	Retries  []string      `json:"retries"`
-	Comments []string      `json:"comments"`
-	Error    string        `json:"error"`
+	Events []parsedEvent `json:"events"`
+	Error  string        `json:"error"`
 }
 
 func readAll(in stream) parsed {
-	out := parsed{Events: []parsedEvent{}, Retries: []string{}, Comments: []string{}}
-	parser := Parser{
-		KeepData:  true,
-		MaxBytes:  2 << 20,
-		OnRetry:   func(digits []byte) { out.Retries = append(out.Retries, string(digits)) },
-		OnComment: func(comment []byte) { out.Comments = append(out.Comments, Text(comment)) },
-	}
+	out := parsed{Events: []parsedEvent{}}
+	parser := Parser{KeepData: true, MaxBytes: 2 << 20}
 	for _, chunk := range in.Chunks {
 		err := parser.Feed(chunk, func(e Event) bool {
 			seen := parsedEvent{
@@ -98,8 +91,8 @@ func answer(in io.Reader, out io.Writer) error {
 func TestAnswersEachStreamWithOneLine(t *testing.T) {
 	// "id: 1\r" + "\nevent: e\ndata: <a>\n\n" and "data: b\n\n"
 	in := `{"chunks":["aWQ6IDEN","CmV2ZW50OiBlCmRhdGE6IDxhPgoK"]}` + "\n" + `{"chunks":["ZGF0YTogYgoK"]}` + "\n"
-	want := `{"events":[{"id":"1","ownId":"1","name":"e","data":"<a>","comment":""}],"retries":[],"comments":[],"error":""}` + "\n" +
-		`{"events":[{"id":"","ownId":null,"name":"","data":"b","comment":""}],"retries":[],"comments":[],"error":""}` + "\n"
+	want := `{"events":[{"id":"1","ownId":"1","name":"e","data":"<a>","comment":""}],"error":""}` + "\n" +
+		`{"events":[{"id":"","ownId":null,"name":"","data":"b","comment":""}],"error":""}` + "\n"
 	var out strings.Builder
 	if err := answer(strings.NewReader(in), &out); err != nil || out.String() != want {
 		t.Errorf("expected %s\ngot %s\nerror %v", want, out.String(), err)

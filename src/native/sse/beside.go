@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/grafana/sobek"
-	"go.k6.io/k6/v2/js/common"
 	"go.k6.io/k6/v2/lib"
 )
 
@@ -127,9 +126,6 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 // call has a place among those that may be under way; false where the iteration or all sending ended before.
 func (m *ModuleInstance) begin(url, of, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
-	if state == nil {
-		return false, common.NewInitContextError("sse.begin cannot be called in the init context: call it in a VU function")
-	}
 	if b.room == nil {
 		return false, errors.New("sse.begin: say how many calls may be under way by sse.callsAtOnce")
 	}
@@ -189,16 +185,13 @@ func (m *ModuleInstance) finish(limitMs, drainMs float64) {
 		m.beside.calls.Wait()
 		close(over)
 	}()
-	deadline := time.After(inMilliseconds(limitMs))
+	ctx, cancel := context.WithTimeout(m.vu.Context(), inMilliseconds(limitMs))
+	defer cancel()
 	select {
 	case <-over:
-	case <-deadline:
-	case <-m.vu.Context().Done():
+	case <-ctx.Done():
 	case <-m.budget.ended:
-		select {
-		case <-over:
-		case <-time.After(inMilliseconds(min(drainMs, limitMs))):
-		}
+		_ = rest(ctx, time.After(inMilliseconds(drainMs)), over)
 	}
 	m.beside.cancel(errTestOver)
 	<-over

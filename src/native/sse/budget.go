@@ -28,37 +28,50 @@ const (
 	chargeAnalyses charge = "analyses"
 )
 
-// bounds are Budget of src/workload/budget.ts. Nil is no bound.
+// bounds are Budget of src/workload/budget.ts. Infinity is no bound.
 type bounds struct {
-	Requests      *float64       `json:"requests"`
-	MapLoads      *float64       `json:"map_loads"`
-	Analyses      *float64       `json:"analyses"`
-	StreamSeconds *float64       `json:"stream_seconds"`
-	MaxPerS       *float64       `json:"maxPerS"`
-	StopErrorRate *float64       `json:"stopErrorRate"`
+	Requests      float64        `json:"requests"`
+	MapLoads      float64        `json:"map_loads"`
+	Analyses      float64        `json:"analyses"`
+	StreamSeconds float64        `json:"stream_seconds"`
+	MaxPerS       float64        `json:"maxPerS"`
+	StopErrorRate float64        `json:"stopErrorRate"`
 	Tolerated     []string       `json:"tolerated"` // beginnings of outcomes that are no errors
 	Stated        map[string]any `json:"stated"`    // the whole that the target file states, where this is a share of it
-
-	limits map[charge]*float64 // requests under ""
 }
 
+var none = math.Inf(1)
+
+var unbounded = bounds{Requests: none, MapLoads: none, Analyses: none, StreamSeconds: none, MaxPerS: none, StopErrorRate: none}
+
 // boundsOf checks what a script gives: a misspelt member would be a bound that does not hold.
-func boundsOf(value sobek.Value) (b bounds, err error) {
+func boundsOf(value sobek.Value) (bounds, error) {
+	b := unbounded
 	if err := decode(value, &b); err != nil {
 		return b, err
 	}
-	for name, number := range map[string]*float64{
+	for name, bound := range map[string]float64{
 		"requests": b.Requests, "map_loads": b.MapLoads, "analyses": b.Analyses, "stream_seconds": b.StreamSeconds, "stopErrorRate": b.StopErrorRate,
 	} {
-		if number != nil && *number < 0 {
-			return b, fmt.Errorf("%s: expected a number that is not negative, got %g", name, *number)
+		if bound < 0 {
+			return b, fmt.Errorf("%s: expected a number that is not negative, got %g", name, bound)
 		}
 	}
-	if b.MaxPerS != nil && *b.MaxPerS <= 0 {
-		return b, fmt.Errorf("maxPerS: expected a number above 0, got %g", *b.MaxPerS)
+	if b.MaxPerS <= 0 {
+		return b, fmt.Errorf("maxPerS: expected a number above 0, got %g", b.MaxPerS)
 	}
-	b.limits = map[charge]*float64{"": b.Requests, chargeMapLoads: b.MapLoads, chargeAnalyses: b.Analyses}
 	return b, nil
+}
+
+// of is the bound of a charge; of requests for "".
+func (b *bounds) of(kind charge) float64 {
+	switch kind {
+	case chargeMapLoads:
+		return b.MapLoads
+	case chargeAnalyses:
+		return b.Analyses
+	}
+	return b.Requests
 }
 
 func (b *bounds) tolerates(outcome string) bool {
@@ -87,9 +100,8 @@ type budget struct {
 	most     int // in flight at once
 	draining bool
 
-	streamTime time.Duration // of streams that are over
 	open       int           // streams
-	beganSum   time.Duration // when the open ones began, added up
+	streamTime time.Duration // of streams that are over, less when the open ones began (since anchor)
 
 	unsent atomic.Int64
 	http1  atomic.Int64 // answers by HTTP/1
@@ -102,9 +114,8 @@ func newBudget() *budget {
 		ended:   make(chan struct{}),
 		drained: make(chan struct{}),
 		freed:   make(chan struct{}),
-
-		spent:    map[charge]int64{},
-		reserved: map[charge]int64{},
+		bounds:  unbounded,
+		spent:   map[charge]int64{}, reserved: map[charge]int64{},
 	}
 }
 
@@ -120,82 +131,69 @@ func (b *budget) set(wanted bounds) error {
 		}
 		return nil
 	}
-	b.isSet, b.bounds = true, wanted
-	if wanted.MaxPerS != nil {
-		b.pace = newPace(*wanted.MaxPerS)
-	}
-	b.stopOnSignal()
-	return nil
-}
-
-// stopOnSignal lets the runner end the load by SIGUSR1: no call leaves, those in flight end by themselves. After a signal that k6 itself knows
-// nothing leaves either, and calls of begin are waited for no longer than a drain.
-func (b *budget) stopOnSignal() {
+	b.isSet, b.bounds, b.pace = true, wanted, newPace(wanted.MaxPerS)
+	// The runner ends the load by SIGUSR1: no call leaves, those in flight end by themselves. After a signal that k6 itself knows nothing leaves
+	// either, and calls of begin are waited for no longer than a drain.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-asked
 		b.endFor("asked", "the runner asked to stop")
 	}()
+	return nil
 }
 
 // take lets a call leave or returns why it may not. It waits for the rate, and, where calls in flight have reserved all that is left of a charge,
 // for them: others may go meanwhile.
 func (b *budget) take(ctx context.Context, kind charge, isStream bool) error {
-	hasTurn := false
-	defer func() {
-		if hasTurn {
-			<-b.turn
-		}
-	}()
 	for {
-		if !hasTurn {
-			select {
-			case b.turn <- struct{}{}:
-				hasTurn = true
-			case <-ctx.Done():
-				return b.refuse(context.Cause(ctx))
-			}
-		}
-		wait, freed, err := b.try(time.Now(), kind, isStream)
-		if err != nil {
-			return b.refuse(err)
-		}
-		if wait == 0 && freed == nil {
-			return nil
-		}
-		var due <-chan time.Time
-		if wait > 0 {
-			due = time.After(wait)
-		} else {
-			<-b.turn
-			hasTurn = false
-		}
 		select {
-		case <-due:
-		case <-freed:
-		case <-b.ended:
+		case b.turn <- struct{}{}:
 		case <-ctx.Done():
 			return b.refuse(context.Cause(ctx))
 		}
+		wait, freed, err := b.try(time.Now(), kind, isStream)
+		for wait > 0 && err == nil {
+			if err = rest(ctx, time.After(wait), b.ended); err == nil {
+				wait, freed, err = b.try(time.Now(), kind, isStream)
+			}
+		}
+		<-b.turn
+		if err == nil && freed == nil {
+			return nil
+		}
+		if err == nil {
+			err = rest(ctx, freed, b.ended)
+		}
+		if err != nil {
+			return b.refuse(err)
+		}
 	}
+}
+
+// rest waits for one of the two, or returns why the iteration ended.
+func rest[T any](ctx context.Context, come <-chan T, over <-chan struct{}) error {
+	select {
+	case <-come:
+	case <-over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // try takes the call's turn and its cost now, or says how long its turn is still away, or what to wait for before asking again.
 func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Duration, freed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stopped() == "" {
-		unit, limit := b.lacking(now, kind, isStream)
-		if unit == string(kind) && kind != "" && float64(b.spent[kind]-b.reserved[kind]) < limit {
+	if unit, limit := b.lacking(now, kind, isStream); unit != "" && b.stopped() == "" {
+		if unit == string(kind) && float64(b.spent[kind]-b.reserved[kind]) < limit {
 			return 0, b.freed, nil
 		}
-		if unit != "" {
-			if stated, ok := b.bounds.Stated[unit].(float64); ok {
-				limit = stated
-			}
-			b.endFor("spent", fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
+		if stated, ok := b.bounds.Stated[unit].(float64); ok {
+			limit = stated
 		}
+		b.endFor("spent", fmt.Sprintf("budget.%s of the target file (%s) is spent", unit, strconv.FormatFloat(limit, 'f', -1, 64)))
 	}
 	if why := b.stopped(); why != "" {
 		return 0, nil, fmt.Errorf("%w: %s", errUnsent, why)
@@ -216,12 +214,12 @@ func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Durat
 // lacking names what a call would need and there is not enough of, and its bound; or gives "".
 func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, float64) {
 	for _, unit := range []charge{"", kind} {
-		if most := b.bounds.limits[unit]; most != nil && float64(b.spent[unit])+1 > *most {
-			return cmp.Or(string(unit), "requests"), *most
+		if most := b.bounds.of(unit); float64(b.spent[unit])+1 > most {
+			return cmp.Or(string(unit), "requests"), most
 		}
 	}
-	if most := b.bounds.StreamSeconds; most != nil && isStream && b.streamSeconds(now) >= *most {
-		return "stream_seconds", *most
+	if most := b.bounds.StreamSeconds; isStream && b.streamSeconds(now) >= most {
+		return "stream_seconds", most
 	}
 	return "", 0
 }
@@ -230,7 +228,7 @@ func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, flo
 func (b *budget) mayHold(kind charge) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pace.every != 0 || kind != "" && b.bounds.limits[kind] != nil
+	return b.pace.every != 0 || kind != "" && b.bounds.of(kind) != none
 }
 
 // endFor ends all sending; the first reason stays.
@@ -256,24 +254,16 @@ func (b *budget) refuse(err error) error {
 	return err
 }
 
-// opened and closed bracket the time that a stream is open.
-func (b *budget) opened(at time.Time) {
+// stream notes that a stream begins (1) or ends (-1).
+func (b *budget) stream(begins int, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open++
-	b.beganSum += at.Sub(anchor)
-}
-
-func (b *budget) closed(openedAt, at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.open--
-	b.beganSum -= openedAt.Sub(anchor)
-	b.streamTime += at.Sub(openedAt)
+	b.open += begins
+	b.streamTime -= time.Duration(begins) * at.Sub(anchor)
 }
 
 func (b *budget) streamSeconds(now time.Time) float64 {
-	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor) - b.beganSum).Seconds()
+	return (b.streamTime + time.Duration(b.open)*now.Sub(anchor)).Seconds()
 }
 
 // came notes what became of a call. What never reached the target was not spent, and a refusal gives the charge back; a call without an answer
@@ -292,9 +282,9 @@ func (b *budget) came(now time.Time, kind charge, came outcome) {
 	}
 	close(b.freed)
 	b.freed = make(chan struct{})
-	if limit := b.bounds.StopErrorRate; limit != nil && !came.ours {
+	if !came.ours {
 		b.recent.add(now, came.isError() && !b.bounds.tolerates(came.name))
-		if errors := b.recent.tooMany(*limit); errors != "" {
+		if errors := b.recent.tooMany(b.bounds.StopErrorRate); errors != "" {
 			b.endFor("errors", errors)
 		}
 	}
@@ -332,11 +322,7 @@ func (b *budget) drain(ctx context.Context, limit time.Duration) bool {
 	b.draining = true
 	b.mu.Unlock()
 	if isFirst && !isIdle {
-		select {
-		case <-drained:
-		case <-time.After(limit):
-		case <-ctx.Done():
-		}
+		_ = rest(ctx, time.After(limit), drained)
 	}
 	return isFirst
 }
@@ -380,9 +366,6 @@ func newPace(perS float64) pace {
 
 // take takes the turn now and returns 0, or says how long to wait before asking again.
 func (p *pace) take(now time.Time) time.Duration {
-	if p.every == 0 {
-		return 0
-	}
 	if wait := p.due.Add(-p.early).Sub(now); wait > 0 {
 		return wait
 	}

@@ -67,12 +67,11 @@ func (c *budgetCase) play(t *testing.T) {
 	type taken struct {
 		kind     charge
 		isStream bool
-		at       time.Time
 	}
 	var all []taken
 	settle := func(call taken, now time.Time, what settled) {
 		if call.isStream {
-			b.closed(call.at, now)
+			b.stream(-1, now)
 		}
 		b.came(now, call.kind, outcome{name: what.Outcome, left: what.Sent == nil || *what.Sent, charged: what.Charged})
 	}
@@ -85,7 +84,7 @@ func (c *budgetCase) play(t *testing.T) {
 			continue
 		}
 		for range max(1, step.Times) {
-			call := taken{step.Take.Charge, step.Take.Stream, now}
+			call := taken{step.Take.Charge, step.Take.Stream}
 			wait, freed, err := b.try(now, call.kind, call.isStream)
 			leavesAt := step.At
 			if wait > 0 {
@@ -108,7 +107,7 @@ func (c *budgetCase) play(t *testing.T) {
 				t.Errorf("at %g: expected it to leave at %g, got %g", step.At, wanted, leavesAt)
 			}
 			if call.isStream {
-				b.opened(now)
+				b.stream(1, now)
 			}
 			all = append(all, call)
 			if step.Then != nil {

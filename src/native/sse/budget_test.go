@@ -254,12 +254,12 @@ func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
 func TestOpenStreamsCountWhileTheyAreOpen(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b := newBudget()
-	b.opened(at)
-	b.opened(at.Add(2 * time.Second))
+	b.stream(1, at)
+	b.stream(1, at.Add(2*time.Second))
 	expect(t, "two open", b.streamSeconds(at.Add(3*time.Second)), 4)
-	b.closed(at, at.Add(3*time.Second))
+	b.stream(-1, at.Add(3*time.Second))
 	expect(t, "one open", b.streamSeconds(at.Add(5*time.Second)), 6)
-	b.closed(at.Add(2*time.Second), at.Add(5*time.Second))
+	b.stream(-1, at.Add(5*time.Second))
 	expect(t, "none open", b.streamSeconds(at.Add(time.Hour)), 6)
 }
 

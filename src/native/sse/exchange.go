@@ -42,7 +42,6 @@ type exchange struct {
 	state     *lib.State
 	budget    *budget
 	transport http.RoundTripper
-	out       *http.Request
 
 	granted   bool          // the budget let it leave
 	held      time.Duration // it waited for the budget's turn
@@ -132,7 +131,7 @@ func (x *exchange) run(parent context.Context) {
 	defer x.within(x.request.Timeout, "the exchange did not end", "call_timeout").Stop()
 	x.toFirst = x.within(x.request.FirstEventTimeout, "no first event", "first_event_timeout")
 	defer x.toFirst.Stop()
-	answer, err := x.transport.RoundTrip(x.out.WithContext(ctx))
+	answer, err := x.transport.RoundTrip(x.request.out.WithContext(ctx))
 	if err != nil {
 		x.failed(ctx, err)
 		if x.end == endTruncated { // cut within the head: there is no answer to be a part of
@@ -182,7 +181,7 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 		x.budget.http1.Add(1)
 	}
 	if x.request.jar != nil {
-		x.request.jar.SetCookies(x.out.URL, answer.Cookies())
+		x.request.jar.SetCookies(x.request.out.URL, answer.Cookies())
 	}
 	// From the head on: before that the server thinks, which firstEventTimeout bounds.
 	x.toNext = x.within(x.request.IdleTimeout, "no byte came", "idle_timeout")
@@ -193,8 +192,8 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 		return
 	}
 	x.opened = true
-	x.budget.opened(x.startedAt)
-	defer func() { x.budget.closed(x.startedAt, time.Now()) }()
+	x.budget.stream(1, x.startedAt)
+	defer func() { x.budget.stream(-1, time.Now()) }()
 	if x.client.listens("open") {
 		x.handling(func() { x.client.emit("open") })
 	}

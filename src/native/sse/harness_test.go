@@ -60,7 +60,7 @@ func newVUOf(t *testing.T, root *RootModule) *vu {
 	t.Helper()
 	runtime := modulestest.NewRuntime(t)
 	registry := runtime.VU.InitEnvField.Registry
-	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/floodgate": root, "k6/x/sse": forAll(root)}, nil, nil); err != nil {
+	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/floodgate": root, "k6/x/sse": forAll(*root)}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := runtime.VU.Runtime().RunString(`const sse = require("k6/x/floodgate").default, forAll = require("k6/x/sse");`); err != nil {

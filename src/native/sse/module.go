@@ -14,42 +14,40 @@ import (
 	"github.com/grafana/sobek"
 	"go.k6.io/k6/v2/js/common"
 	"go.k6.io/k6/v2/js/modules"
+
+	"floodgate/native/eventstream"
 )
 
 func init() {
 	own := NewRootModule()
 	modules.Register("k6/x/floodgate", own)
-	modules.Register("k6/x/sse", forAll(own))
+	modules.Register("k6/x/sse", forAll(*own))
 }
 
-// shared is what all VUs of the process have together.
-type shared struct {
-	budget  *budget
-	board   *board
-	turns   *turns
-	printer *printer
-	beside  *beside
-}
-
-// RootModule makes one ModuleInstance for each VU. Use NewRootModule.
+// RootModule makes one ModuleInstance for each VU, and holds what all VUs of the process have together. Use NewRootModule.
 type RootModule struct {
-	shared
+	budget   *budget
+	board    *board
+	turns    *turns
+	printer  *printer
+	beside   *beside
 	isForAll bool // it has what any script may use, and not what only Floodgate's scenarios do
 }
 
 // NewRootModule makes a module with nothing spent; a process has one.
 func NewRootModule() *RootModule {
-	return &RootModule{shared: shared{budget: newBudget(), board: newBoard(), turns: &turns{}, printer: &printer{}, beside: newBeside()}}
+	return &RootModule{budget: newBudget(), board: &board{}, turns: &turns{}, printer: &printer{}, beside: newBeside()}
 }
 
-func forAll(own *RootModule) *RootModule {
-	return &RootModule{shared: own.shared, isForAll: true}
+// forAll is the module for any script; it has the same budget.
+func forAll(own RootModule) *RootModule {
+	own.isForAll = true
+	return &own
 }
 
 // ModuleInstance is the module as one VU sees it.
 type ModuleInstance struct {
-	shared
-	isForAll  bool
+	*RootModule
 	vu        modules.VU
 	metrics   streamMetrics
 	last      *exchange // the VU's newest, for printCall
@@ -69,7 +67,7 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	if err != nil {
 		common.Throw(vu.Runtime(), err)
 	}
-	return &ModuleInstance{shared: r.shared, isForAll: r.isForAll, vu: vu, metrics: metrics}
+	return &ModuleInstance{RootModule: r, vu: vu, metrics: metrics}
 }
 
 // Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are made once: k6 makes them anew
@@ -79,7 +77,8 @@ func (m *ModuleInstance) Exports() modules.Exports {
 		"open": m.open, "budget": m.setBudget, "spent": m.budget.account, "settled": m.settled, "drain": m.drain,
 		"waitUntil": m.waitUntil, "arrivals": m.arrivals, "turn": m.turn, "turnUs": func() int64 { return m.played.us },
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.board.claim,
-		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printMint": m.printMint, "printed": m.printer.flush,
+		"printTo": m.printer.open, "printCall": m.printCall, "printMint": m.printMint, "printed": m.printer.flush,
+		"print":       func(line string) error { return m.printer.write([]byte(line)) },
 		"callsAtOnce": m.beside.allow, "kind": m.kind, "begin": m.begin, "finish": m.finish,
 	}
 	if m.isForAll {
@@ -99,11 +98,7 @@ func (m *ModuleInstance) Exports() modules.Exports {
 func (m *ModuleInstance) exchange(k *kind, c *client, url, headers, body sobek.Value) (*exchange, error) {
 	state := m.vu.State()
 	request, err := k.with(m.vu.Runtime(), state, url, headers, body)
-	if err != nil {
-		return nil, err
-	}
-	out, err := request.http()
-	return &exchange{request: request, client: c, state: state, budget: m.budget, out: out}, err
+	return &exchange{request: request, client: c, state: state, budget: m.budget}, err
 }
 
 // open makes one exchange and returns its result. It throws for what is wrong in the script (the URL, a parameter, a handler that threw)
@@ -165,12 +160,6 @@ func (m *ModuleInstance) settled() {
 }
 
 func (m *ModuleInstance) waitUntil(us float64) (bool, error) {
-	if m.vu.State() == nil {
-		return false, common.NewInitContextError("sse.waitUntil cannot be called in the init context: call it in a VU function")
-	}
-	if math.IsNaN(us) {
-		return false, errors.New("sse.waitUntil: the moment is to be microseconds since 1970, but it is NaN")
-	}
 	m.settled()
 	return m.budget.waitUntil(m.vu.Context(), int64(us))
 }
@@ -191,9 +180,6 @@ func (m *ModuleInstance) arrivals(value sobek.Value) error {
 }
 
 func (m *ModuleInstance) turn(number int64, zeroUs float64) (int64, error) {
-	if m.vu.State() == nil {
-		return 0, common.NewInitContextError("sse.turn cannot be called in the init context: call it in a VU function")
-	}
 	if math.IsNaN(zeroUs) {
 		return 0, errors.New("sse.turn: the zero is to be microseconds since 1970, but it is NaN")
 	}
@@ -239,43 +225,86 @@ func (m *ModuleInstance) printLast(l line, isSession bool) error {
 	return m.printer.write(x.line(l, isSession))
 }
 
-// board is what one VU may write and another read: k6 has nothing for that. Scenarios keep session tokens here.
+// board is what one VU may write and another read: k6 has nothing for that. Scenarios keep session tokens here. The zero value is ready.
 type board struct {
-	mu      sync.Mutex
-	notes   map[string]string
-	claimed map[string]time.Time // until when nobody else is to see to it
-}
-
-func newBoard() *board {
-	return &board{notes: map[string]string{}, claimed: map[string]time.Time{}}
+	notes  sync.Map // texts by name
+	claims sync.Map // by name, until when nobody else is to see to it
 }
 
 // recall gives what was last remembered under a name, or null.
 func (b *board) recall(name string) any {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if note, ok := b.notes[name]; ok {
-		return note
-	}
-	return nil
+	note, _ := b.notes.Load(name)
+	return note
 }
 
 // remember keeps a text for all VUs and ends the claim on its name.
 func (b *board) remember(name, note string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.notes[name] = note
-	delete(b.claimed, name)
+	b.notes.Store(name, note)
+	b.claims.Delete(name)
 }
 
 // claim is true for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before.
 func (b *board) claim(name string, limitMs float64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := time.Now()
-	isFree := !now.Before(b.claimed[name])
-	if isFree {
-		b.claimed[name] = now.Add(inMilliseconds(limitMs))
+	until := now.Add(inMilliseconds(limitMs))
+	before, isClaimed := b.claims.LoadOrStore(name, until)
+	return !isClaimed || !now.Before(before.(time.Time)) && b.claims.CompareAndSwap(name, before, until)
+}
+
+// client is what the setup function is given. Handlers run on the VU's goroutine, between two reads, so time is taken before they are called.
+type client struct {
+	rt       *sobek.Runtime
+	handlers map[string][]sobek.Callable
+	closed   bool
+	thrown   error // what a handler threw; nothing is called after it
+}
+
+func newClient(rt *sobek.Runtime) *client {
+	return &client{rt: rt, handlers: map[string][]sobek.Callable{"open": nil, "event": nil, "error": nil}}
+}
+
+func (c *client) object() *sobek.Object {
+	object := c.rt.NewObject()
+	// Set fails on a frozen object or a throwing setter only, and this object is new.
+	_ = object.Set("on", c.on)
+	_ = object.Set("close", func() { c.closed = true })
+	return object
+}
+
+func (c *client) on(event string, handler sobek.Value) error {
+	handlers, known := c.handlers[event]
+	if !known {
+		return fmt.Errorf("client.on: there is no event %q; there are open, event and error", event)
 	}
-	return isFree
+	call, ok := sobek.AssertFunction(handler)
+	if !ok {
+		return fmt.Errorf("client.on(%q): the handler is to be a function", event)
+	}
+	c.handlers[event] = append(handlers, call)
+	return nil
+}
+
+func (c *client) listens(event string) bool {
+	return len(c.handlers[event]) > 0
+}
+
+func (c *client) emit(event string, args ...sobek.Value) {
+	for _, handler := range c.handlers[event] {
+		if c.thrown == nil {
+			_, c.thrown = handler(sobek.Undefined(), args...)
+		}
+	}
+}
+
+// event is shown to scripts with the names in small letters, as k6 does.
+type event struct{ ID, Name, Data, Comment string }
+
+func (c *client) emitEvent(e eventstream.Event) {
+	text := eventstream.Text
+	c.emit("event", c.rt.ToValue(event{text(e.ID), text(e.Name), text(e.Data), text(e.Comment)}))
+}
+
+// stopped says that the script wants no more of the stream.
+func (c *client) stopped() bool {
+	return c.closed || c.thrown != nil
 }

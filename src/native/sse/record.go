@@ -168,11 +168,6 @@ func (p *printer) open(path string) error {
 	return nil
 }
 
-// text prints one line as it is.
-func (p *printer) text(line string) error {
-	return p.write([]byte(line))
-}
-
 func (p *printer) write(line []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,17 +42,6 @@ type params struct {
 	Charges          charge `json:"charges"`
 	CloseAfterEvents *int   `json:"closeAfterEvents"`
 	GapSamples       bool   `json:"gapSamples"`
-}
-
-// request is what the script asked for, checked before a byte is sent: a misspelt time-out that was silently none would cost a whole run.
-type request struct {
-	params
-	url    httpext.URL
-	header http.Header
-	host   string
-	body   []byte
-	jar    *cookiejar.Jar
-	tags   metrics.TagsAndMeta
 }
 
 // milliseconds are given as a number or as text such as "30s".
@@ -127,15 +117,24 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-// kind is what requests have in common: the parameters of a script, checked. It is not changed once it is made.
+// content is what a kind states of a request, and what a call adds to that.
+type content struct {
+	header http.Header
+	host   string
+	body   []byte
+}
+
+// kind is what requests have in common: the parameters of a script, checked before a byte is sent, because a misspelt time-out that was silently
+// none would cost a whole run. It is not changed once it is made.
 type kind struct {
-	request
-	ownTags sobek.Value
+	params
+	content
+	jar  *cookiejar.Jar
+	tags sobek.Value
 }
 
 func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
-	k := &kind{request: request{params: params{Timeout: defaultTimeout, GapSamples: true}, header: http.Header{}}}
-	k.Method = http.MethodGet
+	k := &kind{params: params{Method: http.MethodGet, Timeout: defaultTimeout, GapSamples: true}, content: content{header: http.Header{}}}
 	if common.IsNullish(given) {
 		return k, nil
 	}
@@ -150,7 +149,7 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 		return nil, fmt.Errorf("closeAfterEvents: expected a number from 1 on, got %d", *most)
 	}
 	object := given.ToObject(rt)
-	k.ownTags = object.Get("tags")
+	k.tags = object.Get("tags")
 	if jar := object.Get("jar"); !common.IsNullish(jar) {
 		own, ok := jar.Export().(*k6http.CookieJar)
 		if !ok {
@@ -161,21 +160,29 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 	return k, k.add(rt, object.Get("headers"), object.Get("body"))
 }
 
-// with is a request of this kind.
+// request is one of a kind.
+type request struct {
+	*kind
+	out  *http.Request
+	url  httpext.URL
+	jar  *cookiejar.Jar
+	tags metrics.TagsAndMeta
+}
+
+// with is a request of this kind, with headers and a body of its own, which may be null.
 func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body sobek.Value) (*request, error) {
-	r := k.request
-	r.tags = state.Tags.GetCurrentValues()
-	if err := common.ApplyCustomUserTags(rt, &r.tags, k.ownTags); err != nil {
+	r := &request{kind: k, jar: cmp.Or(k.jar, state.CookieJar), tags: state.Tags.GetCurrentValues()}
+	if err := common.ApplyCustomUserTags(rt, &r.tags, k.tags); err != nil {
 		return nil, err
 	}
-	if r.jar == nil {
-		r.jar = state.CookieJar
-	}
-	r.header = http.Header{"Accept": {"text/event-stream"}}
+	all := content{header: http.Header{"Accept": {"text/event-stream"}}, host: k.host, body: k.body}
 	if agent := state.Options.UserAgent.String; agent != "" {
-		r.header.Set("User-Agent", agent)
+		all.header.Set("User-Agent", agent)
 	}
-	maps.Copy(r.header, k.header)
+	maps.Copy(all.header, k.header)
+	if err := all.add(rt, headers, body); err != nil {
+		return nil, err
+	}
 	var exported any
 	if address != nil {
 		exported = address.Export()
@@ -187,11 +194,32 @@ func (k *kind) with(rt *sobek.Runtime, state *lib.State, address, headers, body 
 	if u := r.url.GetURL(); (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, fmt.Errorf("the URL is to be an absolute http or https address, not %q", r.url.Clean())
 	}
-	return &r, r.add(rt, headers, body)
+	var sent io.Reader
+	switch {
+	case all.body != nil:
+		sent = bytes.NewReader(all.body)
+	case slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, k.Method):
+		sent = unresendable{}
+	}
+	out, err := http.NewRequest(k.Method, r.url.GetURL().String(), sent)
+	if err != nil {
+		return nil, err
+	}
+	r.out, out.Header, out.Host = out, all.header, cmp.Or(all.host, out.Host)
+	if user := out.URL.User; user != nil && out.Header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		out.SetBasicAuth(user.Username(), password)
+	}
+	if r.jar != nil {
+		for _, cookie := range r.jar.Cookies(out.URL) {
+			out.AddCookie(cookie)
+		}
+	}
+	return r, nil
 }
 
 // add takes headers and a body that may be null. The message never shows a header's value: it may be a credential.
-func (r *request) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
+func (c *content) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) {
 	if !common.IsNullish(headers) {
 		object := headers.ToObject(rt)
 		for _, name := range object.Keys() {
@@ -203,14 +231,14 @@ func (r *request) add(rt *sobek.Runtime, headers, body sobek.Value) (err error) 
 				return fmt.Errorf("the header %q cannot be sent: its name or value has characters that HTTP does not allow", name)
 			}
 			if strings.EqualFold(name, "host") {
-				r.host = value.String()
+				c.host = value.String()
 			} else {
-				r.header.Set(name, value.String())
+				c.header.Set(name, value.String())
 			}
 		}
 	}
 	if !common.IsNullish(body) {
-		if r.body, err = common.ToBytes(body.Export()); err != nil {
+		if c.body, err = common.ToBytes(body.Export()); err != nil {
 			return errors.New("body: expected a string or an ArrayBuffer (use JSON.stringify for an object)")
 		}
 	}
@@ -230,7 +258,7 @@ func (r *request) ending(name string) end {
 
 // isStream says whether an event stream is asked for.
 func (r *request) isStream() bool {
-	return strings.Contains(r.header.Get("Accept"), "text/event-stream")
+	return strings.Contains(r.out.Header.Get("Accept"), "text/event-stream")
 }
 
 // name is the name tag when the script sets none: the template of http.url, or the path without its query.
@@ -242,34 +270,4 @@ func (r *request) name() string {
 		return path
 	}
 	return "/"
-}
-
-// http makes the request as net/http wants it.
-func (r *request) http() (*http.Request, error) {
-	var body io.Reader
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		body = unresendable{}
-	}
-	if r.body != nil {
-		body = bytes.NewReader(r.body)
-	}
-	out, err := http.NewRequest(r.Method, r.url.GetURL().String(), body)
-	if err != nil {
-		return nil, err
-	}
-	out.Header = r.header
-	if r.host != "" {
-		out.Host = r.host
-	}
-	if user := out.URL.User; user != nil && out.Header.Get("Authorization") == "" {
-		password, _ := user.Password()
-		out.SetBasicAuth(user.Username(), password)
-	}
-	if r.jar != nil {
-		for _, cookie := range r.jar.Cookies(out.URL) {
-			out.AddCookie(cookie)
-		}
-	}
-	return out, nil
 }

@@ -1,10 +1,10 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 )
@@ -24,9 +24,7 @@ type turns struct {
 	mu      sync.Mutex
 	resting []chan arrival // the newest last
 	numbers []arrival      // the earliest first; as many as there are resting VUs
-
-	scheduled sync.Mutex
-	afterUs   []float64 // the schedule, once it is known
+	afterUs []float64      // the schedule, once it is known
 }
 
 type arrival struct {
@@ -36,8 +34,8 @@ type arrival struct {
 
 // schedule asks for the moments of all arrivals, the first time it is called.
 func (t *turns) schedule(moments func() ([]float64, error)) (err error) {
-	t.scheduled.Lock()
-	defer t.scheduled.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.afterUs == nil {
 		t.afterUs, err = moments()
 	}
@@ -46,8 +44,8 @@ func (t *turns) schedule(moments func() ([]float64, error)) (err error) {
 
 // arrival is one of the schedule, by its number.
 func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
-	t.scheduled.Lock()
-	defer t.scheduled.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if number < 0 || number >= int64(len(t.afterUs)) {
 		return arrival{}, fmt.Errorf("the schedule has %d arrivals, and none of the number %d", len(t.afterUs), number)
 	}
@@ -59,9 +57,8 @@ func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
 func (t *turns) take(ctx context.Context, ended <-chan struct{}, own arrival, ahead time.Duration) arrival {
 	me := make(chan arrival, 1)
 	t.mu.Lock()
-	place := sort.Search(len(t.numbers), func(i int) bool {
-		other := t.numbers[i]
-		return own.us < other.us || own.us == other.us && own.number < other.number
+	place, _ := slices.BinarySearchFunc(t.numbers, own, func(a, b arrival) int {
+		return cmp.Or(cmp.Compare(a.us, b.us), cmp.Compare(a.number, b.number))
 	})
 	t.numbers = slices.Insert(t.numbers, place, own)
 	next := t.numbers[0]

@@ -1,6 +1,6 @@
 /** `dev mutants` as a user runs it: a process, its output, its exit code. */
 import { describe, expect, test } from "vitest";
-import { runCommand } from "../command.fixture.ts";
+import { runCommand } from "./command.fixture.ts";
 
 const run = (...args: string[]) => runCommand(["dev", "mutants", ...args]);
 

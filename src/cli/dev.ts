@@ -1,0 +1,281 @@
+/** `floodgate dev …`: for those who work on Floodgate. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { describeSchedule } from "../faults/fault-schedule.ts";
+import type { Series } from "../history/series.ts";
+import { MUTANTS } from "../mutants/catalogue.ts";
+import { type Mutant, nobody } from "../mutants/mutant.ts";
+import { HEALTHY } from "../platform/parts.ts";
+import { pictureOf, THEMES } from "../report/picture.ts";
+import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../run/exit-codes.ts";
+import { runChaos } from "../run/experiments/run-chaos.ts";
+import { replayScheduleCrash, runExplore } from "../run/exploration/run-explore.ts";
+import { readScheduleCrash, type ScheduleCrash } from "../simulation/schedule-crash.ts";
+import { prepareTarget } from "../stages/prepare-target.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
+import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { buildTools } from "../tools/find-tool.ts";
+import {
+  EXPERIMENT_TRIALS,
+  type ExperimentJudged,
+  type ExperimentTrial,
+  experimentsOf,
+  healthyFaults,
+  judgeTrial,
+  trialsTable,
+} from "../trials/experiment-trials.ts";
+import { tryLaws } from "../trials/laws.ts";
+import { MINI_STAGE_NAMES } from "../trials/stages.ts";
+import { matrixOf, mutantsTable } from "../trials/table.ts";
+import { COLUMNS, type Column, isRight, isWrong, planTrials, type Trial, tryAll } from "../trials/trials.ts";
+import { readCrash, replayCrash } from "../verify/replay.ts";
+import { type ExploreOptions, exploreWish } from "./chaos.ts";
+import { LIMITER, type Limiter, REPORTS, recorded, recordingOptions } from "./judging-command.ts";
+import { called, excluding, I_OWN, seconds, whole, withOptions } from "./options/checks.ts";
+import { narrator } from "./printing/narrator.ts";
+import { printJson, printNote, printResult, printShown } from "./printing/output.ts";
+import { addServeOptions, type ServeOptions, serve } from "./serve.ts";
+
+type MutantsOptions = Partial<Record<"everywhere" | "list" | "json" | "quiet" | "experiments", boolean>> & {
+  stage?: string[];
+  columns?: Column[];
+  limiter: Limiter;
+};
+
+const requireKnown = (none: string, words: readonly string[], known: readonly string[], some: string): void => {
+  const unknown = words.filter((word) => !known.includes(word));
+  if (unknown.length === 0) return;
+  throw new UsageError(`${none} ${unknown.join(", ")}; expected ${some} of ${known.join(", ")}`);
+};
+
+const chosen = (names: readonly string[], { stage, columns = [] }: MutantsOptions): Mutant[] => {
+  for (const name of names) called("mutant", name, MUTANTS, "--list shows them all");
+  requireKnown("no stage is called", stage ?? [], MINI_STAGE_NAMES, "one");
+  requireKnown("no column is called", columns, COLUMNS, "some");
+  return MUTANTS.filter(
+    (mutant) => (names.length === 0 || names.includes(mutant.name)) && (stage?.includes(mutant.stage) ?? true),
+  );
+};
+
+const summaryOf = (mutants: readonly Mutant[], trials: readonly Trial[], tookS: number): string => {
+  const count = (...verdicts: Trial["verdict"][]): number =>
+    trials.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  const undecided = trials.filter(({ verdict, own }) => verdict === "undecided" && own).length;
+  const notTried = mutants.filter(({ name }) => !trials.some((trial) => trial.mutant === name && trial.own)).length;
+  return [
+    `${count("killed")} of ${mutants.length} mutants killed by everybody who must`,
+    `${count("survived", "wrong-judge")} missed`,
+    `${undecided} undecided where it counts`,
+    `${notTried} not tried where they must be caught`,
+    `${count("acquitted")} acquittals and ${count("false-positive")} false positives of the healthy platform`,
+    `${Math.round(tookS)} s`,
+  ].join("; ");
+};
+
+const tryMutants = async (mutants: readonly Mutant[], options: MutantsOptions): Promise<void> => {
+  const { quiet = false, json, everywhere = false } = options;
+  const columns = COLUMNS.filter((column) => options.columns?.includes(column) ?? true);
+  const attempts = planTrials(mutants, { columns, everywhere });
+  const lawful = columns.includes("properties") ? [nobody.name, ...mutants.map(({ name }) => name)] : [];
+  const say = narrator({ quiet, title: "dev mutants", seed: 0 });
+  say.result(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}`);
+  const underLaws = new Set<string>();
+  let tried = 0;
+  const onTrial = (trial: Trial): void => {
+    // All laws that try one mutant count as one trial.
+    if (trial.column === "properties") underLaws.add(trial.mutant);
+    else tried += 1;
+    const named = `${trial.mutant} on ${trial.stage}`;
+    if (!isRight(trial)) say.result(`  ${trial.verdict}: ${named}\n    ${trial.reasons.join("\n    ")}\n`);
+    const of = attempts.length + lawful.length;
+    say.progress(`${tried + underLaws.size} trials of about ${of} done, last ${named}`);
+  };
+  const stop = listenForStop((signal) => {
+    say.end();
+    // Drivers end with their stdin, laws with this process.
+    process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
+  });
+  try {
+    const laws = lawful.length === 0 ? [] : await tryLaws({ mutants: lawful, onTrial });
+    const trials = [...laws, ...(await tryAll(attempts, onTrial))];
+    process.exitCode = trials.some(isWrong) ? EXIT.fail : trials.every(isRight) ? EXIT.pass : EXIT.inconclusive;
+    say.end();
+    const rows = matrixOf(mutants, trials);
+    if (json === true) {
+      const shown = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
+      printJson({ exit_code: process.exitCode, columns, rows: shown, trials });
+    } else printResult(mutantsTable(rows, columns));
+    if (!quiet) printNote(summaryOf(mutants, trials, performance.now() / 1000));
+  } finally {
+    say.end();
+    stop.release();
+  }
+};
+
+/** A trial that a busy machine leaves undecided is repeated. */
+const ATTEMPTS = 2;
+
+const played = async (names: readonly string[], mutant: string | null, reports: string, options: MutantsOptions) => {
+  const { limiter, quiet = false } = options;
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  const say = narrator({ quiet, title: `chaos ${names.join(" ")}, ${mutant ?? "the healthy platform"}`, seed });
+  const serve = mutant === null ? undefined : ["dev", "serve", "--mutant", mutant];
+  const replay = `npx floodgate dev mutants --experiments ${mutant ?? ""}`.trim();
+  const run = { names, limiter, short: false, owned: [], seed, reports, replay, events: say, serve };
+  return (await runChaos(run).finally(say.end)).document;
+};
+
+const tried = async (trial: ExperimentTrial, ...how: [reports: string, MutantsOptions]): Promise<ExperimentJudged> => {
+  for (let attempt = 1; ; attempt += 1) {
+    const judged = judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
+    if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;
+  }
+};
+
+/** Tries fault mutants on real experiments. The healthy platform goes first: a judge that fails it proves nothing about a mutant. */
+const tryOnExperiments = async (names: readonly string[], options: MutantsOptions): Promise<void> => {
+  const known = EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
+  requireKnown("no experiment is made to kill", names, known, "some");
+  const trials = EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
+  const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));
+  using atEnd = new DisposableStack();
+  atEnd.defer(() => rmSync(reports, { recursive: true, force: true, maxRetries: 3 }));
+  const faults = healthyFaults(await played(experimentsOf(trials), null, reports, options));
+  const judged: ExperimentJudged[] = [];
+  for (const trial of trials) judged.push(await tried(trial, reports, options));
+  const open = judged.filter(({ verdict }) => verdict !== "killed");
+  const isFailed = faults.length > 0 || open.some(({ verdict }) => verdict !== "undecided");
+  process.exitCode = isFailed ? EXIT.fail : open.length === 0 ? EXIT.pass : EXIT.inconclusive;
+  const healthy = faults.length === 0 ? "passes every must of these experiments" : "is condemned:";
+  printShown(options.json, {
+    document: { exit_code: process.exitCode, healthy: faults, trials: judged },
+    lines: [
+      trialsTable(judged).trimEnd(),
+      ...judged.flatMap(({ mutant, told }) => told.map((line) => `${mutant}: ${line}`)),
+      `the healthy platform ${healthy}`,
+      ...faults.map((line) => `  ${line}`),
+    ],
+  });
+};
+
+const mutantsCommand = (): Command =>
+  withOptions(new Command("mutants"), [LIMITER])
+    .description("who must catch each mutant, and who did: by properties, verify, load, chaos, gate")
+    .argument("[name...]", "only these mutants")
+    .option("--stage <name...>", "only mutants that must be caught on these small stages")
+    .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
+    .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
+    .option("--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)")
+    .option("--list", "say what each mutant does and who must catch it, and end")
+    .option("--json", "print matrix and trials as JSON on stdout")
+    .option("--quiet", "no progress")
+    .action(async (names: string[], options: MutantsOptions) => {
+      if (options.experiments === true) return tryOnExperiments(names, options);
+      const mutants = chosen(names, options);
+      if (options.list !== true) return tryMutants(mutants, options);
+      for (const { name, stage, kills, harm } of mutants) {
+        printResult(`${name}  on ${stage}, by ${kills.join(" and ")}\n    ${harm}`);
+      }
+    });
+
+const toolsCommand = (): Command =>
+  new Command("tools")
+    .description("build k6 (with k6/x/sse) and toxiproxy into .tools/; nothing happens when nothing changed")
+    .action(async () => {
+      const { k6, toxiproxy } = await buildTools((line) => void printNote(line));
+      printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
+    });
+
+const mutantCalled = (name: string): Mutant =>
+  called("mutant", name, MUTANTS, "`floodgate dev mutants --list` shows them all");
+
+const serveCommand = (): Command =>
+  addServeOptions(
+    new Command("serve")
+      .description("`serve` with a mutant planted")
+      .requiredOption("--mutant <name>", "the behaviour that is spoilt"),
+  ).action((options: ServeOptions & { mutant: string }) => serve(options, mutantCalled(options.mutant).spoil(HEALTHY)));
+
+const exploreCommand = (): Command =>
+  recordingOptions(
+    excluding(
+      withOptions(new Command("explore"), [
+        ["--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)"],
+        ["--schedules <n>", "end after so many", whole(1)],
+        ["--for <time>", "end after so long (default: 10m)", seconds],
+        ["--real", "on real links: toxiproxy and the embedded deployment"],
+        LIMITER,
+      ]),
+      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
+    ).description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted"),
+  ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
+    const mutant = options.mutant === undefined ? null : mutantCalled(options.mutant).name;
+    const wish = { ...exploreWish(options), mutant, most: options.schedules };
+    await recorded(command, (common) => runExplore({ ...common, ...wish }));
+  });
+
+const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
+/** Far more than any rule makes: some dozen. */
+const CALLS_AT_MOST = 200;
+
+type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
+
+const replaySchedule = (crash: ScheduleCrash, file: string) => {
+  const { seed } = crash.schedule;
+  const say = narrator({ quiet: true, title: `dev replay ${file}`, seed });
+  const replay = `npx floodgate dev replay ${file}`;
+  return replayScheduleCrash(crash, { seed, reports: REPORTS, replay, events: say }).finally(say.end);
+};
+
+const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }: ReplayOptions) => {
+  if (targetFile === undefined) {
+    throw new UsageError("dev replay needs --target FILE, the target file of the deployment on which the case failed");
+  }
+  const crash = await readCrash(file);
+  const intent = { load: crash.allowed.includes("load"), faults: false, requests: CALLS_AT_MOST };
+  const { target, secrets } = await prepareTarget(targetFile, owned, intent);
+  return { what: crash.rule, replayed: await replayCrash(crash, target, secrets) };
+};
+
+const replayCommand = (): Command =>
+  withOptions(new Command("replay"), [I_OWN])
+    .description("one recorded failing case again: fixed, failing or unclear")
+    .argument("<file>", "a file of a run's crashes/")
+    .option("--target <file>", "target file of the deployment")
+    .option("--json", "print the result as JSON on stdout")
+    .action(async (file: string, options: ReplayOptions) => {
+      const crash = await readScheduleCrash(file);
+      const { what, replayed } =
+        crash === null
+          ? await replayRule(file, options)
+          : { what: describeSchedule(crash.schedule), replayed: await replaySchedule(crash, file) };
+      const { verdict, reason, expected, got } = replayed;
+      if (options.json === true) printJson(replayed);
+      printNote(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
+      process.exitCode = EXIT_OF[verdict];
+    });
+
+const pictureCommand = (): Command =>
+  new Command("picture")
+    .description("write the pictures of the README, light and dark, from a run folder")
+    .argument("[run]", "a run folder", join(REPOSITORY, "reports/sample"))
+    .option("--out <folder>", "where they go", join(REPOSITORY, ".github"))
+    .action((run: string, { out }: { out: string }) => {
+      const series = readUserJson(join(run, "series.json"), RECORDED_BOUNDS) as Series;
+      for (const theme of ["light", "dark"] as const) {
+        const file = join(out, `overload-${theme}.svg`);
+        writeFileSync(file, pictureOf(series, THEMES[theme]));
+        printResult(file);
+      }
+    });
+
+const COMMANDS = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, exploreCommand];
+
+export const devCommand = (): Command =>
+  COMMANDS.reduce(
+    (dev, make) => dev.addCommand(make()),
+    new Command("dev").description("for those who work on Floodgate"),
+  );
