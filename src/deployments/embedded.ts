@@ -9,7 +9,7 @@ import { findRedis } from "../tools/tool-recipe.ts";
 import { STAND_IN_PROXY, startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { guardBudget } from "../workload/budget.ts";
 import type { Deployment, OwnParts } from "./deployment.ts";
-import { type Part, roleStarter, type ServePart, startRedisPart } from "./part.ts";
+import { roleStarter, type ServePart, startRedisPart } from "./part.ts";
 import type { RunContext } from "./run-context.ts";
 import {
   addressesOf,
@@ -114,44 +114,29 @@ export const openDeployment = async (
 
 export const reachedAt = (url: string, { base_url }: Target) => addressesOf(`${url}${new URL(base_url).pathname}`);
 
-/** More API replicas of it on the same dependencies, and a front before them, for one stage. */
+/** More API replicas of it on the same dependencies, and a front before them, which end with `atEnd`. */
 export const withReplicas = async (
   deployment: Deployment & { own: OwnParts },
   count: number,
-): Promise<{ deployment: Deployment; close(): Promise<void> }> => {
+  atEnd: AsyncDisposableStack,
+): Promise<Deployment> => {
   const { target, own } = deployment;
-  const opened: Part[] = [];
-  const close = async (): Promise<void> => {
-    for (const part of opened.reverse()) if (part.isRunning()) await part.endInOrder().catch(() => part.kill());
-  };
-  const keep = <P extends ServePart>(started: P): P => {
-    opened.push(started.part);
+  const keep = (started: ServePart): ServePart => {
+    const { part } = started;
+    atEnd.defer(async () => void (part.isRunning() && (await part.endInOrder().catch(() => part.kill()))));
     return started;
   };
-  try {
-    const more: ServePart[] = [];
-    for (let at = 2; at <= count; at += 1) more.push(keep(await own.startApi(`api-${at}`)));
-    const upstreams = [target.base_url, ...more.map(({ url }) => url)].map((url) => new URL(url).origin);
-    const front = keep(
-      await own.startRole(
-        "front",
-        "front",
-        upstreams.flatMap((url) => ["--upstream", url]),
-      ),
-    );
-    const send = (to: readonly string[]) => controlSend("PATCH", `${front.control}/deployment`, { upstreams: to });
-    const api = [...(target.control?.api ?? []), ...more.map(({ control }) => control)];
-    const limits = { ...target.limits, replicas: count };
-    return {
-      close,
-      deployment: {
-        ...deployment,
-        target: { ...target, ...reachedAt(front.url, target), limits, control: { ...target.control, api } },
-        own: { ...own, apis: [...own.apis, ...more.map(({ part }) => part)], front: { upstreams, send } },
-      },
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const more: ServePart[] = [];
+  for (let at = 2; at <= count; at += 1) more.push(keep(await own.startApi(`api-${at}`)));
+  const upstreams = [target.base_url, ...more.map(({ url }) => url)].map((url) => new URL(url).origin);
+  const args = upstreams.flatMap((url) => ["--upstream", url]);
+  const front = keep(await own.startRole("front", "front", args));
+  const send = (to: readonly string[]) => controlSend("PATCH", `${front.control}/deployment`, { upstreams: to });
+  const api = [...(target.control?.api ?? []), ...more.map(({ control }) => control)];
+  const limits = { ...target.limits, replicas: count };
+  return {
+    ...deployment,
+    target: { ...target, ...reachedAt(front.url, target), limits, control: { ...target.control, api } },
+    own: { ...own, apis: [...own.apis, ...more.map(({ part }) => part)], front: { upstreams, send } },
+  };
 };

@@ -64,63 +64,57 @@ export const startInProcess = async (options: {
     inference: { slots: limits.slots, serviceMs: limits.service_ms, ...inference },
   };
   const apis: Running[] = [];
+  await using starting = new AsyncDisposableStack();
   let links: Breakable | null = null;
   const breakable = async (services: Record<keyof Breakable, string>): Promise<Record<keyof Breakable, string>> => {
     const keys = await StandInLink.before(services.keys, "keys", network);
     const limiter = await StandInLink.before(services.limiter, "limiter", network);
     links = { keys, limiter };
+    for (const link of [keys, limiter]) starting.defer(() => link.setEnabled(false));
     return { keys: keys.url, limiter: limiter.url };
   };
   const start = async (...what: Parameters<typeof startRole>): Promise<Running> => {
     const running = await startRole(...what);
     apis.push(running);
+    starting.defer(() => running.close());
     const control = running.urls.control?.api;
     if (control !== undefined) knowControlToken(control, running.controlToken as string);
     return running;
   };
-  const close = async (): Promise<void> => {
-    for (const api of apis.toReversed()) await api.close();
-    await links?.limiter.setEnabled(false);
-    await links?.keys.setEnabled(false);
-  };
-  try {
-    const first = await start("all", { ...role, links: options.breakable ? breakable : undefined }, parts);
-    const { keys, limiter } = first.urls as { keys: string; limiter: string };
-    while (apis.length < (limits.replicas ?? 1)) await start("api", { ...role, keys, limiter }, parts);
-    const seed = seedNow(options.tenants, adminSecret);
-    await storeSeed(seed, first.administration as NonNullable<Running["administration"]>);
-    const control = first.urls.control?.api;
-    const targetOf = ({ urls }: Running): Target =>
-      referenceTarget(urls.api as string, seed, {
-        name,
-        control:
-          control === undefined ? undefined : { keys: control, limiter: control, api: [urls.control?.api as string] },
-        ...options.target,
-      });
-    const tenants = seed.organizations.map((org) => {
-      const { id, tier, map_load_allowance: allowance = 0, map_loads_used: used_at_start } = org;
-      return [id, { tier, allowance, used_at_start } as TenantFacts] as const;
+  const first = await start("all", { ...role, links: options.breakable ? breakable : undefined }, parts);
+  const { keys, limiter } = first.urls as { keys: string; limiter: string };
+  while (apis.length < (limits.replicas ?? 1)) await start("api", { ...role, keys, limiter }, parts);
+  const seed = seedNow(options.tenants, adminSecret);
+  await storeSeed(seed, first.administration as NonNullable<Running["administration"]>);
+  const control = first.urls.control?.api;
+  const targetOf = ({ urls }: Running): Target =>
+    referenceTarget(urls.api as string, seed, {
+      name,
+      control:
+        control === undefined ? undefined : { keys: control, limiter: control, api: [urls.control?.api as string] },
+      ...options.target,
     });
-    return {
-      /** The replicas; the first one also runs the services. */
-      apis: apis as readonly Running[],
-      targets: apis.map(targetOf),
-      /** `null` unless they are breakable. */
-      links: links as Breakable | null,
-      /** What judges know of it beside what a stage has observed. */
-      facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({
-        ...{ reference: true, exclusive: true, limits, stream_end: REFERENCE_STREAM_ENDS },
-        tenants: Object.fromEntries(tenants),
-        texts: [{ name: "the platform's log", text: log }],
-      }),
-      /** The moments at which the key service was asked for a record, by `nowMs`. */
-      lookupsMs,
-      counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},
-      ledger: (idRun: string) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
-      close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const tenants = seed.organizations.map((org) => {
+    const { id, tier, map_load_allowance: allowance = 0, map_loads_used: used_at_start } = org;
+    return [id, { tier, allowance, used_at_start } as TenantFacts] as const;
+  });
+  const started = starting.move();
+  return {
+    /** The replicas; the first one also runs the services. */
+    apis: apis as readonly Running[],
+    targets: apis.map(targetOf),
+    /** `null` unless they are breakable. */
+    links: links as Breakable | null,
+    /** What judges know of it beside what a stage has observed. */
+    facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({
+      ...{ reference: true, exclusive: true, limits, stream_end: REFERENCE_STREAM_ENDS },
+      tenants: Object.fromEntries(tenants),
+      texts: [{ name: "the platform's log", text: log }],
+    }),
+    /** The moments at which the key service was asked for a record, by `nowMs`. */
+    lookupsMs,
+    counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},
+    ledger: (idRun: string) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],
+    close: () => started.disposeAsync(),
+  };
 };

@@ -24,22 +24,18 @@ export const withServed = async <T>(
   work: (files: string[]) => Promise<T>,
   options: readonly string[] = OPTIONS,
 ): Promise<T> => {
+  await using atEnd = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "floodgate-served-"));
-  const children: Started[] = [];
-  try {
-    const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
-    for (const file of files) {
-      const child = await startChild({
-        ...{ name: "the reference platform", command: process.execPath, ends: "at-stdin-eof" },
-        args: [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file],
-        env: { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" },
-      });
-      children.push(child);
-      await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
-    }
-    return await work(files);
-  } finally {
-    await Promise.all(children.map(end));
-    await rm(folder, { recursive: true, force: true });
+  atEnd.defer(() => rm(folder, { recursive: true, force: true }));
+  const files = Array.from({ length: count }, (_, at) => join(folder, `served-${at + 1}.json`));
+  for (const file of files) {
+    const child = await startChild({
+      ...{ name: "the reference platform", command: process.execPath, ends: "at-stdin-eof" },
+      args: [ENTRY, "serve", "--port", "0", "--log-level", "error", ...options, "--write-target", file],
+      env: { ...OWN_SECRETS, FLOODGATE_END_WITH_STDIN: "1" },
+    });
+    atEnd.defer(() => end(child));
+    await child.waitForLine(/^\{/, { deadlineMs: SERVE_READY_MS });
   }
+  return await work(files);
 };

@@ -35,13 +35,8 @@ type LeaseKeeping = {
 /** At least ten minutes: the network may be away for a while. After that a person is needed. */
 const TRIES = { most: 600, againMs: 1_000 };
 
-class LeaseRefused extends Error {
-  readonly status: number;
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
+/** For an answer with this status. */
+const refused = (status: number, message: string): Error => Object.assign(new Error(message), { status });
 
 const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
 const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ");
@@ -90,17 +85,17 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
       const { holder, holds, beatMs } = lease;
       return { holder, holds, sinceBeatMs: Math.round(performance.now() - beatMs) };
     },
-    /** A heartbeat with everything held from now on. Throws `LeaseRefused`. */
+    /** A heartbeat with everything held from now on. Throws what is to be answered. */
     beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
-      if (lost === holder) throw new LeaseRefused(410, "the lease ran out, and what it held was healed");
-      if (healing !== null) throw new LeaseRefused(409, "what an earlier lease held is still being healed");
+      if (lost === holder) throw refused(410, "the lease ran out, and what it held was healed");
+      if (healing !== null) throw refused(409, "what an earlier lease held is still being healed");
       if (lease !== null && lease.holder !== holder) {
-        throw new LeaseRefused(409, `the run ${lease.holder} has broken something here; one run at a time`);
+        throw refused(409, `the run ${lease.holder} has broken something here; one run at a time`);
       }
       const known = new Set(lease?.holds.map(nameOf));
       for (const held of holds) {
         const why = known.has(nameOf(held)) ? null : await whyNot(held);
-        if (why !== null) throw new LeaseRefused(422, why);
+        if (why !== null) throw refused(422, why);
       }
       if (holds.length === 0) {
         // A lease without faults needs no heartbeat.
@@ -146,10 +141,10 @@ const readBody = async (request: IncomingMessage): Promise<{ holder: string; hol
   let text = "";
   for await (const chunk of request.setEncoding("utf8")) {
     text += chunk;
-    if (text.length > BODY_MOST) throw new LeaseRefused(413, `expected at most ${BODY_MOST} characters`);
+    if (text.length > BODY_MOST) throw refused(413, `expected at most ${BODY_MOST} characters`);
   }
   const body = parseJson(text);
-  if (!BODY.Check(body)) throw new LeaseRefused(422, EXPECTED);
+  if (!BODY.Check(body)) throw refused(422, EXPECTED);
   return body;
 };
 
@@ -204,16 +199,16 @@ export const startWatchdogServer = async (options: {
   const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
   const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
   const wanted = digest(`Bearer ${token}`);
-  /** Throws `LeaseRefused`. */
+  /** Throws what is to be answered. */
   const handle = async (request: IncomingMessage): Promise<void> => {
     const foreign = whyForeign(request, door);
-    if (foreign !== null) throw new LeaseRefused(foreign.status, foreign.error);
+    if (foreign !== null) throw refused(foreign.status, foreign.error);
     if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted))
-      throw new LeaseRefused(401, "expected Authorization: Bearer with the watchdog's token");
-    if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
+      throw refused(401, "expected Authorization: Bearer with the watchdog's token");
+    if (request.url?.split("?")[0] !== "/lease") throw refused(404, "there is only /lease here");
     const { method } = request;
     if (method === "GET") return;
-    if (method !== "PUT" && method !== "DELETE") throw new LeaseRefused(405, "expected GET, PUT or DELETE");
+    if (method !== "PUT" && method !== "DELETE") throw refused(405, "expected GET, PUT or DELETE");
     const { holder, holds } = await readBody(request);
     if (method === "PUT") await lease.beat(holder, holds);
     else await lease.end(holder);
@@ -225,7 +220,7 @@ export const startWatchdogServer = async (options: {
       body = { lease: lease.state() };
     } catch (error) {
       request.resume();
-      status = error instanceof LeaseRefused ? error.status : 500;
+      status = (error as { status?: number }).status ?? 500;
       body = { error: (error as Error).message };
     }
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));

@@ -61,10 +61,8 @@ const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] 
   });
 
 /** Objectives of the target file that streams of chat have to keep. */
-const ofStreams = ({ slo = {} }: Target): string | undefined => {
-  const objectives = [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined);
-  return objectives.length === 0 ? undefined : objectives.join(",");
-};
+const ofStreams = ({ slo = {} }: Target): string | undefined =>
+  [slo.all, slo.chat, slo["chat.control"]].filter((text) => text !== undefined).join(",") || undefined;
 
 const shapeFacts = (
   { step: of, curve }: LoadStage,

@@ -5,6 +5,7 @@
 import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
 import { readGauges } from "../client/control-planes.ts";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { Calibration, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
@@ -33,18 +34,16 @@ type SamplingOf = {
   onSample(sample: Sample): void;
 };
 
+const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
+
 const gaugeValues = (gauges: readonly Gauges[]): Sample["values"] => {
-  const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99"): number[] | undefined => {
-    const shown = gauges.map((gauge) => gauge[name]).filter((value) => value !== undefined);
-    return shown.length === 0 ? undefined : shown;
+  const over = (name: "in_flight" | "sockets" | "rss_bytes" | "event_loop_lag_ms_p99", joined = sum) => {
+    const shown = gauges.flatMap((gauge) => gauge[name] ?? []);
+    return shown.length === 0 ? undefined : joined(shown);
   };
-  const sum = (values: readonly number[] | undefined) => values?.reduce((all, one) => all + one, 0);
-  const lags = over("event_loop_lag_ms_p99");
   return {
-    in_flight: sum(over("in_flight")) ?? 0,
-    sockets: sum(over("sockets")),
-    rss_bytes: sum(over("rss_bytes")),
-    event_loop_lag_ms_p99: lags && Math.max(...lags),
+    ...{ in_flight: over("in_flight") ?? 0, sockets: over("sockets"), rss_bytes: over("rss_bytes") },
+    event_loop_lag_ms_p99: over("event_loop_lag_ms_p99", (lags) => Math.max(...lags)),
   };
 };
 
@@ -139,8 +138,7 @@ const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number
 
 export const portHere = (url: string): number | null => {
   const { hostname, port, protocol } = new URL(url);
-  const isHere = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
-  return isHere ? Number(port || (protocol === "https:" ? 443 : 80)) : null;
+  return isLoopbackHost(hostname) ? Number(port || (protocol === "https:" ? 443 : 80)) : null;
 };
 
 /** With that of their children which have ended and were waited for. */

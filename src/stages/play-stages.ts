@@ -24,23 +24,17 @@ import { plannedFor, stageMissing } from "./stages-for.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
 /** The deployment as one stage needs it: its tenants, its replicas, its edge proxy. Only one that this run started is changed. */
-const deploymentFor = async (plan: LoadStage, given: Deployment) => {
-  const { own } = given;
-  if (own === undefined) return { deployment: given, close: async () => undefined };
-  const deployment = { ...given, own, target: await stageTenants(plan.tenants, given.target) };
+const deploymentFor = async (plan: LoadStage, given: Deployment, atEnd: AsyncDisposableStack): Promise<Deployment> => {
+  const { own, faults } = given;
+  if (own === undefined) return given;
   const { breaksEdge, movesClock } = consequencesOf(plan.disturbance);
-  const edge = breaksEdge ? given.faults?.links.edge : undefined;
+  if (movesClock) atEnd.defer(() => moveClock(given.target, 0));
+  const target = await stageTenants(plan.tenants, given.target);
   const { replicas = 1 } = plan;
-  const opened = replicas > 1 ? await withReplicas(deployment, replicas) : undefined;
-  const { target } = deployment;
+  if (replicas > 1) return withReplicas({ ...given, own, target }, replicas, atEnd);
+  const edge = breaksEdge ? faults?.links.edge : undefined;
   const atEdge = edge === undefined ? {} : reachedAt(`http://${edge.listen}`, target);
-  return {
-    deployment: opened?.deployment ?? { ...deployment, target: { ...target, ...atEdge } },
-    close: async () => {
-      await opened?.close();
-      if (movesClock) await moveClock(given.target, 0);
-    },
-  };
+  return { ...given, target: { ...target, ...atEdge } };
 };
 
 const isOfRamp = (line: Line): line is CallLine =>
@@ -108,8 +102,8 @@ export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | 
 const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
   if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
   await findCapacity(context, deployment, plan);
-  const { deployment: asNeeded, close } = await deploymentFor(plan, deployment);
-  return playLoadStage(context, asNeeded, plan).finally(close);
+  await using atEnd = new AsyncDisposableStack();
+  return await playLoadStage(context, await deploymentFor(plan, deployment, atEnd), plan);
 };
 
 const isWatched = (plan: StagePlan): boolean => plan.kind === "load" && plan.growth === true;

@@ -99,7 +99,7 @@ export const play = async (
   plan: LoadStage,
   job: Drive["job"],
   { onLine: see, onDisturbance, driver: given }: Playing,
-): Promise<{ driven: Driven; disturbed: Disturbed; faults: FaultLine[] }> => {
+) => {
   const { disturbance, name: stage, requiredStates = [] } = plan;
   const pids: number[] = [];
   const recent = createRecentCalls();
@@ -129,31 +129,28 @@ export const play = async (
     });
   };
   const apis = deployment.target.control?.api ?? [];
-  const endSampling = sampleStage({ stage, apis, pids, nowUs: context.nowUs, onSample: context.sample });
-  try {
-    const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
-    const driven = await driver(
-      {
-        job,
-        secrets: deployment.secrets,
-        budget: errors?.budget ?? deployment.budget,
-        segments: plan.segments,
-        onLine: (line) => {
-          keep(line);
-          recent.add(line);
-          errors?.call(line);
-        },
-        onFold: plan.fold === true && disturbance === undefined ? keep : undefined,
-        onProgress: (text) => context.events.progress(`${stage}: ${text}`),
-        onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),
-        signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
+  using atEnd = new DisposableStack();
+  atEnd.defer(sampleStage({ stage, apis, pids, nowUs: context.nowUs, onSample: context.sample }));
+  const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
+  const driven = await driver(
+    {
+      job,
+      secrets: deployment.secrets,
+      budget: errors?.budget ?? deployment.budget,
+      segments: plan.segments,
+      onLine: (line) => {
+        keep(line);
+        recent.add(line);
+        errors?.call(line);
       },
-      disturbance === undefined ? undefined : (loadOver) => disturbing(disturbance, loadOver),
-    );
-    return { driven, disturbed, faults };
-  } finally {
-    endSampling();
-  }
+      onFold: plan.fold === true && disturbance === undefined ? keep : undefined,
+      onProgress: (text) => context.events.progress(`${stage}: ${text}`),
+      onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),
+      signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
+    },
+    disturbance === undefined ? undefined : (loadOver) => disturbing(disturbance, loadOver),
+  );
+  return { driven, disturbed, faults };
 };
 
 /** For a level: one rate or profile on one deployment, with the lines of its calls, cut off as soon as it is clear. */

@@ -51,6 +51,6 @@ describe.concurrent.each(["/mute", "/trickle"])("what never answers whole (%s)",
     expect(Object.keys(tenants)).toHaveLength(MANY.length);
     expect(Object.values(tenants).filter(({ used_at_start }) => used_at_start !== undefined)).toEqual([]);
     expect([observed.values, observed.troubles.length]).toEqual([{}, 4]);
-    expect(witnesses).toEqual({ others: null, drained: false });
+    expect(witnesses).toEqual({ others: null, own: { drained: false } });
   });
 });

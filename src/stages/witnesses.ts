@@ -143,19 +143,19 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
   return Object.fromEntries([...known].map(([org, facts]) => [org, { ...facts, used_at_start: used.get(org) }]));
 };
 
-type Witnesses = Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger"> & {
-  /** Entries of the ledger that are not of our calls; `null` where it shows ours alone. */
-  others: number | null;
-};
+type Witnessed = Pick<Deployment, "target" | "folder" | "exclusive">;
 
-/** `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when it began, since 1970. */
+/**
+ * `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when it began, since 1970. `others`: entries
+ * of the ledger that are not of our calls; `null` where it shows ours alone.
+ */
 export const readAllWitnesses = async (
-  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
+  deployment: Witnessed,
   idRun: string,
   sinceMs: number,
   signal: AbortSignal,
   heldBefore: readonly Gauges[] | null = null,
-): Promise<Witnesses> => {
+) => {
   const { api: apis = [], limiter } = deployment.target.control ?? {};
   const drained = apis.length > 0 && (await drain(deployment));
   if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
@@ -166,18 +166,12 @@ export const readAllWitnesses = async (
     limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null),
     limiter ? readLedger(limiter, `${idRun}.`).catch(() => undefined) : undefined,
   ]);
-  const ledger = shown ?? printed?.ours;
-  return { others: printed?.others ?? null, drained, counts, gauges: gauges ?? undefined, ledger };
+  const own = { drained, counts, gauges: gauges ?? undefined, ledger: shown ?? printed?.ours };
+  return { own, others: printed?.others ?? null };
 };
 
-export const readWitnesses = async (
-  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
-  idRun: string,
-  signal: AbortSignal,
-): Promise<Omit<Witnesses, "others">> => {
-  const { others: _, ...own } = await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal);
-  return own;
-};
+export const readWitnesses = async (deployment: Witnessed, idRun: string, signal: AbortSignal) =>
+  (await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal)).own;
 
 const CHANGES = ["restarts", "replicas"];
 
@@ -270,7 +264,7 @@ export const openWitness = async (
     },
     /** `interference`: what others did meanwhile, as doubts, and notes about changes that our own faults explain. */
     end: async () => {
-      const { others, ...own } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
+      const { own, others } = await readAllWitnesses(deployment, idRun, sinceMs, context.signal, heldBefore);
       const seen = { gauges_before: heldBefore ?? undefined, key_lookups: await lookups?.(), ...own };
       const observed = await observe(deployment);
       const changes = { before, atDisturbance, after: observed.values };

@@ -73,18 +73,9 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
-export class CommandFailedError extends Error {
-  override name = "CommandFailedError";
-  readonly code: number | null;
-  constructor(message: string, code: number | null) {
-    super(message);
-    this.code = code;
-  }
-}
-
 const KEPT_CHARS = 300;
 
-/** Throws a sentence with its last output unless it exits with 0. `exec:` before the command is left out. */
+/** Throws a sentence with its last output, and the exit code as its cause, unless that is 0. `exec:` before the command is left out. */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
   const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;
   const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
@@ -102,8 +93,8 @@ export const runShellCommand = async (command: string, how: ShellCommand): Promi
   });
   child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
   const over = new AbortController();
-  const failed = (why: string, code: number | null = null): CommandFailedError =>
-    new CommandFailedError(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, code);
+  const failed = (why: string, code?: number | null): Error =>
+    new Error(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, { cause: code });
   const tooLate = pause(TIMER_MS_MAX, AbortSignal.any([signal, over.signal])).then(() => null);
   const end = await Promise.race([ended, tooLate]).finally(() => over.abort());
   if (end === null) {

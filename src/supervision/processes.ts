@@ -142,10 +142,7 @@ export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   const leader = birthOf(pid);
   if (leader !== GONE && leader !== start) return false;
   if (!isLinux) return kill(-pgid, 0);
-  return pidsHere().some((one) => {
-    const stat = statOf(one);
-    return stat !== null && stat.pgid === pgid && !isZombie(stat);
-  });
+  return [...statsHere().values()].some((stat) => stat.pgid === pgid && !isZombie(stat));
 };
 
 export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {

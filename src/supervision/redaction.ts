@@ -168,46 +168,43 @@ const blockAt = (text: string, at: number): number =>
  * At a cost that does not grow with the number of forms: every line of a history is searched for all secrets (Wu and Manber,
  * "A fast algorithm for multi-pattern searching", 1994).
  */
-class FormSearch {
-  readonly #forms = new Map<string, string[]>();
-  readonly #moves = new Uint8Array(1 << (BLOCK * BITS)).fill(FARTHEST);
-  readonly #masks = new Map<string, string>();
-
-  add(form: string, mask: string): void {
-    const known = small(form);
-    if (form.length < FORM_MIN_CHARS || this.#masks.has(known)) return;
-    this.#masks.set(known, mask);
-    const begin = known.slice(0, FORM_MIN_CHARS);
-    const forms = [...(this.#forms.get(begin) ?? []), known];
-    this.#forms.set(
-      begin,
-      forms.sort((a, b) => b.length - a.length),
-    );
-    for (let at = 0; at < FARTHEST; at++) {
-      const block = blockAt(begin, at);
-      this.#moves[block] = Math.min(this.#moves[block] as number, FARTHEST - 1 - at);
-    }
-  }
-
-  /** Where forms stand, in order; those that overlap are one, by the form that begins it. */
-  in(text: string): { from: number; to: number; mask: string }[] {
-    const found: { from: number; to: number; mask: string }[] = [];
-    if (this.#forms.size === 0 || text.length < FORM_MIN_CHARS) return found;
-    const searched = small(text);
-    for (let at = 0; at <= searched.length - FORM_MIN_CHARS; ) {
-      const move = this.#moves[blockAt(searched, at + FORM_MIN_CHARS - BLOCK)] as number;
-      const forms = move > 0 ? undefined : this.#forms.get(searched.slice(at, at + FORM_MIN_CHARS));
-      const form = forms?.find((one) => searched.startsWith(one, at));
-      if (form !== undefined) {
-        const before = found.at(-1);
-        if (before !== undefined && at < before.to) before.to = Math.max(before.to, at + form.length);
-        else found.push({ from: at, to: at + form.length, mask: this.#masks.get(form) ?? MASK });
+const formSearch = () => {
+  const formsBy = new Map<string, string[]>();
+  const moves = new Uint8Array(1 << (BLOCK * BITS)).fill(FARTHEST);
+  const masks = new Map<string, string>();
+  return {
+    add: (form: string, mask: string): void => {
+      const known = small(form);
+      if (form.length < FORM_MIN_CHARS || masks.has(known)) return;
+      masks.set(known, mask);
+      const begin = known.slice(0, FORM_MIN_CHARS);
+      const forms = [...(formsBy.get(begin) ?? []), known].sort((a, b) => b.length - a.length);
+      formsBy.set(begin, forms);
+      for (let at = 0; at < FARTHEST; at++) {
+        const block = blockAt(begin, at);
+        moves[block] = Math.min(moves[block] as number, FARTHEST - 1 - at);
       }
-      at += Math.max(move, 1);
-    }
-    return found;
-  }
-}
+    },
+    /** Where forms stand, in order; those that overlap are one, by the form that begins it. */
+    in: (text: string) => {
+      const found: { from: number; to: number; mask: string }[] = [];
+      if (formsBy.size === 0 || text.length < FORM_MIN_CHARS) return found;
+      const searched = small(text);
+      for (let at = 0; at <= searched.length - FORM_MIN_CHARS; ) {
+        const move = moves[blockAt(searched, at + FORM_MIN_CHARS - BLOCK)] as number;
+        const forms = move > 0 ? undefined : formsBy.get(searched.slice(at, at + FORM_MIN_CHARS));
+        const form = forms?.find((one) => searched.startsWith(one, at));
+        if (form !== undefined) {
+          const before = found.at(-1);
+          if (before !== undefined && at < before.to) before.to = Math.max(before.to, at + form.length);
+          else found.push({ from: at, to: at + form.length, mask: masks.get(form) ?? MASK });
+        }
+        at += Math.max(move, 1);
+      }
+      return found;
+    },
+  };
+};
 
 /** A longer line of a child is cut, so that one without an end cannot fill the memory. */
 const LINE_MAX_CHARS = 256 * 1024;
@@ -216,7 +213,7 @@ const LINE_MAX_CHARS = 256 * 1024;
 const isShort = (part: string): boolean => part.trim().length < FORM_MIN_CHARS;
 
 export class Redactor {
-  readonly #search = new FormSearch();
+  readonly #search = formSearch();
   readonly #registered = new Set<string>();
   readonly #unmaskable = new Set<string>();
   #onUnmaskable: (what: string) => void = () => undefined;
@@ -233,7 +230,14 @@ export class Redactor {
   }
 
   #takeAll(parts: readonly string[], what?: string): boolean {
-    for (const part of parts) if (!isShort(part) && !this.#registered.has(part)) this.#take(part);
+    for (const part of parts) {
+      if (isShort(part) || this.#registered.has(part)) continue;
+      this.#registered.add(part);
+      const isOfKnownShape = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(part);
+      for (const form of formsOf(part)) {
+        this.#search.add(form, isOfKnownShape && form === part ? maskCredential(part) : MASK);
+      }
+    }
     const isWhole = parts.length > 0 && !parts.some(isShort);
     if (!isWhole && what !== undefined && !this.#unmaskable.has(what)) {
       this.#unmaskable.add(what);
@@ -246,14 +250,6 @@ export class Redactor {
   listenForUnmaskable(onUnmaskable: (what: string) => void): void {
     this.#onUnmaskable = onUnmaskable;
     for (const what of this.#unmaskable) onUnmaskable(what);
-  }
-
-  #take(part: string): void {
-    this.#registered.add(part);
-    const isOfKnownShape = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(part);
-    for (const form of formsOf(part)) {
-      this.#search.add(form, isOfKnownShape && form === part ? maskCredential(part) : MASK);
-    }
   }
 
   redact(text: string): string {

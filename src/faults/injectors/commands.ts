@@ -1,16 +1,13 @@
 /** Injects and heals by the commands of the target file (`faults`). Healing is tried once before the injection. */
 import type { Deployment } from "../../deployments/deployment.ts";
-import { CommandFailedError, runShellCommand } from "../../supervision/bounded-child.ts";
+import { runShellCommand } from "../../supervision/bounded-child.ts";
 import type { CommandUndo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
 import type { DisturbanceContext } from "../disturbance.ts";
 import { type Fault, faultKey } from "../fault.ts";
 import { linkBudgetMs } from "../link-faults.ts";
-import type { FaultInjector } from "./injector.ts";
+import { type FaultInjector, TIMES } from "./injector.ts";
 import { PROBE_OVER_BUDGET_MS, watchLink } from "./link.ts";
-
-/** A command may have to wait for an orchestrator. */
-const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 
 /** `status` exits with 0 while the fault is in force, with 1 while it is not. */
 export type FaultCommands = { inject: readonly string[]; heal: readonly string[]; status?: string };
@@ -35,7 +32,7 @@ export const byCommands = (
       return "in";
     } catch (error) {
       // Other exit codes mean that the command could not find out.
-      return error instanceof CommandFailedError && error.code === 1 ? "out" : "unknown";
+      return (error as Error).cause === 1 ? "out" : "unknown";
     }
   };
   const requireOut = async (signal: AbortSignal, otherwise: string): Promise<void> => {

@@ -17,8 +17,11 @@ export type FaultInjector = {
   notes: readonly string[];
 };
 
+/** A command may have to wait for an orchestrator, a process for its refunds, an effect for the first call that meets it. */
+export const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
+
 /** For faults that end with this process or with the deployment that it started. */
-export const ENDS_WITH_US = { stream: "both", undo: { how: "nothing" }, notes: [] } as const;
+export const ENDS_WITH_US = { ...TIMES, stream: "both", undo: { how: "nothing" }, notes: [] } as const;
 
 /** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
 export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): FaultInjector => {

@@ -6,9 +6,10 @@ import { httpProbe, type LinkProbe, type LinkSeen, observeLink, redisProbe } fro
 import type { Fault } from "../fault.ts";
 import { heal } from "../healing.ts";
 import { type LinkFault, linkBudgetMs, makeFault } from "../link-faults.ts";
-import type { FaultInjector } from "./injector.ts";
+import { type FaultInjector, TIMES } from "./injector.ts";
 
-const TIMES = { injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
+/** A stop waits for it, also where toxiproxy hangs. */
+const HEAL_MS = 15_000;
 
 type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
 
@@ -110,5 +111,5 @@ export const linkInjector = async (
       );
   }
   const undo = undoOf(broken, undoTarget(deployment));
-  return { ...onLink(broken), ...TIMES, undo, stream: fault.stream, shows, notes };
+  return { ...onLink(broken), ...TIMES, healMs: HEAL_MS, undo, stream: fault.stream, shows, notes };
 };

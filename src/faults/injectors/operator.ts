@@ -82,9 +82,10 @@ const patched = (
   target: Target,
   field: "service_factor" | "slots",
   changed: (was: number) => number,
-): Pick<FaultInjector, "inject" | "shows" | "heal"> => {
+): FaultInjector => {
   let before: ChangeUndo["planes"] = [];
   return {
+    ...ENDS_WITH_US,
     inject: async () => {
       before = await stateOf(target, [field]);
       for (const { url, was } of before) await patch(url, { [field]: changed(Number(was[field])) });
@@ -103,7 +104,7 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
   const before = apis.map((part) => part.pid());
   return {
     ...ENDS_WITH_US,
-    ...{ injectMs: REPLICA_MS * apis.length, effectMs: 5_000, healMs: REPLICA_MS * apis.length },
+    ...{ injectMs: REPLICA_MS * apis.length, healMs: REPLICA_MS * apis.length },
     inject: async (signal) => {
       for (const [at, part] of apis.entries()) {
         // Removed from the balancer first, as in a deploy.
@@ -161,7 +162,6 @@ const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInje
   };
   return {
     ...ENDS_WITH_US,
-    ...{ injectMs: 10_000, effectMs: 2 * EDGE_AHEAD_MS, healMs: 1_000 },
     inject: async () => {
       const nowMs = Date.now();
       offsetMs = offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS);
@@ -179,15 +179,11 @@ export const operatorInjector = (
   { target, own, beside }: { target: Target; own: OwnParts; beside: Beside },
 ): FaultInjector => {
   switch (fault) {
-    case "slowed": {
-      const change = patched(target, "service_factor", () => SLOWED_TIMES);
+    case "slowed":
       // Callers have to see it, because the request for it proves nothing.
-      return { ...ENDS_WITH_US, ...change, injectMs: 5_000, effectMs: 10_000, healMs: 10_000, shows: null };
-    }
-    case "halved": {
-      const change = patched(target, "slots", (slots) => Math.max(1, Math.floor(slots / 2)));
-      return { ...ENDS_WITH_US, ...change, injectMs: 5_000, effectMs: 5_000, healMs: 10_000 };
-    }
+      return { ...patched(target, "service_factor", () => SLOWED_TIMES), shows: null };
+    case "halved":
+      return patched(target, "slots", (slots) => Math.max(1, Math.floor(slots / 2)));
     case "rolling-deploy":
       return replaced(own);
     case "new-month":

@@ -13,7 +13,6 @@ const GIVE_UP_MS = 500;
 /** Time for the first calls to be given up, after which refunds begin. */
 const UNSETTLED_MS = 5_000;
 const UNSETTLED = 5;
-const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
 
 const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
   if (component !== "api") return own[component];
@@ -61,7 +60,6 @@ export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readon
   const way = WAYS[fault.fault];
   return {
     ...ENDS_WITH_US,
-    ...TIMES,
     inject: (signal) => way.inject(part, apis, signal),
     shows: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
     heal: async (signal) => void (await part.bringBack(signal)),

@@ -13,8 +13,6 @@ import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 
 type StoreFault = Extract<Fault, { by: "store" }>["fault"];
 
-const OF_REDIS = { ...ENDS_WITH_US, injectMs: 10_000, effectMs: 8_000, healMs: 25_000 };
-const OF_SQLITE = { ...ENDS_WITH_US, injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
 const CALL_MS = 3_000;
 const AGAIN_MS = 50;
 
@@ -52,7 +50,7 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
     }
   };
   return {
-    ...OF_REDIS,
+    ...ENDS_WITH_US,
     inject: async () => {
       before = await errorsOf(url, error);
       await ask(url, put);
@@ -74,7 +72,7 @@ const WRITE_MS = 300;
 
 /** Writes wait, as for a dead disk; reads are answered. */
 const redisPaused = (url: string): FaultInjector => ({
-  ...OF_REDIS,
+  ...ENDS_WITH_US,
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
   shows: async () => {
     const wrote = ask(url, ["SET", "floodgate:written", 1]).catch(() => undefined);
@@ -95,7 +93,7 @@ const SLOW = [
 
 /** Kills Redis and restarts it with much to load: it listens and answers LOADING. */
 const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
-  ...OF_REDIS,
+  ...ENDS_WITH_US,
   inject: async (signal) => {
     // Larger than `LOOKS_AFTER_BYTES` and incompressible, so that calls are answered after each key.
     const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
@@ -135,7 +133,7 @@ const canWrite = (path: string): boolean => {
 export const locked = (path: string): FaultInjector => {
   let holder: DatabaseSync | null = null;
   return {
-    ...OF_SQLITE,
+    ...ENDS_WITH_US,
     inject: async () => {
       holder = new DatabaseSync(path, { timeout: CALL_MS });
       holder.exec("BEGIN EXCLUSIVE");
@@ -161,7 +159,7 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
 
 /** Forbids the process to write files, which looks like a full disk. */
 export const diskFull = (limiter: Part): FaultInjector => ({
-  ...OF_SQLITE,
+  ...ENDS_WITH_US,
   inject: () => limitFiles(limiter.pid(), "0"),
   // The limit in force does not prove that anything was to be written.
   shows: null,
