@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { callFold, NEIGHBOURS } from "./call-fold.ts";
-import { SeriesFold } from "./fold-series.ts";
+import { seriesFold } from "./fold-series.ts";
 import type { CallLine, FoldLine, Line } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
@@ -78,7 +78,7 @@ describe("folded calls", () => {
 
   test("make a series that adds up to what was measured", () => {
     const calls = many(3_000);
-    const fold = new SeriesFold();
+    const fold = seriesFold();
     for (const line of foldedBy(calls)) fold.see(line);
     const series = fold.end().stages[0]!;
     expect(series.bin_ms).toBe(1_000);

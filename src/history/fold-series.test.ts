@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { SeriesFold } from "./fold-series.ts";
+import { seriesFold } from "./fold-series.ts";
 import type { CallLine } from "./line.ts";
 import { measureStage } from "./measure-stage.fixture.ts";
 import { outcomesOf } from "./outcomes-of.fixture.ts";
@@ -26,7 +26,7 @@ const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine =
 });
 
 const folded = (lines: readonly CallLine[]): StageSeries => {
-  const fold = new SeriesFold();
+  const fold = seriesFold();
   for (const line of lines) fold.see(line);
   return fold.end().stages[0]!;
 };
@@ -106,7 +106,7 @@ describe("series of a stage", () => {
   });
 
   test("samples keep the largest of a bin, and faults their moments", () => {
-    const fold = new SeriesFold();
+    const fold = seriesFold();
     fold.see(call(0, 0));
     fold.see({ type: "sample", stage: "s", at_us: 10_000, values: { in_flight: 3, generator_cores: 0.2 } });
     fold.see({ type: "sample", stage: "s", at_us: 20_000, values: { in_flight: 9 } });

@@ -158,23 +158,15 @@ const stageFold = (stage: string) => {
 };
 
 /** A fold: `see` every line and sample, `limits` once for each stage whose limits are known; `end` may be read at any time. */
-export class SeriesFold {
-  readonly #stages = new Map<string, ReturnType<typeof stageFold>>();
-
-  see(line: Line | Sample): void {
-    this.#of(line.stage).see(line);
-  }
-
-  limits(stage: string, limits: Limits): void {
-    this.#of(stage).limits(limits);
-  }
-
-  end(): Series {
-    const stages = [...this.#stages.values()].map((stage) => stage.end());
-    return { schema: "floodgate/series@1", stages: stages.filter(({ offered }) => offered.length > 0) };
-  }
-
-  #of(name: string) {
-    return known(this.#stages, name, () => stageFold(name));
-  }
-}
+export const seriesFold = () => {
+  const stages = new Map<string, ReturnType<typeof stageFold>>();
+  const of = (stage: string) => known(stages, stage, () => stageFold(stage));
+  return {
+    see: (line: Line | Sample): void => of(line.stage).see(line),
+    limits: (stage: string, limits: Limits): void => of(stage).limits(limits),
+    end: (): Series => {
+      const all = [...stages.values()].map((stage) => stage.end());
+      return { schema: "floodgate/series@1", stages: all.filter(({ offered }) => offered.length > 0) };
+    },
+  };
+};

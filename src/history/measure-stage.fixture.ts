@@ -1,12 +1,12 @@
 import type { Line } from "./line.ts";
-import { StageMeasure } from "./measure.ts";
+import { type StageMeasure, stageMeasure } from "./measure.ts";
 
 /** All lines of one stage at once. */
 export const measureStage = (
   lines: Iterable<Line>,
   { stage, ...options }: Parameters<StageMeasure["end"]>[0] & { stage: string },
 ): ReturnType<StageMeasure["end"]> => {
-  const measure = new StageMeasure(stage);
+  const measure = stageMeasure(stage);
   for (const line of lines) measure.see(line);
   return measure.end(options);
 };

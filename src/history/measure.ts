@@ -5,7 +5,6 @@ import type { Measurement, StageSummary } from "./run-document.ts";
 import { sumOf } from "./series.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import { add, known } from "./statistics/counts.ts";
-import type { Histogram } from "./statistics/histogram.ts";
 import { fairnessIndex, type Interval } from "./statistics/statistics.ts";
 import {
   byDuration,
@@ -41,114 +40,61 @@ type Figure = readonly [name: string, value: number, unit: string, n: number, in
 /** `p50`, `p999`, `max`. */
 const suffixOf = (p: number): string => (p === 1 ? "max" : `p${String(p).slice(2).padEnd(2, "0")}`);
 
-/** A fold: `see` every line of the run or of the stage in any order, then `end` once. */
-export class StageMeasure {
-  readonly #stage: string;
-  readonly #drivers = new Set<string>();
-  readonly #outcomes = new Map<string, number>();
-  readonly #byOrg = new Map<string, { offered: number; served: number }>();
-  readonly #calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
-  readonly #durations = byDuration(() => new BatchedHistogram());
-  readonly #ends = new Map<StreamEnd, number>();
+/** A fold: `see` every line of the run or of the stage in any order, then `end` once. Lines of other stages are passed over. */
+export const stageMeasure = (stage: string) => {
+  const drivers = new Set<string>();
+  const outcomes = new Map<string, number>();
+  const byOrg = new Map<string, { offered: number; served: number }>();
+  const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
+  const durations = byDuration(() => new BatchedHistogram());
+  const ends = new Map<StreamEnd, number>();
   /** First attempts of arrivals, their retries, and what was sent beside them. */
-  readonly #made = { first: 0, retries: 0, mints: 0 };
-  readonly #moments = noMoments();
+  const made = { first: 0, retries: 0, mints: 0 };
+  const moments = noMoments();
   /** Of first attempts: a session is minted before the first of them, and a later step begins after the last. */
-  readonly #arrivals = noMoments();
+  const arrivals = noMoments();
 
-  /** Lines of other stages are passed over. */
-  constructor(stage: string) {
-    this.#stage = stage;
-  }
-
-  /** By how much calls left later than they should have. */
-  get lag(): Histogram {
-    return this.#durations.lag.whole;
-  }
-
-  /** When the first arrival of the schedule was due. */
-  get firstDueUs(): number {
-    return this.#arrivals.first_intended_us;
-  }
-
-  /** Arrivals of the schedule that became calls. */
-  get arrivals(): number {
-    return this.#made.first;
-  }
-
-  see(line: Line): void {
-    if (line.stage !== this.#stage || (line.type !== "call" && line.type !== "fold")) return;
-    if (line.type === "call") {
-      // Batches are of calls, so a gap belongs to the moment of its call.
-      durationsOfCall(line, (name, us) => this.#durations[name].record(us, line.intended_us));
-    } else {
-      for (const name of FOLDED_DURATIONS) {
-        const all = durationOf(line, name);
-        if (all !== null) this.#durations[name].merge(all, line.at_us, FOLD_SPAN_US);
-      }
-    }
-    this.#count(line);
-  }
-
-  #count(line: CallLine | FoldLine): void {
+  const count = (line: CallLine | FoldLine): void => {
     const counted = countedIn(line);
     if (counted === null) return;
-    const { n: all, kinds, moments } = counted;
     const { driver, outcome, org } = line;
     const kind = classOf(outcome);
-    this.#calls.sent += all;
-    this.#calls[kind] += all;
-    this.#drivers.add(driver);
-    add(this.#outcomes, outcome, all);
+    calls.sent += counted.n;
+    calls[kind] += counted.n;
+    drivers.add(driver);
+    add(outcomes, outcome, counted.n);
     // An organization that got no answer counts as zero: leaving out the starved would make a stage look fair.
     if (org !== "-") {
-      const own = known(this.#byOrg, org, () => ({ offered: 0, served: 0 }));
-      own.offered += all;
-      if (kind === "answered") own.served += all;
+      const own = known(byOrg, org, () => ({ offered: 0, served: 0 }));
+      own.offered += counted.n;
+      if (kind === "answered") own.served += counted.n;
     }
-    widen(this.#moments, moments);
-    for (const { call, n } of kinds) {
+    widen(moments, counted.moments);
+    for (const { call, n } of counted.kinds) {
       const { unscheduled, attempt, ended } = call;
-      if (unscheduled === "mint") this.#made.mints += n;
-      else if (attempt > 0) this.#made.retries += n;
+      if (unscheduled === "mint") made.mints += n;
+      else if (attempt > 0) made.retries += n;
       else if (unscheduled === undefined) {
-        this.#made.first += n;
-        widen(this.#arrivals, moments);
+        made.first += n;
+        widen(arrivals, counted.moments);
       }
-      if (ended !== undefined) add(this.#ends, ended, n);
+      if (ended !== undefined) add(ends, ended, n);
     }
-  }
-
-  end(options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } {
-    const { first_intended_us: firstUs, last_done_us: lastUs } = this.#moments;
-    const summary = {
-      name: this.#stage,
-      driver: [...this.#drivers].sort().join("+") || "-",
-      duration_ms: options.durationMs ?? (this.#calls.sent === 0 ? 0 : (lastUs - firstUs) / 1000),
-      calls: { ...this.#calls },
-      by_outcome: Object.fromEntries([...this.#outcomes].sort(([a], [b]) => (a < b ? -1 : 1))),
-    };
-    const figures = [...this.#rates(options), ...this.#times(), ...this.#streams(), ...this.#fairness()];
-    const measurements = figures.map(([name, value, unit, n, interval]) => ({
-      ...{ name, stage: this.#stage, value, unit, low: null, high: null, n, ...interval },
-    }));
-    return { summary, measurements };
-  }
+  };
 
   /** First attempts per second, over the time that was scheduled, or that a generator which fell behind took. */
-  #achievedPerS(scheduledMs = 0): number | null {
-    const n = this.#made.first;
-    const { first_intended_us: dueUs, first_started_us: firstUs, last_started_us: lastUs } = this.#arrivals;
+  const achievedPerS = (scheduledMs: number): number | null => {
+    const n = made.first;
+    const { first_intended_us: dueUs, first_started_us: firstUs, last_started_us: lastUs } = arrivals;
     if (scheduledMs > 0 && n > 0) return n / (Math.max(scheduledMs, (lastUs - dueUs) / 1000) / 1000);
     const spanS = (lastUs - firstUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
-  }
+  };
 
-  #rates({ scheduledMs, offeredRatePerS: offered = 0 }: StageMeasureOptions): Figure[] {
-    const achieved = this.#achievedPerS(scheduledMs);
+  const rates = ({ scheduledMs = 0, offeredRatePerS: offered = 0 }: StageMeasureOptions): Figure[] => {
+    const achieved = achievedPerS(scheduledMs);
     if (achieved === null) return [];
-    const { first, retries, mints } = this.#made;
-    const { sent } = this.#calls;
+    const { first, retries, mints } = made;
     const ofSchedule: Figure[] = [
       ["offered_rate", offered, "1/s", first],
       ["rate_error", achieved / offered - 1, "ratio", first],
@@ -156,35 +102,70 @@ export class StageMeasure {
     return [
       ["achieved_rate", achieved, "1/s", first],
       ...(offered > 0 ? ofSchedule : []),
-      ["first_attempts", first, "1", sent],
-      ["retries", retries, "1", sent],
+      ["first_attempts", first, "1", calls.sent],
+      ["retries", retries, "1", calls.sent],
       ["amplification", (first + retries) / first, "ratio", first],
-      ["session_mints", mints, "1", sent],
+      ["session_mints", mints, "1", calls.sent],
     ];
-  }
+  };
 
-  #times(): Figure[] {
-    return TIMES.flatMap(([name, of, quantiles]) => {
-      const { whole } = this.#durations[of];
+  const times = (): Figure[] =>
+    TIMES.flatMap(([name, of, quantiles]) => {
+      const { whole } = durations[of];
       if (whole.n === 0) return [];
       return quantiles.map((p): Figure => {
-        const found = p === 1 ? null : this.#durations[of].interval(p);
+        const found = p === 1 ? null : durations[of].interval(p);
         const interval = found === null ? undefined : { low: found.low / 1000, high: found.high / 1000 };
         return [`${name}_${suffixOf(p)}`, (whole.quantile(p) as number) / 1000, "ms", whole.n, interval];
       });
     });
-  }
 
   /** How streams ended, each end that was seen; those that were refused are ends as well. */
-  #streams(): Figure[] {
-    const all = sumOf([...this.#ends.values()]);
-    const seen = STREAM_ENDS.filter((end) => this.#ends.has(end));
-    return seen.map((end) => [`streams_${end}`, this.#ends.get(end) ?? 0, "1", all]);
-  }
+  const streams = (): Figure[] => {
+    const all = sumOf([...ends.values()]);
+    return STREAM_ENDS.flatMap((end) => (ends.has(end) ? [[`streams_${end}`, ends.get(end) ?? 0, "1", all]] : []));
+  };
 
-  #fairness(): Figure[] {
-    const each = [...this.#byOrg.values()];
-    const index = each.length < 2 ? null : fairnessIndex(each);
-    return index === null ? [] : [["jain_index", index, "ratio", each.length]];
-  }
-}
+  const fairness = (): Figure[] => {
+    const index = byOrg.size < 2 ? null : fairnessIndex([...byOrg.values()]);
+    return index === null ? [] : [["jain_index", index, "ratio", byOrg.size]];
+  };
+
+  return {
+    /** By how much calls left later than they should have. */
+    lag: durations.lag.whole,
+    /** When the first arrival of the schedule was due. */
+    firstDueUs: (): number => arrivals.first_intended_us,
+    /** Arrivals of the schedule that became calls. */
+    arrivals: (): number => made.first,
+    see: (line: Line): void => {
+      if (line.stage !== stage || (line.type !== "call" && line.type !== "fold")) return;
+      if (line.type === "call") {
+        // Batches are of calls, so a gap belongs to the moment of its call.
+        durationsOfCall(line, (name, us) => durations[name].record(us, line.intended_us));
+      } else {
+        for (const name of FOLDED_DURATIONS) {
+          const all = durationOf(line, name);
+          if (all !== null) durations[name].merge(all, line.at_us, FOLD_SPAN_US);
+        }
+      }
+      count(line);
+    },
+    end: (options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } => {
+      const { first_intended_us: firstUs, last_done_us: lastUs } = moments;
+      const summary = {
+        name: stage,
+        driver: [...drivers].sort().join("+") || "-",
+        duration_ms: options.durationMs ?? (calls.sent === 0 ? 0 : (lastUs - firstUs) / 1000),
+        calls: { ...calls },
+        by_outcome: Object.fromEntries([...outcomes].sort(([a], [b]) => (a < b ? -1 : 1))),
+      };
+      const measurements = [...rates(options), ...times(), ...streams(), ...fairness()].map(
+        ([name, value, unit, n, interval]) => ({ name, stage, value, unit, low: null, high: null, n, ...interval }),
+      );
+      return { summary, measurements };
+    },
+  };
+};
+
+export type StageMeasure = ReturnType<typeof stageMeasure>;

@@ -167,31 +167,24 @@ const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): Obj
 };
 
 /** A fold over the calls of one stage, or of one block at one rate, in any order. */
-export class ObjectivesTally {
-  readonly #tallies: readonly Tally[];
-  calls = 0;
-
-  constructor(objectives: readonly Objective[]) {
-    this.#tallies = objectives.map((one) => (one.kind === "share" ? shareTally(one) : timeTally(one)));
-  }
-
-  see(call: CallLine): void {
-    this.calls += 1;
-    if (isLeft(call)) return;
-    for (const tally of this.#tallies) tally.see(call);
-  }
-
-  /** Adds a line all of whose calls are under the objectives. */
-  fold(line: FoldLine): void {
-    this.calls += line.offered;
-    for (const tally of this.#tallies) tally.fold(line);
-  }
-
-  /** One verdict for each objective, in their order. `host`: what the host did, which may put times in doubt. */
-  verdicts(host?: StageHost): ObjectiveVerdict[] {
-    return this.#tallies.map((tally) => onThisHost(tally.verdict(), host));
-  }
-}
+export const objectivesTally = (objectives: readonly Objective[]) => {
+  const tallies = objectives.map((one) => (one.kind === "share" ? shareTally(one) : timeTally(one)));
+  let calls = 0;
+  return {
+    calls: (): number => calls,
+    see: (call: CallLine): void => {
+      calls += 1;
+      if (!isLeft(call)) for (const tally of tallies) tally.see(call);
+    },
+    /** Adds a line all of whose calls are under the objectives. */
+    fold: (line: FoldLine): void => {
+      calls += line.offered;
+      for (const tally of tallies) tally.fold(line);
+    },
+    /** One verdict for each objective, in their order. `host`: what the host did, which may put times in doubt. */
+    verdicts: (host?: StageHost): ObjectiveVerdict[] => tallies.map((tally) => onThisHost(tally.verdict(), host)),
+  };
+};
 
 /** Judges calls that are in memory. */
 export const judgeObjectives = (
@@ -199,7 +192,7 @@ export const judgeObjectives = (
   calls: Iterable<CallLine>,
   host?: StageHost,
 ): ObjectiveVerdict[] => {
-  const tally = new ObjectivesTally(objectives);
+  const tally = objectivesTally(objectives);
   for (const call of calls) tally.see(call);
   return tally.verdicts(host);
 };

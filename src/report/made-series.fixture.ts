@@ -1,5 +1,5 @@
 /** A series made by hand, for the examples of this folder: load that rises past a cap, a fault, streams, three organizations. */
-import { SeriesFold } from "../history/fold-series.ts";
+import { seriesFold } from "../history/fold-series.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Series } from "../history/series.ts";
 
@@ -16,7 +16,7 @@ const EVERY_US = 10_000;
 const SHEDS_FROM = 0.4;
 
 const foldMade = (
-  fold: SeriesFold,
+  fold: ReturnType<typeof seriesFold>,
   { stage = "chat-past-capacity", calls = 1_200, text = "", withFault = false }: MadeSeries,
 ): void => {
   const spanUs = calls * EVERY_US;
@@ -85,7 +85,7 @@ const foldMade = (
 };
 
 export const madeSeries = (...stages: readonly MadeSeries[]): Series => {
-  const fold = new SeriesFold();
+  const fold = seriesFold();
   for (const stage of stages.length === 0 ? [{}] : stages) foldMade(fold, stage);
   return fold.end();
 };

@@ -2,10 +2,10 @@
 import { expect, test } from "vitest";
 import { isWhole } from "../gate/block.ts";
 import { callFold } from "../history/call-fold.ts";
-import { SeriesFold } from "../history/fold-series.ts";
+import { seriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
-import { ObjectivesTally } from "../history/objective-verdicts.ts";
+import { objectivesTally } from "../history/objective-verdicts.ts";
 import { parseObjectives } from "../history/objectives.ts";
 import { countOf } from "../history/statistics/log-buckets.ts";
 import { otlpMetrics } from "./otlp-metrics.ts";
@@ -25,10 +25,10 @@ type Otlp = {
 
 /** How many whole answers each of them has counted of the lines. */
 const countedBy = (lines: readonly (CallLine | FoldLine)[]): Record<string, number> => {
-  const series = new SeriesFold();
+  const series = seriesFold();
   const otlp = otlpMetrics({}, 0);
   // Only what never came as a whole is above it.
-  const objectives = new ObjectivesTally(parseObjectives("p50<=1000000ms"));
+  const objectives = objectivesTally(parseObjectives("p50<=1000000ms"));
   for (const line of lines) {
     series.see(line);
     otlp.see(line);

@@ -1,7 +1,7 @@
 /** Judges a recorded run again from its files alone: the same history gets the same verdict to the byte. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { SeriesFold } from "../history/fold-series.ts";
+import { seriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
@@ -42,7 +42,7 @@ export class NoRunError extends Error {
 const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
 
 /** Gauges and CPU are in a file of their own, which older runs do not have. */
-const seriesOf = (folder: string, fold: SeriesFold, stages: readonly StageRecord[]): Series => {
+const seriesOf = (folder: string, fold: ReturnType<typeof seriesFold>, stages: readonly StageRecord[]): Series => {
   const samples = join(folder, "samples.ndjson");
   if (existsSync(samples)) for (const sample of jsonLines<Sample>(samples)) fold.see(sample);
   for (const { facts } of stages) fold.limits(facts.stage, facts.limits);
@@ -91,7 +91,7 @@ export const judgeAgain = (folder: string) => {
     throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
   }
   const lateness = new Lateness();
-  const fold = new SeriesFold();
+  const fold = seriesFold();
   // Read twice: the first reading shows how late lines came.
   const heard = function* (): Generator<Line> {
     for (const line of historyLines(history)) {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SeriesFold } from "../history/fold-series.ts";
+import { seriesFold } from "../history/fold-series.ts";
 import { type Line, lineTimeUs } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
@@ -90,7 +90,7 @@ test.each([
   expect(lines.map(lineTimeUs)).toEqual(lines.map(lineTimeUs).toSorted((a, b) => a - b));
   expect(measureStage(lines, { stage: "late" }).summary).toEqual(measureStage(calls, { stage: "late" }).summary);
   // What a run says of itself, and what is read of its file afterwards, is the same.
-  const again = new SeriesFold();
+  const again = seriesFold();
   for (const line of lines) again.see(line);
   expect(recorder.series()).toEqual(again.end());
   await recorder.addStage({ ...STAGE, summary: { ...STAGE.summary, name: "late" } });

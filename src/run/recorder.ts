@@ -4,7 +4,7 @@
  */
 import type { Recording, RecordingOptions, RunFolder } from "../deployments/run-context.ts";
 import { callFold } from "../history/call-fold.ts";
-import { SeriesFold } from "../history/fold-series.ts";
+import { seriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
@@ -33,7 +33,7 @@ export const createRecorder = (
   const history = folder.openLines(HISTORY);
   const ledger = folder.openLines("ledger.ndjson");
   const samples = folder.openLines("samples.ndjson");
-  const series = new SeriesFold();
+  const series = seriesFold();
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();

@@ -9,7 +9,7 @@ import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { faultFacts, faultRecords, inconclusive } from "../faults/disturbance.ts";
 import { faultStates } from "../history/fault-states.ts";
 import type { Line } from "../history/line.ts";
-import { StageMeasure } from "../history/measure.ts";
+import { type StageMeasure, stageMeasure } from "../history/measure.ts";
 import { HTTP_VERSIONS, type Measurement, type StageSummary } from "../history/run-document.ts";
 import type { Offered, StageFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
@@ -46,7 +46,7 @@ const measured = (
   const offered = countArrivals(profile, arrivals, seed);
   const wholeMs = profileDurationS(profile) * 1000;
   // The last arrival may come long before the end of the schedule, and a driver may be done with it then.
-  const scheduledMs = measure.arrivals >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
+  const scheduledMs = measure.arrivals() >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
   return measure.end({
     durationMs,
     ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
@@ -127,7 +127,7 @@ export const playLoadStage = async (
   });
   const began = performance.now();
   const recording = await context.record(stage, { fold: plan.fold === true, reference: deployment.reference });
-  const measure = new StageMeasure(stage);
+  const measure = stageMeasure(stage);
   const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, stage) : null;
   const machineUse = watchMachineUse(target.base_url);
@@ -145,7 +145,7 @@ export const playLoadStage = async (
   const calibration = context.failedChecks(plan.driver);
   const host = stageHost(measure.lag, { driven, used, measurements, calibration });
   const { seen, observed, interference } = await witness.end();
-  const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs, pieces: profile.pieces };
+  const offered: Offered = { start_us: driven.startUs ?? measure.firstDueUs(), pieces: profile.pieces };
   const facts: StageFacts = {
     ...statedFacts(stage, deployment),
     started_at_ms: epochUs / 1000,

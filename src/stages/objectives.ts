@@ -3,7 +3,7 @@ import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
-import { ObjectivesTally, sloClaim } from "../history/objective-verdicts.ts";
+import { objectivesTally, sloClaim } from "../history/objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
@@ -41,7 +41,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
   const kinds = Object.entries(slo).map(([name, text]) => ({
     name,
     meant: isMeant(name),
-    tally: new ObjectivesTally(parseObjectives(text)),
+    tally: objectivesTally(parseObjectives(text)),
     text,
     /** Calls folded together with others, so that their times are not known. */
     mixed: 0,
@@ -59,7 +59,7 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
     /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
     claims: (replay: string, host?: StageHost, lacking?: string): Claim[] =>
       kinds
-        .filter(({ tally, mixed }) => tally.calls + mixed > 0)
+        .filter(({ tally, mixed }) => tally.calls() + mixed > 0)
         .map(({ name, text, tally, mixed }) => {
           const folded = `every call whole; ${mixed} calls of this kind were folded together with others`;
           const missing = lacking ?? (mixed === 0 ? null : folded);

@@ -7,7 +7,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext, RunFolder } from "../deployments/run-context.ts";
 import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
-import { StageMeasure } from "../history/measure.ts";
+import { stageMeasure } from "../history/measure.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
@@ -69,7 +69,7 @@ export const playRules = async (
   const { stage = "verify" } = wish;
   const command = verifyCommandOf(replay);
   const began = performance.now();
-  const measure = new StageMeasure(stage);
+  const measure = stageMeasure(stage);
   takeProtocols(target.base_url);
   const answers = keepsAnswers ? keepAnswers(folder) : null;
   const result = await runVerify({

@@ -2,8 +2,8 @@
  * Plays mutants and the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each is played on its
  * small stage, healthy and spoilt, and judged by the usual invariants.
  */
-import { SeriesFold } from "../history/fold-series.ts";
-import { StageMeasure } from "../history/measure.ts";
+import { seriesFold } from "../history/fold-series.ts";
+import { stageMeasure } from "../history/measure.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import type { RecordedStage } from "../history/stage-outcome.ts";
@@ -61,9 +61,9 @@ export const playDemo = async (
 ): Promise<{ stages: RecordedStage[]; series: Series; missed: string[] }> => {
   const played: Played[] = [];
   for (const defect of defects) played.push(...(await playDefect(defect, progress)));
-  const fold = new SeriesFold();
+  const fold = seriesFold();
   const stages = played.map(({ facts, lines, claims }): RecordedStage => {
-    const measure = new StageMeasure(facts.stage);
+    const measure = stageMeasure(facts.stage);
     for (const line of lines) {
       measure.see(line);
       fold.see(line);

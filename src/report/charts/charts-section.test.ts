@@ -9,7 +9,7 @@ import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
 import { chartSeriesOf } from "./chart-series.ts";
 import { quantileOverTime } from "./durations.ts";
-import { faultEffect } from "./faults.ts";
+import { faultEffect, faultSentence } from "./faults.ts";
 import { layersOf } from "./layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
 import { inFlightByCallers, loadChart } from "./stage-charts.ts";
@@ -53,7 +53,7 @@ describe("charts of a stage", () => {
     never.stages[0]!.by_outcome["429 limiter_unavailable"] = bins.map((n, i) =>
       i > bins.length * 0.6 ? Math.max(1, n) : n,
     );
-    expect(faultEffect(stageFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
+    expect(faultSentence(faultEffect(stageFrom(never))!)).toContain("the stage ended before calls ended as before");
   });
 
   test("a call that was due before the fault and met it does not make its refusal a usual one", () => {
@@ -73,7 +73,7 @@ describe("charts of a stage", () => {
     stage.by_outcome["429 map_load_hard_stop"] = stage.offered.map((_, i) => (i > last - 4 ? 1 : 0));
     expect(faultEffect(stageFrom(series))).toEqual(before);
     stage.by_outcome["401"] = stage.by_outcome["429 map_load_hard_stop"]!;
-    expect(faultEffect(stageFrom(series))!.sentence).toContain("the stage ended before calls ended as before");
+    expect(faultSentence(faultEffect(stageFrom(series))!)).toContain("the stage ended before calls ended as before");
   });
 
   test("each refusal has a layer of its own while there are few, and what comes rarely is together where there are many", () => {

@@ -16,7 +16,7 @@ const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop
 const span = (s: number): string => milliseconds(s * 1000);
 
 /** Of the first fault of a stage; `null` where there was none. */
-const effectOf = ({ fine: series }: ChartSeries) => {
+export const faultEffect = ({ fine: series }: ChartSeries) => {
   const binS = series.bin_ms / 1000;
   const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
   const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
@@ -50,9 +50,9 @@ const effectOf = ({ fine: series }: ChartSeries) => {
   };
 };
 
-type FaultEffect = NonNullable<ReturnType<typeof effectOf>>;
+type FaultEffect = NonNullable<ReturnType<typeof faultEffect>>;
 
-const sentenceOf = (found: FaultEffect): string => {
+export const faultSentence = (found: FaultEffect): string => {
   const { calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS, isOpen } = found;
   if (!found.tookEffect) return `${found.experiment} took no effect: what was seen under it proves nothing.`;
   const heal = healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${span(healedAfterS)}`;
@@ -66,11 +66,6 @@ const sentenceOf = (found: FaultEffect): string => {
   return `${seen}; calls ended as before ${when}.`;
 };
 
-export const faultEffect = (stage: ChartSeries) => {
-  const found = effectOf(stage);
-  return found && { ...found, sentence: sentenceOf(found) };
-};
-
 const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => {
   if (recoveredAfterS === null) return "not known";
   if (calls === 0) return "callers saw nothing";
@@ -79,7 +74,7 @@ const recoveryText = ({ calls, binS, recoveredAfterS }: FaultEffect): string => 
 
 /** An experiment at one look: its times, what the fault met, whether the sums came out; `null` without a fault. */
 export const faultFacts = (stage: ChartSeries, { stages, claims }: RunDocument): Markup | null => {
-  const fault = effectOf(stage);
+  const fault = faultEffect(stage);
   if (fault === null) return null;
   const name = stage.series.stage;
   const { detectedAfterS, healedAfterS } = fault;

@@ -7,7 +7,7 @@ import { count, counted, figure, milliseconds, perSecond, seconds, share } from 
 import { html } from "../page/markup.ts";
 import type { ChartSeries, Detail, Values } from "./chart-series.ts";
 import { heatMap, hiddenSentence, type PercentileCurve, percentilePlot, type TimeLimit } from "./durations.ts";
-import { faultEffect } from "./faults.ts";
+import { faultEffect, faultSentence } from "./faults.ts";
 import { organizationsChart } from "./found-charts.ts";
 import type { Chart } from "./frame.ts";
 import { countsOf, type Layer, layerAreas, layerKeys, layerShape, layersOf } from "./layers.ts";
@@ -29,7 +29,7 @@ const sheddingFinding = ({ series, binS, bins }: ChartSeries, shed: readonly Lay
 
 const loadFinding = (stage: ChartSeries, layers: readonly Layer[]): string => {
   const fault = faultEffect(stage);
-  if (fault !== null) return fault.sentence;
+  if (fault !== null) return faultSentence(fault);
   const shed = layers.filter(({ kind }) => kind === "shed");
   if (shed.length > 0) return sheddingFinding(stage, shed);
   const total = sumOf(stage.series.offered);

@@ -12,7 +12,7 @@ import { openDeployment } from "../../deployments/embedded.ts";
 import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-notes.ts";
 import type { CallLine } from "../../history/line.ts";
-import { StageMeasure } from "../../history/measure.ts";
+import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
 import { stageOutcome } from "../../history/stage-outcome.ts";
@@ -228,7 +228,7 @@ const playCapacity = async (
   const { objectives, demand } = question;
   const { limits = {} } = deployment.target;
   const began = performance.now();
-  const measure = new StageMeasure(STAGE);
+  const measure = stageMeasure(STAGE);
   const play = (plan: ProbePlan, number: number) => playProbe(context, deployment, question, plan, number, measure);
   const { answer, probes, cutOff } = await search(context, play, question, onProbe);
   const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;

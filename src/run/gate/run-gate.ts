@@ -25,7 +25,7 @@ import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from
 import { sinkingClaim, sinkingOf } from "../../gate/sinking.ts";
 import { claimOf, doubt } from "../../history/claim.ts";
 import type { CallLine } from "../../history/line.ts";
-import { StageMeasure } from "../../history/measure.ts";
+import { type StageMeasure, stageMeasure } from "../../history/measure.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { quantile } from "../../history/statistics/statistics.ts";
@@ -70,7 +70,7 @@ export type GateSide = {
 };
 
 export const nothingSeen = (side: Side): GateSide["seen"] => {
-  return { measure: new StageMeasure(stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
+  return { measure: stageMeasure(stageOf(side)), hostNotes: [], protocols: new Set(), lastFacts: null };
 };
 
 export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
