@@ -5,7 +5,7 @@
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
 import type { Sample } from "./sample.ts";
-import type { Series, SeriesEvent, StageSeries } from "./series.ts";
+import { COUNTED, listsOf, type Series, type SeriesEvent, type StageSeries, TIMED } from "./series.ts";
 import type { Limits } from "./stage-facts.ts";
 import { add, known } from "./statistics/counts.ts";
 import { bucketOf, sparseOf } from "./statistics/log-buckets.ts";
@@ -20,11 +20,11 @@ const ORGANIZATIONS_MOST = 64;
 const OTHERS = "(others)";
 const EVENTS_MOST = 500;
 
-/** Durations that a bin has. */
-const DRAWN: ReadonlySet<DurationName> = new Set(["latency", "refusal", "first_event", "gaps", "lag"]);
+const IN_BINS: ReadonlySet<DurationName> = new Set(TIMED);
 
+const BY_ORGANIZATION = ["offered", "answered", "shed"] as const;
 /** Calls as a whole, by outcome, and three times by organization; the largest samples by name; durations by bucket. */
-type Section = "calls" | "outcome" | "offered" | "answered" | "shed" | "gauges" | "generator" | DurationName;
+type Section = "calls" | "outcome" | (typeof BY_ORGANIZATION)[number] | "gauges" | "generator" | DurationName;
 type Bin = Map<Section, Map<string | number, number>>;
 
 /** Counts add up; of samples the largest stands. */
@@ -101,7 +101,7 @@ const stageFold = (stage: string) => {
     }
     eachDuration(line, (name, us, atUs, n) => {
       if (name === "latency_from_sent") add(fromSent, bucketOf(us), n);
-      else if (DRAWN.has(name)) put(at(atUs), name, bucketOf(us), n);
+      else if (IN_BINS.has(name)) put(at(atUs), name, bucketOf(us), n);
     });
   };
 
@@ -129,23 +129,14 @@ const stageFold = (stage: string) => {
         return Object.fromEntries([...keys].sort().map((key) => [key, of(key)]));
       };
       const samples = (section: Section) => each(section, (name) => list(section, name, null));
-      const durations = (name: DurationName) => all.map((bin) => sparseOf((bin.get(name) as typeof fromSent) ?? []));
       return {
         stage,
         from_ms: length === 0 ? 0 : (first * widthUs()) / 1000,
         bin_ms: widthUs() / 1000,
-        offered: counts("calls", "offered"),
-        started: counts("calls", "started"),
-        ended: counts("calls", "ended"),
+        ...listsOf(COUNTED, (name) => counts("calls", name)),
         by_outcome: each("outcome", (outcome) => counts("outcome", outcome)),
-        by_organization: each("offered", (org) => {
-          return { offered: counts("offered", org), answered: counts("answered", org), shed: counts("shed", org) };
-        }),
-        latency: durations("latency"),
-        refusals: durations("refusal"),
-        first_event: durations("first_event"),
-        gaps: durations("gaps"),
-        lag: durations("lag"),
+        by_organization: each("offered", (org) => listsOf(BY_ORGANIZATION, (name) => counts(name, org))),
+        ...listsOf(TIMED, (name) => all.map((bin) => sparseOf((bin.get(name) as typeof fromSent) ?? []))),
         latency_from_sent: sparseOf(fromSent),
         gauges: samples("gauges"),
         generator: samples("generator"),

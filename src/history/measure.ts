@@ -7,8 +7,8 @@ import { BatchedHistogram } from "./statistics/batched-histogram.ts";
 import { add, known } from "./statistics/counts.ts";
 import { fairnessIndex, type Interval } from "./statistics/statistics.ts";
 import {
-  byDuration,
   countedIn,
+  DURATIONS,
   type DurationName,
   durationOf,
   durationsOfCall,
@@ -23,18 +23,6 @@ import {
  */
 type StageMeasureOptions = Partial<Record<"offeredRatePerS" | "scheduledMs" | "durationMs", number>>;
 
-/** The measurements of times, in their order, by their quantiles. */
-const TIMES: readonly (readonly [name: string, of: DurationName, quantiles: readonly number[]])[] = [
-  ["latency_ms", "latency", [0.5, 0.9, 0.99, 0.999, 1]],
-  ["refusal_ms", "refusal", [0.5, 0.99]],
-  ["schedule_lag_ms", "lag", [0.5, 0.99]],
-  ["ttfe_ms", "first_event", [0.5, 0.99]],
-  ["event_gap_ms", "gaps", [0.5, 0.99]],
-  ["latency_from_sent_ms", "latency_from_sent", [0.5, 0.99]],
-  ["refusal_from_sent_ms", "refusal_from_sent", [0.5, 0.99]],
-  ["ttfe_from_sent_ms", "first_event_from_sent", [0.5, 0.99]],
-];
-
 type Figure = readonly [name: string, value: number, unit: string, n: number, interval?: Interval | undefined];
 
 /** `p50`, `p999`, `max`. */
@@ -46,7 +34,9 @@ export const stageMeasure = (stage: string) => {
   const outcomes = new Map<string, number>();
   const byOrg = new Map<string, { offered: number; served: number }>();
   const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
-  const durations = byDuration(() => new BatchedHistogram());
+  const durations = Object.fromEntries(Object.keys(DURATIONS).map((name) => [name, new BatchedHistogram()])) as {
+    [name in DurationName]: BatchedHistogram;
+  };
   const ends = new Map<StreamEnd, number>();
   /** First attempts of arrivals, their retries, and what was sent beside them. */
   const made = { first: 0, retries: 0, mints: 0 };
@@ -110,13 +100,13 @@ export const stageMeasure = (stage: string) => {
   };
 
   const times = (): Figure[] =>
-    TIMES.flatMap(([name, of, quantiles]) => {
-      const { whole } = durations[of];
-      if (whole.n === 0) return [];
+    Object.entries(DURATIONS).flatMap(([of, [name, quantiles]]) => {
+      const all = durations[of as DurationName];
+      if (all.whole.n === 0) return [];
       return quantiles.map((p): Figure => {
-        const found = p === 1 ? null : durations[of].interval(p);
+        const found = p === 1 ? null : all.interval(p);
         const interval = found === null ? undefined : { low: found.low / 1000, high: found.high / 1000 };
-        return [`${name}_${suffixOf(p)}`, (whole.quantile(p) as number) / 1000, "ms", whole.n, interval];
+        return [`${name}_${suffixOf(p)}`, (all.whole.quantile(p) as number) / 1000, "ms", all.whole.n, interval];
       });
     });
 

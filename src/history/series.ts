@@ -10,12 +10,14 @@ export type SeriesEvent = {
 };
 
 /** Calls by the moment at which they should have left (all of the stage), were handed to the transport, and ended. */
-type Counts = Record<"offered" | "started" | "ended", number[]>;
+export const COUNTED = ["offered", "started", "ended"] as const;
+type Counts = Record<(typeof COUNTED)[number], number[]>;
 /**
  * From the intended moment: whole answers, refusals of the platform itself, streams to their first event; between two events of a
  * stream, by the moment of the second; and how late the generator itself was.
  */
-type Durations = Record<"latency" | "refusals" | "first_event" | "gaps" | "lag", SparseBuckets[]>;
+export const TIMED = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
+type Durations = Record<(typeof TIMED)[number], SparseBuckets[]>;
 /** The largest sample in each bin, where there is one. */
 type Samples = Partial<Record<SampleName, Gauge[]>>;
 type Gauge = number | null;
@@ -53,6 +55,10 @@ export const largestOf = (bins: readonly Gauge[]): Gauge =>
 export const inRows = <T>(bins: readonly T[], size: number, joined: (some: readonly T[]) => T): T[] =>
   Array.from({ length: Math.ceil(bins.length / size) }, (_, i) => joined(bins.slice(i * size, (i + 1) * size)));
 
+/** A record of the named lists. */
+export const listsOf = <K extends string, T>(names: readonly K[], of: (name: K) => T): Record<K, T> =>
+  Object.fromEntries(names.map((name) => [name, of(name)])) as Record<K, T>;
+
 const each = <T>(record: Partial<Record<string, T>>, change: (value: T) => T): Record<string, T> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value as T)]));
 
@@ -66,16 +72,10 @@ const changed = (
   const gauges = (bins: Gauge[]): Gauge[] => change(bins, largestOf);
   return {
     ...series,
-    offered: counts(series.offered),
-    started: counts(series.started),
-    ended: counts(series.ended),
+    ...listsOf(COUNTED, (name) => counts(series[name])),
+    ...listsOf(TIMED, (name) => buckets(series[name])),
     by_outcome: each(series.by_outcome, counts),
     by_organization: each(series.by_organization, (of) => each(of, counts) as typeof of),
-    latency: buckets(series.latency),
-    refusals: buckets(series.refusals),
-    first_event: buckets(series.first_event),
-    gaps: buckets(series.gaps),
-    lag: buckets(series.lag),
     gauges: each(series.gauges, gauges),
     generator: each(series.generator, gauges),
   };

@@ -14,12 +14,19 @@ import { Histogram } from "./statistics/histogram.ts";
 /** How long a line of folded calls is. */
 export const FOLD_SPAN_US = 1_000_000;
 
-/** Admitted calls are folded, so a fold has no refusals. */
-export const DURATIONS = [...FOLDED_DURATIONS, "refusal", "refusal_from_sent"] as const;
-export type DurationName = (typeof DURATIONS)[number];
-
-export const byDuration = <T>(make: (name: DurationName) => T): Record<DurationName, T> =>
-  Object.fromEntries(DURATIONS.map((name) => [name, make(name)])) as Record<DurationName, T>;
+/** The measurement of each duration, with its quantiles, and what an exported metric says of it, where there is one. */
+// biome-ignore format: a row is a line
+export const DURATIONS = {
+  latency: ["latency_ms", [0.5, 0.9, 0.99, 0.999, 1], "Whole answers, from the moment at which a call was due."],
+  refusals: ["refusal_ms", [0.5, 0.99], "Refusals, from the moment at which a call was due."],
+  lag: ["schedule_lag_ms", [0.5, 0.99], "How late the generator itself was."],
+  first_event: ["ttfe_ms", [0.5, 0.99], "First events of streams, from the moment at which a call was due."],
+  gaps: ["event_gap_ms", [0.5, 0.99], "Between two events of a stream."],
+  latency_from_sent: ["latency_from_sent_ms", [0.5, 0.99], null],
+  refusals_from_sent: ["refusal_from_sent_ms", [0.5, 0.99], null],
+  first_event_from_sent: ["ttfe_from_sent_ms", [0.5, 0.99], null],
+} as const;
+export type DurationName = keyof typeof DURATIONS;
 
 export const durationOf = ({ durations }: FoldLine, name: FoldedDuration): Histogram | null => {
   const json = durations[name];
@@ -37,8 +44,8 @@ export const durationsOfCall = (
   const kind = classOf(outcome);
   // `edge` answers were written by something before the API.
   if (kind === "refused" && !outcome.startsWith("edge")) {
-    record("refusal", doneUs - dueUs, dueUs);
-    record("refusal_from_sent", doneUs - sentUs, dueUs);
+    record("refusals", doneUs - dueUs, dueUs);
+    record("refusals_from_sent", doneUs - sentUs, dueUs);
   }
   if (kind !== "answered") return;
   if (isWholeAnswer(call)) {

@@ -7,7 +7,7 @@
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 import { known } from "../history/statistics/counts.ts";
-import { type DurationName, eachDuration } from "../history/tally.ts";
+import { DURATIONS, eachDuration } from "../history/tally.ts";
 
 type Attributes = Record<string, string>;
 
@@ -31,20 +31,14 @@ const at = (points: Points, attributes: Attributes): Point => {
   return known(points, key, () => ({ attributes, n: 0, sum: 0, buckets: [...BOUNDS, 0].map(() => 0) }));
 };
 
-const DURATIONS: Partial<Record<DurationName, readonly [name: string, description: string]>> = {
-  latency: ["latency_ms", "Whole answers, from the moment at which a call was due."],
-  refusal: ["refusal_ms", "Refusals, from the moment at which a call was due."],
-  first_event: ["ttfe_ms", "First events of streams, from the moment at which a call was due."],
-  gaps: ["event_gap_ms", "Between two events of a stream."],
-  lag: ["schedule_lag_ms", "How late the generator itself was."],
-};
-
 /** Milliseconds would lose digits as a double of nanoseconds. */
 const nanoseconds = (ms: number): string => `${Math.round(ms)}000000`;
 
 export const otlpMetrics = (resource: Attributes, startMs: number) => {
   const calls: Points = new Map();
-  const durations = Object.entries(DURATIONS).map(([of, about]) => ({ of, about, points: new Map() as Points }));
+  const durations = Object.entries(DURATIONS).flatMap(([of, [name, , description]]) =>
+    description === null ? [] : [{ of, name, description, points: new Map() as Points }],
+  );
   const gauges = new Map<string, Points>();
   return {
     see: (line: Line | Sample): void => {
@@ -86,7 +80,7 @@ export const otlpMetrics = (resource: Attributes, startMs: number) => {
       });
       const timed = durations
         .filter(({ points }) => points.size > 0)
-        .map(({ about: [name, description], points }) => ({
+        .map(({ name, description, points }) => ({
           name: `floodgate_${name}`,
           description,
           histogram: { aggregationTemporality: 2, dataPoints: dataPoints(points, histogram) },
