@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { type Arrivals, arrivalTimesUs, makeSchedule } from "../src/workload/arrivals.ts";
+import { type Arrivals, arrivalTimesUs, scheduleOf } from "../src/workload/arrivals.ts";
 import { type Profile, profileCalls, profileDurationS, scaleProfile } from "../src/workload/load-profiles.ts";
 import { law } from "./laws/law.ts";
 
@@ -82,9 +82,9 @@ law(
   () =>
     fc.property(profileArb, arrivalsArb, seedArb, (profile, arrivals, seed) => {
       const times = arrivalTimesUs(profile, arrivals, seed);
-      const schedule = makeSchedule(profile, arrivals, seed);
-      for (const us of times) expect(schedule.next()).toBe(us);
-      expect([schedule.next(), schedule.next()]).toEqual([null, null]);
+      const schedule = scheduleOf(profile, arrivals, seed);
+      for (const us of times) expect(schedule.next().value).toBe(us);
+      expect([schedule.next().done, schedule.next().done]).toEqual([true, true]);
     }),
   RUNS,
 );

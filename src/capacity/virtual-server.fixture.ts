@@ -1,5 +1,5 @@
 /** A server whose capacity is known from books, in virtual time: C slots, a queue up to K calls, and probes played on it. */
-import { type Arrivals, makeSchedule } from "../workload/arrivals.ts";
+import { type Arrivals, scheduleOf } from "../workload/arrivals.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { exponential } from "../workload/random.ts";
 import type { ProbePlan, ProbeResult, Tally } from "./probe.ts";
@@ -17,11 +17,10 @@ type Call = { atS: number; latencyS: number | null };
 
 /** Every call of a probe; `null` latency: refused. */
 const play = (server: VirtualServer, ratePerS: number, lengthS: number, arrivals: Arrivals, seed: number): Call[] => {
-  const schedule = makeSchedule(constant(ratePerS, lengthS), arrivals, seed);
   const freeAtS = new Array<number>(server.slots).fill(0);
   let endsS: number[] = [];
   const calls: Call[] = [];
-  for (let at = schedule.next(), i = 0; at !== null; at = schedule.next(), i++) {
+  for (const at of scheduleOf(constant(ratePerS, lengthS), arrivals, seed)) {
     const atS = at / 1e6;
     endsS = endsS.filter((end) => end > atS);
     if (endsS.length >= server.places) {
@@ -29,7 +28,7 @@ const play = (server: VirtualServer, ratePerS: number, lengthS: number, arrivals
       continue;
     }
     const slot = freeAtS.indexOf(Math.min(...freeAtS));
-    const workS = server.serviceS * (server.service === "constant" ? 1 : exponential(seed, i, 0x53455256));
+    const workS = server.serviceS * (server.service === "constant" ? 1 : exponential(seed, calls.length, 0x53455256));
     const endS = Math.max(atS, freeAtS[slot] as number) + workS;
     freeAtS[slot] = endS;
     endsS.push(endS);

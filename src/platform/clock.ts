@@ -7,25 +7,17 @@ export type Instant = {
   steadyMs: number;
 };
 
-export type Clock = {
-  nowMs(): number;
-  instant(): Instant;
-  offsetMs(): number;
-  setOffsetMs(offsetMs: number): void;
-};
-
-export const shiftableClock = (
-  realMs: () => number = Date.now,
-  steadyMs: () => number = () => performance.now(),
-): Clock => {
+export const shiftableClock = () => {
   let offset = 0;
-  const nowMs = (): number => realMs() + offset;
+  const nowMs = (): number => Date.now() + offset;
   return {
     nowMs,
-    instant: () => ({ nowMs: nowMs(), steadyMs: steadyMs() }),
+    instant: (): Instant => ({ nowMs: nowMs(), steadyMs: performance.now() }),
     offsetMs: () => offset,
-    setOffsetMs: (offsetMs) => {
+    setOffsetMs: (offsetMs: number): void => {
       offset = offsetMs;
     },
   };
 };
+
+export type Clock = ReturnType<typeof shiftableClock>;

@@ -2,6 +2,7 @@
  * A TCP balancer for replicas on one machine: each connection goes to the next replica that takes it. Whoever deploys
  * them names them (`PATCH /deployment` with `upstreams`); open connections stay.
  */
+import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import type { Service } from "./control-plane.ts";
 import { type ListenAt, route } from "./links/http-service.ts";
@@ -17,20 +18,18 @@ const addressOf = (url: string): Address => {
   return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) };
 };
 
-const open = (to: Address): Promise<Socket> =>
-  new Promise((resolve, reject) => {
-    const socket = connect({ ...to, noDelay: true, timeout: CONNECT_MS });
-    const fail = (): void => {
-      socket.destroy();
-      reject(new Error("not taken"));
-    };
-    socket.once("error", fail).once("timeout", fail);
-    socket.once("connect", () => {
-      socket.off("error", fail).off("timeout", fail);
-      socket.setTimeout(0);
-      resolve(socket);
-    });
-  });
+const open = async (to: Address): Promise<Socket> => {
+  const socket = connect({ ...to, noDelay: true, timeout: CONNECT_MS });
+  socket.once("timeout", () => socket.destroy(new Error("not taken")));
+  await once(socket, "connect");
+  return socket.setTimeout(0);
+};
+
+/** Half-closed and reset connections reach the other side as what they are. */
+const forward = (from: Socket, to: Socket): void => {
+  from.pipe(to);
+  from.on("error", () => to.resetAndDestroy()).on("close", () => to.destroySoon());
+};
 
 /** `urls`: base URLs of the replicas, without a path. */
 export const startFront = async (urls: readonly string[], { host = "127.0.0.1", port }: ListenAt): Promise<Service> => {
@@ -47,17 +46,6 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
     }
     return null;
   };
-  /** Half-closed and reset connections reach the other side as what they are. */
-  const join = (one: Socket, other: Socket): void => {
-    for (const [from, to] of [
-      [one, other],
-      [other, one],
-    ] as const) {
-      from.pipe(to);
-      from.on("error", () => to.resetAndDestroy());
-      from.on("close", () => to.destroySoon());
-    }
-  };
   const server = createServer({ noDelay: true, allowHalfOpen: true, pauseOnConnect: true }, (client) => {
     sockets.add(client);
     client.on("error", () => {});
@@ -68,7 +56,8 @@ export const startFront = async (urls: readonly string[], { host = "127.0.0.1", 
         client.resetAndDestroy();
         return;
       }
-      join(client, upstream);
+      forward(client, upstream);
+      forward(upstream, client);
     });
   });
   return {

@@ -130,13 +130,8 @@ export const planSeed = (loaded: readonly SeedTenant[], { makeSecret, adminToken
   const tenants = loaded.map(({ org, tier, allowance: limit }) => {
     const publishable = { key: addKey(`key_${org}_publishable`, org, "publishable"), origin: ORIGIN };
     // On Free a server key is of no use (A15).
-    return {
-      org,
-      tier,
-      limit,
-      publishable,
-      ...(tier === "Pro" && { server: { key: addKey(`key_${org}_server`, org, "server") } }),
-    };
+    const server = tier === "Pro" ? { key: addKey(`key_${org}_server`, org, "server") } : undefined;
+    return { org, tier, limit, publishable, server };
   });
   const others = loaded.map(({ org, tier, allowance, used }) =>
     organization(org, tier, { map_load_allowance: allowance, map_loads_used: used }),

@@ -15,29 +15,23 @@ const opened = (path: string): DatabaseSync => {
   }
 };
 
-/** Opens or makes the file; a file of another layout is refused with a sentence. */
-export const openSqlite = (path: string, schema: string, version: number): DatabaseSync => {
+/** Layout of a file; another one is refused. */
+const VERSION = 1;
+
+/** Opens or makes the file. `transaction`: all of its work is stored, or none. */
+export const openSqlite = (path: string, schema: string) => {
   const db = opened(path);
   // In WAL mode, what was answered survives a kill of the process: its pages are with the operating system by then.
   db.exec("PRAGMA synchronous = NORMAL");
   const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
-  if (isNew) {
-    db.exec(`BEGIN IMMEDIATE; ${schema} COMMIT;`);
-    return db;
-  }
+  if (isNew) db.exec(`BEGIN IMMEDIATE; ${schema} PRAGMA user_version = ${VERSION}; COMMIT;`);
   const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
-  if (found !== version) {
+  if (found !== VERSION) {
     db.close();
-    throw new Error(`expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`);
+    throw new Error(`expected layout ${VERSION} in ${path}, found ${found}: name another file, or remove this one`);
   }
-  return db;
-};
-
-/** Runs `work` as one transaction of `db`: all of it is stored, or none. */
-export const inTransaction = (db: DatabaseSync): (<T>(work: () => T) => T) => {
-  const begin = db.prepare("BEGIN IMMEDIATE");
-  const commit = db.prepare("COMMIT");
-  return (work) => {
+  const [begin, commit] = [db.prepare("BEGIN IMMEDIATE"), db.prepare("COMMIT")];
+  const transaction = <T>(work: () => T): T => {
     begin.run();
     try {
       const result = work();
@@ -48,4 +42,5 @@ export const inTransaction = (db: DatabaseSync): (<T>(work: () => T) => T) => {
       throw error;
     }
   };
+  return { db, transaction };
 };

@@ -22,55 +22,35 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
   return (2 * wanted) / (from + Math.sqrt(Math.max(0, from * from + 2 * slope * wanted)));
 };
 
-type Schedule = {
-  /** Microseconds from the start to the next arrival, `null` after the last one. */
-  next(): number | null;
-};
-
-const replay = (momentsUs: readonly number[]): Schedule => {
-  let k = 0;
-  return { next: () => momentsUs[k++] ?? null };
-};
-
-/** Yields the arrivals of a profile one by one, in constant memory. Those of a trace are its own. */
-export const makeSchedule = (profile: Profile, arrivals: Arrivals, seed: number): Schedule => {
-  if (profile.momentsUs !== undefined) return replay(profile.momentsUs);
-  let at = 0;
+/**
+ * Yields the arrivals of a profile in constant memory: microseconds after the start, ascending. Those of a trace are its
+ * own.
+ */
+export function* scheduleOf({ pieces, momentsUs }: Profile, arrivals: Arrivals, seed: number): Generator<number> {
+  if (momentsUs !== undefined) {
+    yield* momentsUs;
+    return;
+  }
   let k = 0;
   let point = arrivals === "uniform" ? 0 : exponential(seed, 0, GAP_SALT);
   let offeredBefore = 0;
   let secondsBefore = 0;
-  return {
-    next: () => {
-      for (;;) {
-        const piece = profile.pieces[at];
-        if (piece === undefined) return null;
-        const offered = ((piece.from + piece.to) / 2) * piece.durationS;
-        if (point < offeredBefore + offered) {
-          const seconds = secondsUntil(point - offeredBefore, piece.from, piece.to, piece.durationS);
-          k += 1;
-          point = arrivals === "uniform" ? k : point + exponential(seed, k, GAP_SALT);
-          return Math.round((secondsBefore + seconds) * 1e6);
-        }
-        offeredBefore += offered;
-        secondsBefore += piece.durationS;
-        at += 1;
-      }
-    },
-  };
-};
+  for (const { from, to, durationS } of pieces) {
+    const offered = ((from + to) / 2) * durationS;
+    while (point < offeredBefore + offered) {
+      yield Math.round((secondsBefore + secondsUntil(point - offeredBefore, from, to, durationS)) * 1e6);
+      k += 1;
+      point = arrivals === "uniform" ? k : point + exponential(seed, k, GAP_SALT);
+    }
+    offeredBefore += offered;
+    secondsBefore += durationS;
+  }
+}
 
-export const countArrivals = (profile: Profile, arrivals: Arrivals, seed: number): number => {
-  const schedule = makeSchedule(profile, arrivals, seed);
+export const countArrivals = (...of: Parameters<typeof scheduleOf>): number => {
   let count = 0;
-  while (schedule.next() !== null) count += 1;
+  for (const _ of scheduleOf(...of)) count += 1;
   return count;
 };
 
-/** The whole schedule: microseconds after the start, ascending. */
-export const arrivalTimesUs = (profile: Profile, arrivals: Arrivals, seed: number): number[] => {
-  const schedule = makeSchedule(profile, arrivals, seed);
-  const times: number[] = [];
-  for (let at = schedule.next(); at !== null; at = schedule.next()) times.push(at);
-  return times;
-};
+export const arrivalTimesUs = (...of: Parameters<typeof scheduleOf>): number[] => [...scheduleOf(...of)];

@@ -12,24 +12,18 @@ const QUESTIONS = [
 const chatBody = (n: number): string =>
   `{"messages":[{"role":"user","content":"${QUESTIONS[n % QUESTIONS.length]} (${n})"}],"lang":"en","map_zoom":${12 + (n % 5)}}`;
 
-const json =
-  (make: (n: number) => unknown) =>
-  (n: number): string =>
-    JSON.stringify(make(n));
-
-const BODIES: { readonly [name in RouteName]?: (n: number) => string } = {
-  "chat.control": chatBody,
-  "chat.summary": json((n) => ({ type: n % 2 === 0 ? "poi" : "building", name: `Place ${n}` })),
-  "chat.button": json((n) => ({ poi: { name: `Place ${n}` }, question: QUESTIONS[n % QUESTIONS.length] })),
-  "chat.route": json((n) => ({
+const BODIES: { readonly [name in RouteName]?: (n: number) => object } = {
+  "chat.summary": (n) => ({ type: n % 2 === 0 ? "poi" : "building", name: `Place ${n}` }),
+  "chat.button": (n) => ({ poi: { name: `Place ${n}` }, question: QUESTIONS[n % QUESTIONS.length] }),
+  "chat.route": (n) => ({
     places: [
       { name: "Station", lat: 52.525, lon: 13.369 },
       { name: `Place ${n}`, lat: 52.5 + (n % 10) / 100, lon: 13.4 },
     ],
     profile: "walking",
     raw_query: "from the station to there, on foot",
-  })),
-  "design.analyze": json((n) => ({
+  }),
+  "design.analyze": (n) => ({
     dataset: {
       columns: [
         { name: "city", type: "string" },
@@ -38,16 +32,17 @@ const BODIES: { readonly [name in RouteName]?: (n: number) => string } = {
       sample_rows: [{ city: `City ${n}`, people: 1000 + n }],
     },
     prompt: "Show where most people live",
-  })),
-  "design.apply": json((n) => ({
+  }),
+  "design.apply": (n) => ({
     dataset: { columns: [{ name: "city" }, { name: "people" }], sample_rows: [{ city: `City ${n}`, people: n }] },
     roles: { label: "city", size: "people" },
-  })),
-  "maps.loads": json(() => ({})),
+  }),
+  "maps.loads": () => ({}),
 };
 
 /** JSON text of a correct body; `undefined` for a route without one. */
-export const bodyOf = (route: RouteName, n: number): string | undefined => BODIES[route]?.(n);
+export const bodyOf = (route: RouteName, n: number): string | undefined =>
+  route === "chat.control" ? chatBody(n) : JSON.stringify(BODIES[route]?.(n));
 
 /** The path below `{base_url}`, its parameters and query filled in. */
 export const pathOf = (route: RouteName, n: number): string => {

@@ -44,11 +44,6 @@ export const steps = (levels: readonly number[], durationS: number, name = "step
   pieces: levels.map((rate) => level(rate, durationS / levels.length)),
 });
 
-/** From 0 up to the rate and down at once, as retries or an expiring cache do. */
-const TEETH = 4;
-/** The rate for a quarter of each period, then nothing, as callers started by a clock do. */
-const PERIODS = 5;
-
 /** Levels of the shedding curve, in multiples of the knee. */
 export const CURVE_LEVELS = [0.5, 0.7, 0.9, 1, 1.5, 2, 3, 5, 10] as const;
 /** The level that shows, once calm has returned, whether as much is carried as before. */
@@ -82,30 +77,23 @@ export const upAndDown = (
   return { name: "up-and-down", pieces };
 };
 
+const repeated = (name: string, times: number, period: Piece[]): Profile => ({
+  ...{ name, pieces: new Array<Piece[]>(times).fill(period).flat() },
+});
+
 /** The profiles that `--profile NAME` knows. */
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
   ramp: (rate, s) => ramp(0, rate, s),
   steps: (rate, s) => steps([0.25 * rate, 0.5 * rate, 0.75 * rate, rate], s),
   spike: (rate, s) => spike(rate, 5, s),
-  sawtooth: (rate, s) => ({
-    name: "sawtooth",
-    pieces: Array.from({ length: TEETH }, () => ({ from: 0, to: rate, durationS: s / TEETH })),
-  }),
-  bursts: (rate, s) => {
-    const onS = s / PERIODS / 4;
-    return {
-      name: "bursts",
-      pieces: Array.from({ length: PERIODS }, () => [level(rate, onS), level(0, 3 * onS)]).flat(),
-    };
-  },
+  // From 0 up to the rate and down at once, as retries or an expiring cache do.
+  sawtooth: (rate, s) => repeated("sawtooth", 4, [{ from: 0, to: rate, durationS: s / 4 }]),
+  // The rate for a quarter of each period, then nothing, as callers started by a clock do.
+  bursts: (rate, s) => repeated("bursts", 5, [level(rate, s / 5 / 4), level(0, 3 * (s / 5 / 4))]),
   // From half to three times the capacity, so that the knee lies inside.
   "steps-past-capacity": (rate, s) =>
-    steps(
-      [0.5, 0.8, 1, 1.5, 2, 3].map((share) => share * rate),
-      s,
-      "steps-past-capacity",
-    ),
+    steps([0.5 * rate, 0.8 * rate, rate, 1.5 * rate, 2 * rate, 3 * rate], s, "steps-past-capacity"),
 };
 
 export const profileDurationS = (profile: Profile): number =>
@@ -121,15 +109,12 @@ export const profilePeakPerS = (profile: Profile): number =>
 /** Multiplies every rate. A trace keeps its calls, so its time is scaled instead. */
 export const scaleProfile = ({ name, pieces, momentsUs }: Profile, factor: number): Profile => {
   const slower = momentsUs === undefined ? 1 : factor;
-  return {
-    name,
-    pieces: pieces.map(({ from, to, durationS }) => ({
-      from: from * factor,
-      to: to * factor,
-      durationS: durationS / slower,
-    })),
-    momentsUs: momentsUs?.map((us) => Math.round(us / factor)),
-  };
+  const scaled = pieces.map((one) => ({
+    from: one.from * factor,
+    to: one.to * factor,
+    durationS: one.durationS / slower,
+  }));
+  return { name, pieces: scaled, momentsUs: momentsUs?.map((us) => Math.round(us / factor)) };
 };
 
 type TraceWish = {
@@ -141,17 +126,14 @@ type TraceWish = {
 
 /** Calls of each second; a silence is one piece of any length. */
 const secondsOf = (momentsUs: readonly number[]): Piece[] => {
-  const pieces: Piece[] = [];
+  const calls = new Map<number, number>();
+  for (const second of momentsUs.map((us) => Math.floor(us / 1e6))) calls.set(second, (calls.get(second) ?? 0) + 1);
   let endS = 0;
-  for (let k = 0; k < momentsUs.length; ) {
-    const second = Math.floor((momentsUs[k] as number) / 1e6);
-    if (second > endS) pieces.push({ from: 0, to: 0, durationS: second - endS });
-    const from = k;
-    while (k < momentsUs.length && (momentsUs[k] as number) < (second + 1) * 1e6) k += 1;
-    pieces.push({ from: k - from, to: k - from, durationS: 1 });
+  return [...calls].flatMap(([second, count]) => {
+    const silence = second > endS ? [level(0, second - endS)] : [];
     endS = second + 1;
-  }
-  return pieces;
+    return [...silence, level(count, 1)];
+  });
 };
 
 /** The calls in the order of the log, scaled to the wished rate. `atMs`: milliseconds from any zero, ascending. */

@@ -41,17 +41,13 @@ export type Step = {
 };
 
 export type StepWish = {
+  -readonly [name in "origin" | "path" | "via" | "abort" | "retry" | "slowReadMs"]?: Step[name];
+} & {
   route: RouteName;
   credential: CredentialRef;
-  origin?: OriginRef;
   product?: Product;
   /** Replaces the correct body. */
   body?: { text: string | undefined; is: "malformed" | "ok" };
-  path?: string;
-  via?: Step["via"];
-  abort?: NonNullable<Step["abort"]>;
-  retry?: NonNullable<Step["retry"]>;
-  slowReadMs?: number;
 };
 
 const factsOf = (
@@ -63,18 +59,15 @@ const factsOf = (
   const facts: CallFacts = { credential: credential.as, origin, body: body?.is ?? (hasBody ? "ok" : "none") };
   if (product !== undefined) facts.product = product;
   if (!("of" in credential)) return { org: "-", facts };
-  if (credential.as === "admin") {
-    facts.state = "valid";
+  facts.state = "valid";
+  if (credential.as === "admin")
     return { org: view.roles[credential.of.slice("role:".length)]?.org ?? credential.of, facts };
-  }
   const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
-  facts.state = powers.state ?? "valid";
-  if (powers.tier !== undefined) facts.tier = powers.tier;
-  if (powers.scopes !== undefined) facts.scopes = powers.scopes;
-  if (powers.products !== undefined) facts.products = powers.products;
-  if (credential.as === "server") facts.ip = powers.ip ?? "allowed";
+  const { state = "valid", tier, scopes, products, ip = "allowed" } = powers;
+  Object.assign(facts, { state, tier, scopes, products });
+  if (credential.as === "server") facts.ip = ip;
   if (credential.as === "session" && route !== "sdk.sessions") facts.product = credential.product;
-  return { org: facts.state === "valid" ? org : "-", facts };
+  return { org: state === "valid" ? org : "-", facts };
 };
 
 const bucketOf = (credential: CredentialRef): string | undefined => {
@@ -92,9 +85,7 @@ export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   const body = wish.body === undefined ? correct : wish.body.text;
   const { org, facts } = factsOf(view, asked, origin, body !== undefined);
   const meter = route.meter ?? (isExchange && asked.product === "tile" ? "map_loads" : undefined);
-  const bucket = bucketOf(wish.credential);
-  // Written out, because spreading costs a k6 script more than the rest of a call.
-  const step: { -readonly [name in keyof Step]: Step[name] } = {
+  return {
     route: wish.route,
     method: route.method,
     path: wish.path ?? pathOf(wish.route, n),
@@ -103,14 +94,13 @@ export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
     origin,
     org,
     facts,
+    bucket: bucketOf(wish.credential),
+    body,
+    meter,
+    abort: wish.abort,
+    slowReadMs: wish.slowReadMs,
+    retry: wish.retry,
   };
-  if (bucket !== undefined) step.bucket = bucket;
-  if (body !== undefined) step.body = body;
-  if (meter !== undefined) step.meter = meter;
-  if (wish.abort !== undefined) step.abort = wish.abort;
-  if (wish.slowReadMs !== undefined) step.slowReadMs = wish.slowReadMs;
-  if (wish.retry !== undefined) step.retry = wish.retry;
-  return step;
 };
 
 /** The call that mints a session for later steps. */

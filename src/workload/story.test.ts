@@ -72,6 +72,17 @@ describe("every story", () => {
     }
   });
 
+  test.each(["broken-dependency", "broken-edge"])("%s loads maps only where the budget has enough of them", (name) => {
+    const loadsWith = (mapLoads: number | undefined): number => {
+      const on: TargetView = { ...view, budget: { mapLoads } };
+      return Array.from({ length: 400 }, (_, i) => plan(name, i, 1, on)[0]!).filter(
+        ({ route }) => route === "maps.loads",
+      ).length;
+    };
+    expect([loadsWith(undefined), loadsWith(2_000)].every((loads) => loads > 100)).toBe(true);
+    expect([loadsWith(1_999), loadsWith(0)]).toEqual([0, 0]);
+  });
+
   test("no step of any story holds a secret", () => {
     for (const name of STORIES.keys()) {
       for (let i = 0; i < 100; i++) expect(JSON.stringify(plan(name, i))).not.toMatch(/svc_|eyJ/);

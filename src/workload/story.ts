@@ -88,7 +88,13 @@ export const profileAt =
     return rate === null ? null : shape(rate, durationS);
   };
 
-const ANSWERED: Reach = { all: ["200"], oneOf: [], beyond: [] };
+/** Answers, and what else has to come. */
+export const reaching = (...outcomes: string[]): Reach => ({ all: ["200", ...outcomes], oneOf: [], beyond: [] });
+/** Answers alone, and why not this outcome. */
+export const notReaching = (outcome: string, reason: string): Reach => ({
+  ...reaching(),
+  beyond: [{ outcome, reason }],
+});
 
 /** The ramp that finds each capacity. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;
@@ -103,7 +109,7 @@ export const storyOf = ({ routes = [], ...parts }: Parts): Story => {
     missing: callersMissing,
     noisy: () => [],
     needsCapacity: null,
-    reaches: () => ANSWERED,
+    reaches: () => reaching(),
     costs: (view, calls) => costsOfPlan(parts.plan, sessions(view).length, view, calls),
     ...parts,
     sessions,

@@ -5,7 +5,7 @@ import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import { inTime, pause } from "../../supervision/waiting.ts";
-import { makeSchedule } from "../../workload/arrivals.ts";
+import { scheduleOf } from "../../workload/arrivals.ts";
 import { callId } from "../../workload/request.ts";
 import { triesOf } from "../../workload/retry.ts";
 import type { Step } from "../../workload/step.ts";
@@ -76,7 +76,7 @@ export const startPressing = (
 ) => {
   const { index, of } = job.segment ?? { index: 0, of: 1 };
   const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
-  const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
+  const schedule = scheduleOf(job.profile, job.arrivals, job.seed);
   const waits = new AbortController();
   const lag = new Histogram();
   let under = 0;
@@ -96,7 +96,7 @@ export const startPressing = (
   let steps: readonly Step[] | Error = [];
 
   const next = (): number | null => {
-    for (let at = schedule.next(); at !== null; at = schedule.next()) {
+    for (let due = schedule.next(); due.done !== true; due = schedule.next()) {
       k += 1;
       if (k % of !== index) continue;
       try {
@@ -104,7 +104,7 @@ export const startPressing = (
       } catch (error) {
         steps = error as Error;
       }
-      return startUs + at;
+      return startUs + due.value;
     }
     return null;
   };

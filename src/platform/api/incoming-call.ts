@@ -14,14 +14,10 @@ import { reasonOf } from "../reason-of.ts";
 import { cutConnection, EXPOSED, watchConnection } from "./answer.ts";
 import { readCaller, requestIdOf } from "./caller.ts";
 import { type ApiContext, recordCall } from "./context.ts";
-import type { KeyAsk } from "./key-cache.ts";
 import { type Asked, readRequest } from "./request-body.ts";
 import type { StreamOutcome, StreamRun } from "./routes/stream-run.ts";
 
 export type Work = (call: IncomingCall) => void;
-
-type KeyQuestion = Extract<Ask, { ask: KeyAsk }>;
-const nameOf = (ask: KeyQuestion): string => (ask.ask === "key" ? ask.secret : ask.id);
 
 /** Refused before anybody was authenticated: counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
@@ -68,10 +64,9 @@ export class IncomingCall implements Head {
     try {
       while (!this.#isOver) {
         const next = advance(this.call, this.context.parts.orders);
-        if (next !== null && "ask" in next && this.#answersAtOnce(next)) continue;
         if (next === null) this.#work(this);
         else if ("refuse" in next) this.refuse(next);
-        else this.#answerLater(next);
+        else if (this.#answersAtOnce(next)) continue;
         return;
       }
     } catch (error) {
@@ -79,31 +74,28 @@ export class IncomingCall implements Head {
     }
   }
 
-  /** Answers what needs no waiting: sessions and remembered keys. Returns whether it did. */
+  /** Answers what needs no waiting, sessions and remembered keys; otherwise the call goes on when the answer is there. */
   #answersAtOnce(ask: Ask): boolean {
     const { call, context } = this;
     if (ask.ask === "session") {
       call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
       return true;
     }
-    if (ask.ask === "key" || ask.ask === "key-by-id") {
-      call.lookup = context.keyCache.kept(ask.ask, nameOf(ask));
-      return call.lookup !== undefined;
+    if (ask.ask === "body" || ask.ask === "take") {
+      if (!this.#isWaitedFor()) return false;
+      if (ask.ask === "body") this.#readBody();
+      else this.#take(ask);
+      return false;
     }
-    return false;
-  }
-
-  /** Sends the question; the call goes on when the answer is there. */
-  #answerLater(ask: Ask): void {
-    this.#watch();
-    if (this.#isOver) return;
-    if (ask.ask === "body") this.#readBody();
-    else if (ask.ask === "take") this.#take(ask);
-    else if (ask.ask !== "session") {
-      this.#hear("key service", this.context.keyCache.find(ask.ask, nameOf(ask)), (answer) => {
-        this.call.lookup = answer;
+    const name = ask.ask === "key" ? ask.secret : ask.id;
+    call.lookup = context.keyCache.kept(ask.ask, name);
+    if (call.lookup !== undefined) return true;
+    if (this.#isWaitedFor()) {
+      this.#hear("key service", context.keyCache.find(ask.ask, name), (answer) => {
+        call.lookup = answer;
       });
     }
+    return false;
   }
 
   /** No answer in time is an answer too (fail closed, B4). */
@@ -150,8 +142,7 @@ export class IncomingCall implements Head {
   /** Keeps a slot of the inference for a service time, then goes on with `done`, unless the call has ended before. */
   infer(done: () => void): void {
     const { inference } = this.context;
-    this.#watch();
-    if (this.#isOver) return;
+    if (!this.#isWaitedFor()) return;
     let timer: NodeJS.Timeout | undefined;
     const job: Job = {
       tokens: 0,
@@ -173,8 +164,7 @@ export class IncomingCall implements Head {
   }
 
   beginStream(run: StreamRun, own: readonly string[]): void {
-    this.#watch();
-    if (this.#isOver) return;
+    if (!this.#isWaitedFor()) return;
     const { response, context } = this;
     context.openStreams.add(run);
     this.#stream = run;
@@ -183,9 +173,7 @@ export class IncomingCall implements Head {
   }
 
   streamEnds(outcome: StreamOutcome): void {
-    if (this.#isOver) return;
-    this.#end("answering");
-    this.#count(outcome);
+    if (!this.#isOver) this.#end("answering", outcome);
   }
 
   undoCharge(reason: "client-left" | "work-failed"): void {
@@ -195,28 +183,32 @@ export class IncomingCall implements Head {
   }
 
   /** From the first wait on, the client's leaving must be seen. */
-  #watch(): void {
+  #isWaitedFor(): boolean {
     this.#unwatch ??= watchConnection(this.request, this.response, () => this.clientLeft());
+    return !this.#isOver;
   }
 
-  #end(how: keyof Parts["slots"]): void {
+  #end(how: keyof Parts["slots"], outcome: string, isAnonymous = false): void {
+    const { context, call } = this;
     this.#isOver = true;
-    this.context.parts.slots[how](this.call);
-    if (this.#job !== null) this.context.inference.release(this.#job);
+    context.parts.slots[how](call);
+    if (this.#job !== null) context.inference.release(this.#job);
     if (this.#stream !== null) {
       this.#stream.abandon();
-      this.context.openStreams.delete(this.#stream);
+      context.openStreams.delete(this.#stream);
     }
     this.#unwatch?.();
+    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
+    const org = known ? call.snapshot.org.id : "-";
+    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call.caller);
   }
 
   /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
   clientLeft(): void {
     if (this.#isOver) return;
     const { headersSent } = this.response;
-    this.#end("clientLeft");
+    this.#end("clientLeft", headersSent ? "200" : "indeterminate");
     if (!headersSent) this.undoCharge("client-left");
-    this.#count(headersSent ? "200" : "indeterminate");
   }
 
   refuse(refuse: Refuse): void {
@@ -231,9 +223,8 @@ export class IncomingCall implements Head {
       this.clientLeft();
       return;
     }
-    this.#end("answering");
+    this.#end("answering", outcome, isAnonymous);
     this.#charge = null;
-    this.#count(outcome, isAnonymous);
     if (context.stopping) response.shouldKeepAlive = false;
     context.parts.writeAnswer(response, status, this.#headers(headers), body);
   }
@@ -246,8 +237,7 @@ export class IncomingCall implements Head {
       cutConnection(response, mode, "");
       return;
     }
-    this.#end("answering");
-    this.#count("indeterminate");
+    this.#end("answering", "indeterminate");
     response.writeHead(200, this.#headers(headers));
     cutConnection(response, mode, body.slice(0, Math.floor(body.length / 2)));
   }
@@ -262,27 +252,16 @@ export class IncomingCall implements Head {
     return headers;
   }
 
-  #count(outcome: string, isAnonymous = false): void {
-    const { context, call } = this;
-    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
-    const org = known ? call.snapshot.org.id : "-";
-    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call.caller);
-  }
-
   /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */
   #broke(error: unknown): void {
     const { context, response } = this;
     context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
     this.undoCharge("work-failed");
-    if (this.#isOver) {
-      if (!response.writableEnded) response.destroy();
+    if (!this.#isOver && !response.headersSent) {
+      this.refuse({ refuse: "key_service_unavailable" });
       return;
     }
-    if (response.headersSent) {
-      this.clientLeft();
-      response.destroy();
-      return;
-    }
-    this.refuse({ refuse: "key_service_unavailable" });
+    this.clientLeft();
+    if (!response.writableEnded) response.destroy();
   }
 }

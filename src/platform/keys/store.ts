@@ -3,7 +3,7 @@ import type { SQLOutputValue } from "node:sqlite";
 import { decideCreation, decideRevocation, decideUpdate, type ManagementRefusal } from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
 import type { ChangedKey, CreatedKey, KeyChange, Lookup } from "../keys.ts";
-import { inTransaction, openSqlite } from "../sqlite.ts";
+import { openSqlite } from "../sqlite.ts";
 import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
 export type OrganizationInput = Partial<Organization>;
@@ -35,7 +35,6 @@ export type KeyStore = {
 export const KEY_DECISIONS = { decideCreation, decideUpdate, decideRevocation };
 export type KeyDecisions = typeof KEY_DECISIONS;
 
-const VERSION = 1;
 const SCHEMA = `
   CREATE TABLE organizations (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE keys (
@@ -43,7 +42,6 @@ const SCHEMA = `
     record TEXT NOT NULL
   ) WITHOUT ROWID;
   CREATE INDEX keys_of_organization ON keys (org);
-  PRAGMA user_version = ${VERSION};
 `;
 
 const recordOf = <T>(row: Record<string, SQLOutputValue> | undefined): T | undefined =>
@@ -96,8 +94,7 @@ export const openKeyStore = (
   path: string,
   { decideCreation, decideUpdate, decideRevocation } = KEY_DECISIONS,
 ): KeyStore => {
-  const db = openSqlite(path, SCHEMA, VERSION);
-  const transaction = inTransaction(db);
+  const { db, transaction } = openSqlite(path, SCHEMA);
   const organizationById = db.prepare("SELECT record FROM organizations WHERE id = ?");
   const storeOrganization = db.prepare(
     "INSERT INTO organizations (id, record) VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record",

@@ -9,7 +9,7 @@ import { fits, type LedgerLine, windowOf } from "../../core/meters.ts";
 import { takeRate } from "../../core/rate-limit.ts";
 import type { Instant } from "../clock.ts";
 import type { Refund, Take } from "../limiter.ts";
-import { inTransaction, openSqlite } from "../sqlite.ts";
+import { openSqlite } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeOutcome | { verdict: "refunded" };
@@ -49,7 +49,6 @@ export const rateBuckets = () => {
   };
 };
 
-const VERSION = 1;
 /** A refund of a charge that never arrived leaves a row of `amount` 0: its tombstone. */
 const SCHEMA = `
   CREATE TABLE meters (org TEXT, meter TEXT, window TEXT, used INTEGER NOT NULL, PRIMARY KEY (window, org, meter))
@@ -63,7 +62,6 @@ const SCHEMA = `
     key TEXT NOT NULL, meter TEXT NOT NULL, kind TEXT NOT NULL, amount INTEGER NOT NULL, window TEXT NOT NULL,
     at INTEGER NOT NULL
   );
-  PRAGMA user_version = ${VERSION};
 `;
 const PAGE_LINES = 500;
 
@@ -71,8 +69,7 @@ const PAGE_LINES = 500;
 type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
 
 export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): LimiterStore => {
-  const db = openSqlite(path, SCHEMA, VERSION);
-  const transaction = inTransaction(db);
+  const { db, transaction } = openSqlite(path, SCHEMA);
   const getCharge = db.prepare("SELECT org, key, meter, amount, window, used, refunded FROM charges WHERE id = ?");
   const putCharge = db.prepare(
     "INSERT INTO charges VALUES (:id, :org, :key, :meter, :amount, :window, :used, :refunded)",

@@ -116,16 +116,17 @@ export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteNam
   );
 };
 
-/** What to add to the target file when nobody can call; empty when somebody can. */
-export const callersMissing = (view: TargetView): string[] =>
-  runtimeCallers(view).length > 0
-    ? []
-    : [
-        "somebody who can call: a tenant that is not on Free, or the role `server` or `publishable` (with its `origin`) under `credentials`",
-      ];
+/** What to add to the target file where it has none of these callers. */
+const missing =
+  (callersOf: (view: TargetView) => readonly Caller[], what: string) =>
+  (view: TargetView): string[] =>
+    callersOf(view).length > 0 ? [] : [what];
 
-/** The same for exchanges that are not charged. */
-export const mintingMissing = (view: TargetView): string[] =>
-  minting(view).length > 0
-    ? []
-    : ["a publishable key with its `origin`: of a tenant that is not on Free, or the role `publishable`"];
+export const callersMissing = missing(
+  runtimeCallers,
+  "somebody who can call: a tenant that is not on Free, or the role `server` or `publishable` (with its `origin`) under `credentials`",
+);
+export const mintingMissing = missing(
+  minting,
+  "a publishable key with its `origin`: of a tenant that is not on Free, or the role `publishable`",
+);

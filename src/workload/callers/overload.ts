@@ -1,8 +1,8 @@
 /** Which refusal a rising load meets first: of the deployment, an organization or a key; required only if certain. */
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
-import type { Reach } from "../story.ts";
-import { type Caller, runtimeCallers } from "./callers.ts";
-import { capacityPerS, chatPerS, inFlightCaps, type Shares, sharesOf } from "./rates.ts";
+import { notReaching, type Reach, reaching } from "../story.ts";
+import { runtimeCallers } from "./callers.ts";
+import { capacityPerS, chatPerS, inFlightCaps, sharesOf } from "./rates.ts";
 import { oncePerView, type TargetView } from "./target-view.ts";
 import { evenly, turnsOf } from "./tenants.ts";
 
@@ -15,12 +15,10 @@ const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
 const SURELY = 1.5;
 
 /** Those who open streams in turn, with the shares of the largest among them. */
-export const streamers = oncePerView(
-  (view: TargetView): { callers: readonly Caller[]; at: (i: number) => Caller; shares: Shares } => {
-    const callers = runtimeCallers(view);
-    return { callers, at: turnsOf(callers), shares: sharesOf(evenly(callers)) };
-  },
-);
+export const streamers = oncePerView((view: TargetView) => {
+  const callers = runtimeCallers(view);
+  return { callers, at: turnsOf(callers), shares: sharesOf(evenly(callers)) };
+});
 
 /** Streams per second that those who take turns can have admitted. */
 export const streamsPerS = (view: TargetView): number | null => chatPerS(view, streamers(view).shares);
@@ -61,7 +59,7 @@ export const overloadReach = (view: TargetView, profile: Profile | null): Reach 
   const { shares, callers } = streamers(view);
   const found = view.capacity?.chat;
   const fits = chatPerS(view, shares);
-  const nothing = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: GLOBAL, reason }] });
+  const nothing = (reason: string): Reach => notReaching(GLOBAL, reason);
   if (fits === null || profile === null) return nothing("no capacity is known");
   const ratePerS = profilePeakPerS(profile);
   if (found?.by === null) return nothing(`no limit was met up to ${fits.toFixed(1)} streams/s`);
@@ -73,17 +71,17 @@ export const overloadReach = (view: TargetView, profile: Profile | null): Reach 
     // The same callers met it in the ramp.
     if (!OVERLOADS.includes(found.by)) return nothing(`above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`);
     const short = tooShort(view, profile, fits, found.by);
-    if (short !== null) return { all: ["200"], oneOf: [], beyond: [{ outcome: found.by, reason: short }] };
-    const beyond = found.by === GLOBAL ? [] : [{ outcome: GLOBAL, reason: `these callers meet ${found.by} first` }];
-    return { all: ["200", found.by], oneOf: [], beyond };
+    if (short !== null) return notReaching(found.by, short);
+    if (found.by === GLOBAL) return reaching(GLOBAL);
+    return { ...nothing(`these callers meet ${found.by} first`), all: ["200", found.by] };
   }
   const short = tooShort(view, profile, fits, GLOBAL);
   if (short !== null) return nothing(short);
   const needed = organizationsNeeded(view);
-  if (needed === null) return { all: ["200"], oneOf: OVERLOADS, beyond: [{ outcome: GLOBAL, reason: NOT_STATED }] };
-  if (Math.max(shares.org, shares.key) <= 1 / needed + 1e-9) return { all: ["200", GLOBAL], oneOf: [], beyond: [] };
+  if (needed === null) return { ...nothing(NOT_STATED), oneOf: OVERLOADS };
+  if (Math.max(shares.org, shares.key) <= 1 / needed + 1e-9) return reaching(GLOBAL);
   const reason =
     `an organization or a key meets its own limit first: ${needed} tenants of equal weight would overload the whole ` +
     `deployment (there are ${callers.length} callers)`;
-  return { all: ["200"], oneOf: OVERLOADS, beyond: [{ outcome: GLOBAL, reason }] };
+  return { ...nothing(reason), oneOf: OVERLOADS };
 };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { uniform } from "../random.ts";
-import { bySize, chooserOf, evenly, largestShare, turnsOf, zipf } from "./tenants.ts";
+import { bySize, chooserOf, evenly, largestShare, turnsOf } from "./tenants.ts";
 
 test("a chooser gives each item its share of the weight, and none without weight", () => {
   const choose = chooserOf([
@@ -14,10 +14,6 @@ test("a chooser gives each item its share of the weight, and none without weight
   expect(seen.b! / seen.a!).toBeCloseTo(3, 0);
   expect(choose(0)).toBe("a");
   expect(choose(1 - 2 ** -53)).toBe("b");
-});
-
-test("the k-th customer is 1/k as busy as the first", () => {
-  expect(zipf(["a", "b", "c", "d"]).map(({ weight }) => weight)).toEqual([1, 1 / 2, 1 / 3, 1 / 4]);
 });
 
 type Customer = { org: string; weight?: number };

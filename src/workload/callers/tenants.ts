@@ -25,10 +25,6 @@ export const chooserOf = <T>(choices: readonly Weighted<T>[]): ((u: number) => T
   };
 };
 
-/** Sizes of customers as they are: the k-th is 1/k as busy as the first. */
-export const zipf = <T>(items: readonly T[], exponent = 1): Weighted<T>[] =>
-  items.map((item, at) => ({ item, weight: 1 / (at + 1) ** exponent }));
-
 /** Everyone in turn: the most even load there is, for stories in which nobody may reach an own cap. */
 export const inTurn = <T>(items: readonly T[], i: number): T => items[i % items.length] as T;
 
@@ -40,7 +36,7 @@ const statedWeights = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] |
 
 /** As many small customers as large ones where the target file states no weights: the k-th is 1/sqrt(k) as busy. */
 export const bySize = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
-  statedWeights(items) ?? zipf(items, 0.5);
+  statedWeights(items) ?? items.map((item, at) => ({ item, weight: 1 / Math.sqrt(at + 1) }));
 
 /** The same weight for all where the target file states none. */
 export const evenly = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>

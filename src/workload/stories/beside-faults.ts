@@ -10,26 +10,26 @@
 import { type Caller, callAs, callersWith, runtimeCallers } from "../callers/callers.ts";
 import { partOf, readsPerS } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
-import { turnsOf } from "../callers/tenants.ts";
+import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { exchangeStep } from "../step.ts";
 import { profileAt, storyOf } from "../story.ts";
 import { leftAtMost } from "./tile-quota.ts";
 
 const PLENTY = 10_000;
-/** Map loads of the longest stage that broken-dependency is played in; a smaller budget buys none. */
+/** Map loads of the longest stage that they are played in; a smaller budget buys none. */
 const ENOUGH = 2_000;
 
 const castOf = oncePerView((view: TargetView) => {
   const all = runtimeCallers(view);
   const plenty = all.filter(({ allowance }) => allowance === undefined || allowance >= PLENTY);
   const callers = plenty.length > 0 ? plenty : all;
-  const mayCharge = view.permits.quotaBurn && view.mapLoads === true;
   const isEnough = (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH;
+  const mayCharge = isEnough && view.permits.quotaBurn && view.mapLoads === true;
   return {
     at: turnsOf(callers),
     mayCharge,
     // A page's session for tiles is charged itself, so it is server keys that load maps.
-    isCharged: mayCharge && isEnough && callers.every(({ kind }) => kind === "server"),
+    isCharged: mayCharge && callers.every(({ kind }) => kind === "server"),
   };
 });
 
@@ -56,8 +56,7 @@ export const brokenEdge = storyOf({
     const { at, mayCharge } = castOf(view);
     const caller = at(Math.floor(i / 3));
     const metered = mayCharge && caller.kind === "server" ? "maps.loads" : "design.themes";
-    const routes = ["chat.control", metered, "design.styles"] as const;
-    return [callAs(view, i, caller, { route: routes[i % 3] ?? "design.styles" })];
+    return [callAs(view, i, caller, { route: inTurn(["chat.control", metered, "design.styles"] as const, i) })];
   },
   routes: ["chat.control", "design.styles"],
 });

@@ -75,7 +75,7 @@ const mixRatePerS = (view: TargetView): number | null => {
 };
 
 /** An ordinary day: unequal organizations, mostly reads, nobody meant to be refused, nothing charged (A9, item 80). */
-const mixStory = (name: string, purpose: string, shape: Shape, lengthS: number): Story =>
+const mixStory = (name: string, purpose: string, lengthS: number, shape: Shape = constant): Story =>
   storyOf({
     name,
     purpose,
@@ -114,31 +114,21 @@ const overloading = (story: Story, profile: Story["profile"] = story.profile): S
   reaches: (view, wish) => overloadReach(view, profile(view, wish)),
 });
 
-export const steadyMix = mixStory(
-  "steady-mix",
-  "an ordinary day of many organizations, with nobody refused",
-  constant,
-  15,
-);
+export const steadyMix = mixStory("steady-mix", "an ordinary day of many organizations, with nobody refused", 15);
 export const spikeAndRecover = mixStory(
   "spike-and-recover",
   "five times the ordinary load for a while, then calm",
-  (rate, s) => spike(rate, 5, s),
   20,
+  (rate, s) => spike(rate, 5, s),
 );
-export const soak = mixStory("soak", "an ordinary day, for hours: leaks of slots, memory and sockets", constant, 3600);
-export const replicaLost = mixStory("replica-lost", "ordinary load while a replica goes away", constant, 20);
-export const rollingDeploy = mixStory(
-  "rolling-deploy",
-  "ordinary load while replicas are replaced one by one",
-  constant,
-  30,
-);
+export const soak = mixStory("soak", "an ordinary day, for hours: leaks of slots, memory and sockets", 3600);
+export const replicaLost = mixStory("replica-lost", "ordinary load while a replica goes away", 20);
+export const rollingDeploy = mixStory("rolling-deploy", "ordinary load while replicas are replaced one by one", 30);
 export const coldStartUnderLoad = mixStory(
   "cold-start-under-load",
   "a start with the load already there",
-  ramp.bind(null, 0),
   15,
+  ramp.bind(null, 0),
 );
 export const brownout = streamStory(
   "brownout",

@@ -9,11 +9,9 @@ import { inFlightCaps, partOf } from "../callers/rates.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { turnsOf } from "../callers/tenants.ts";
 import { profilePeakPerS } from "../load-profiles.ts";
-import { profileAt, type Reach, type Story, storyOf } from "../story.ts";
+import { notReaching, profileAt, type Reach, reaching, type Story, storyOf } from "../story.ts";
 
-type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
-
-const castOf = oncePerView((view: TargetView): Cast => {
+const castOf = oncePerView((view: TargetView) => {
   const callers = runtimeCallers(view);
   const noisy = callers.find(({ inFlightCap }) => inFlightCap !== undefined) ?? callers[0];
   const quiet = noisy === undefined ? [] : callers.filter((caller) => areOfTwoOrganizations(caller, noisy));
@@ -27,11 +25,13 @@ const BURST = 64;
 
 const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
 
-/** `length` of every `every` calls are the noisy organization's: twice the cap, in a row. */
-export const noisyCalls = oncePerView((view: TargetView): { length: number; every: number } => {
+/** `length` of every `every` calls are a burst. */
+const burst = (length: number) => ({ length, every: 4 * length });
+
+/** The noisy organization's calls: twice the cap, in a row. */
+export const noisyCalls = oncePerView((view: TargetView) => {
   const cap = capOf(view);
-  const length = cap === undefined ? BURST : Math.max(4, 2 * cap);
-  return { length, every: 4 * length };
+  return burst(cap === undefined ? BURST : Math.max(4, 2 * cap));
 });
 
 /** Whether call `i` belongs to a burst. */
@@ -48,24 +48,20 @@ const outrunsPerS = (view: TargetView): number | null => {
 
 /** What bursts at this rate have to meet: the organization's own cap, where it is stated and nothing else comes first. */
 export const burstReach = (view: TargetView, ratePerS: number): Reach => {
-  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: ORGANIZATION, reason }] });
+  const beyond = (reason: string): Reach => notReaching(ORGANIZATION, reason);
   const cap = capOf(view);
   const outruns = outrunsPerS(view);
-  if (cap === undefined || outruns === null) {
-    return beyond(
-      "`limits.org_in_flight` and `limits.service_ms` are not stated, so nobody knows when a burst is enough",
-    );
-  }
+  const unstated =
+    "`limits.org_in_flight` and `limits.service_ms` are not stated, so nobody knows when a burst is enough";
+  if (cap === undefined || outruns === null) return beyond(unstated);
   // The cap is full after half a burst; by then none of its streams may have ended.
   if (ratePerS < 0.6 * outruns) {
     return beyond(`a burst has to come at ${outruns.toFixed(0)} calls/s, and ${ratePerS.toFixed(0)} are permitted`);
   }
   const { all } = inFlightCaps(view);
-  const { burst } = view.limits;
-  const isSure = all !== undefined && all > cap && burst !== undefined && burst > cap;
-  return isSure
-    ? { all: ["200", ORGANIZATION], oneOf: [], beyond: [] }
-    : { all: ["200"], oneOf: [ORGANIZATION, GLOBAL, KEY], beyond: [] };
+  const { burst: saved = 0 } = view.limits;
+  const isSure = all !== undefined && all > cap && saved > cap;
+  return isSure ? reaching(ORGANIZATION) : { ...reaching(), oneOf: [ORGANIZATION, GLOBAL, KEY] };
 };
 
 export const noisyNeighbour = storyOf({
@@ -100,7 +96,7 @@ export const noisyNeighbourAlone: Story = {
   ...noisyNeighbour,
   name: "noisy-neighbour-alone",
   purpose: "the calls of the quiet organizations of noisy-neighbour, at the same moments, without the noisy one",
-  reaches: () => ({ all: ["200"], oneOf: [], beyond: [] }),
+  reaches: () => reaching(),
   plan: (seed, i, view) => (burstOf(view, i) ? [] : noisyNeighbour.plan(seed, i, view)),
 };
 
@@ -118,11 +114,10 @@ const QUIET_IN_BURST = 5;
 const CAP = 32;
 const LOW = 0.7;
 
-/** A burst is `length` of every `every` calls: long enough to fill the noisy organization's cap twice and a half. */
-const burstsOf = oncePerView((view: TargetView): { length: number; every: number } => {
+/** Long enough to fill the noisy organization's cap twice and a half. */
+const burstsOf = oncePerView((view: TargetView) => {
   const cap = noisyStreamer(view)?.inFlightCap ?? inFlightCaps(view).org ?? CAP;
-  const length = Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1));
-  return { length, every: 4 * length };
+  return burst(Math.ceil((2.5 * cap * QUIET_IN_BURST) / (QUIET_IN_BURST - 1)));
 });
 
 const isNoisy = (view: TargetView, i: number): boolean => {

@@ -6,7 +6,7 @@ import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
 import { exchangeStep } from "../step.ts";
-import { type ProfileWish, profileAt, type Reach, storyOf } from "../story.ts";
+import { notReaching, type ProfileWish, profileAt, type Reach, reaching, storyOf } from "../story.ts";
 
 /** A share of what the keys of these callers may ask for together, and no more than `mostPerS`. */
 const profileOf = (callersOf: (view: TargetView) => readonly Caller[], share: number, mostPerS: number) =>
@@ -58,13 +58,13 @@ const rateOf = (view: TargetView): number | null => {
 const burstOf = (view: TargetView, rate: number): number => view.limits.burst ?? 2 * rate;
 
 const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
-  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: KEY, reason }] });
+  const beyond = (reason: string): Reach => notReaching(KEY, reason);
   const rate = rateOf(view);
   const profile = rateLimitEdge.profile(view, wish);
   if (rate === null || profile === null) return beyond("no key met a limit, and `limits.rate_per_s` is not stated");
   const perKey = profileCalls(profile) / asked(view).length;
   const allowed = burstOf(view, rate) + rate * profileDurationS(profile);
-  if (perKey > 1.05 * allowed) return { all: ["200", KEY], oneOf: [], beyond: [] };
+  if (perKey > 1.05 * allowed) return reaching(KEY);
   return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
 };
 

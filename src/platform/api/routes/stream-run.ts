@@ -29,22 +29,20 @@ export class StreamRun implements Job {
   queuedAtMs?: number;
 
   readonly #call: StreamedCall;
-  readonly #limits: StreamLimits;
   readonly #frames: readonly Frame[];
   readonly #failure: FailPlan | null;
   readonly #openedMs = performance.now();
   #next = 0;
   #said = "";
-  #startedMs = -1;
+  #startedMs: number | null = null;
   #serviceMs = 0;
   #lastWriteMs = this.#openedMs;
-  #stalledSinceMs = -1;
+  #stalledSinceMs: number | null = null;
   #timer: NodeJS.Timeout | undefined;
   #over = false;
 
   constructor(call: StreamedCall, frames: readonly Frame[], tokens: number, failure: FailPlan | null) {
     this.#call = call;
-    this.#limits = call.context.streamLimits;
     this.#frames = frames;
     this.tokens = tokens;
     this.#failure = failure;
@@ -63,9 +61,10 @@ export class StreamRun implements Job {
     this.#tick();
   }
 
-  /** Called when the connection is gone, whoever ended it. Nothing more is generated. */
+  /** Nothing more is generated: the stream is over, or its connection gone. */
   abandon(): void {
-    this.#stop();
+    this.#over = true;
+    clearTimeout(this.#timer);
     this.#call.context.inference.release(this);
   }
 
@@ -73,63 +72,49 @@ export class StreamRun implements Job {
     if (!this.#over) this.#fail("internal", "the service is stopping");
   }
 
-  #stop(): void {
-    this.#over = true;
-    clearTimeout(this.#timer);
+  /** When frame `i` is due; never, before the inference has taken the call. */
+  #dueMs(i: number): number {
+    if (this.#startedMs === null) return Number.POSITIVE_INFINITY;
+    return this.#startedMs + this.#call.context.parts.voice.dueMs(i, this.#frames.length, this.#serviceMs);
   }
 
   #arm(): void {
     if (this.#over) return;
     clearTimeout(this.#timer);
-    const now = performance.now();
-    let dueMs = Math.min(this.#lastWriteMs + this.#limits.keepAliveMs, this.#openedMs + this.#limits.lifeMs);
-    if (this.#stalledSinceMs >= 0) dueMs = this.#stalledSinceMs + this.#limits.stallMs;
-    else if (this.#startedMs >= 0) dueMs = Math.min(dueMs, this.#startedMs + this.#dueMs(this.#next));
-    this.#timer = setTimeout(onTimer, Math.max(0, Math.ceil(dueMs - now)), this);
-  }
-
-  #dueMs(i: number): number {
-    return this.#call.context.parts.voice.dueMs(i, this.#frames.length, this.#serviceMs);
-  }
-
-  onTimer(): void {
-    if (!this.#over) this.#tick();
+    const { keepAliveMs, lifeMs, stallMs } = this.#call.context.streamLimits;
+    const dueMs =
+      this.#stalledSinceMs === null
+        ? Math.min(this.#lastWriteMs + keepAliveMs, this.#openedMs + lifeMs, this.#dueMs(this.#next))
+        : this.#stalledSinceMs + stallMs;
+    this.#timer = setTimeout(() => this.#tick(), Math.max(0, Math.ceil(dueMs - performance.now())));
   }
 
   #tick(): void {
+    if (this.#over) return;
     const now = performance.now();
-    const limits = this.#limits;
-    if (now - this.#openedMs >= limits.lifeMs) {
-      this.#fail("upstream_timeout", "the stream lived too long");
-      return;
-    }
-    if (this.#stalledSinceMs >= 0) {
-      if (now - this.#stalledSinceMs >= limits.stallMs) this.#call.response.destroy();
-      else this.#arm();
-      return;
-    }
+    const { keepAliveMs, lifeMs, stallMs } = this.#call.context.streamLimits;
+    if (now - this.#openedMs >= lifeMs) this.#fail("upstream_timeout", "the stream lived too long");
+    else if (this.#stalledSinceMs === null) this.#speak(now, keepAliveMs);
+    else if (now - this.#stalledSinceMs >= stallMs) this.#call.response.destroy();
+    else this.#arm();
+  }
+
+  #speak(now: number, keepAliveMs: number): void {
+    const frames = this.#frames.length;
+    // A failure that an operator ordered replaces the frame after its last event.
+    const failAt = this.#failure === null ? frames : Math.min(this.#failure.after_events ?? 0, frames - 1);
     let text = "";
-    if (this.#startedMs >= 0) {
-      const last = this.#frames.length - 1;
-      // A failure that an operator ordered replaces the frame after its last event.
-      const failAt = this.#failure === null ? -1 : Math.min(this.#failure.after_events ?? 0, last);
-      const elapsed = now - this.#startedMs;
-      while (this.#next <= last && this.#next !== failAt && this.#dueMs(this.#next) <= elapsed) {
-        const frame = this.#frames[this.#next] as Frame;
-        this.#next += 1;
-        text += frame.wire;
-        this.#said += frame.text;
-      }
-      if (this.#next > last) {
-        this.#finish("200", text);
-        return;
-      }
-      if (this.#next === failAt) {
-        this.#failAsOrdered(text, (this.#failure as FailPlan).mode);
-        return;
-      }
+    while (this.#next < failAt && this.#dueMs(this.#next) <= now) {
+      const frame = this.#frames[this.#next] as Frame;
+      this.#next += 1;
+      text += frame.wire;
+      this.#said += frame.text;
     }
-    if (text === "" && now - this.#lastWriteMs >= limits.keepAliveMs) text = KEEP_ALIVE;
+    if (this.#startedMs !== null && this.#next >= failAt) {
+      this.#end(text);
+      return;
+    }
+    if (text === "" && now - this.#lastWriteMs >= keepAliveMs) text = KEEP_ALIVE;
     if (text !== "") this.#write(text, now);
     this.#arm();
   }
@@ -140,48 +125,41 @@ export class StreamRun implements Job {
     if (response.write(text)) return;
     this.#stalledSinceMs = now;
     response.once("drain", () => {
-      this.#stalledSinceMs = -1;
-      if (!this.#over) this.#tick();
+      this.#stalledSinceMs = null;
+      this.#tick();
     });
   }
 
-  /** Ends the call for our counts before its last byte leaves. */
+  /** All frames are out, or the failure that was ordered is due. */
+  #end(lastText: string): void {
+    const mode = this.#failure?.mode;
+    if (mode === undefined) this.#finish("200", lastText);
+    else if (mode === "truncate" || mode === "reset") {
+      this.abandon();
+      this.#call.streamEnds("200");
+      cutConnection(this.#call.response, mode, lastText);
+      this.#limitEnd();
+    } else this.#fail("upstream_error", "the inference failed", lastText);
+  }
+
+  #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
+    // Nothing may follow a failure, not even on the connection (item 168).
+    closeWhenSent(this.#call.response);
+    const failure = this.#call.context.parts.voice.failure({ message, code, partial_text: this.#said });
+    this.#finish("200 error", before + failure);
+  }
+
   #finish(outcome: StreamOutcome, lastText: string): void {
-    this.#stop();
-    const { context, response } = this.#call;
-    context.inference.release(this);
+    const { response } = this.#call;
+    this.abandon();
     this.#call.streamEnds(outcome);
     response.end(lastText);
     if (response.writableLength > 0) this.#limitEnd();
   }
 
   #limitEnd(): void {
-    const { response } = this.#call;
-    const timer = setTimeout(() => response.destroy(), this.#limits.stallMs);
+    const { response, context } = this.#call;
+    const timer = setTimeout(() => response.destroy(), context.streamLimits.stallMs);
     response.once("close", () => clearTimeout(timer));
   }
-
-  #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
-    // Nothing may follow a failure, not even on the connection (item 168).
-    closeWhenSent(this.#call.response);
-    this.#finish(
-      "200 error",
-      before + this.#call.context.parts.voice.failure({ message, code, partial_text: this.#said }),
-    );
-  }
-
-  #failAsOrdered(text: string, mode: FailPlan["mode"]): void {
-    if (mode === "error_event" || mode === "route_error") {
-      this.#fail("upstream_error", "the inference failed", text);
-      return;
-    }
-    this.#stop();
-    const { context, response } = this.#call;
-    context.inference.release(this);
-    this.#call.streamEnds("200");
-    cutConnection(response, mode, text);
-    this.#limitEnd();
-  }
 }
-
-const onTimer = (run: StreamRun): void => run.onTimer();
