@@ -8,8 +8,7 @@ import { commandInjector } from "./injectors/commands.ts";
 import { atOnce, type FaultInjector } from "./injectors/injector.ts";
 import { linkInjector } from "./injectors/link.ts";
 import { operatorInjector } from "./injectors/operator.ts";
-import { processInjector } from "./injectors/process.ts";
-import { storeInjector } from "./injectors/stores.ts";
+import { processInjector, storeInjector } from "./injectors/own-parts.ts";
 
 /** What is asked about: a deployment, or what a plan assumes of one that has not been contacted. */
 export type Disturbable = Pick<Deployment, "target" | "faultsMissing"> & {

@@ -108,7 +108,6 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
       clearTimeout(timer);
       timer = setTimeout(expire, LEASE_MS);
     },
-    /** Heals what is still held. */
     end: async (holder: string): Promise<void> => {
       if (lease?.holder === holder) await release("ended its lease");
     },
@@ -214,15 +213,11 @@ export const startWatchdogServer = async (options: {
     else await lease.end(holder);
   };
   const server = createServer(async (request, response) => {
-    let [status, body]: [number, unknown] = [200, null];
-    try {
-      await handle(request);
-      body = { lease: lease.state() };
-    } catch (error) {
-      request.resume();
-      status = (error as { status?: number }).status ?? 500;
-      body = { error: (error as Error).message };
-    }
+    const [status, body] = await handle(request).then(
+      () => [200, { lease: lease.state() }] as const,
+      ({ status = 500, message }: Error & { status?: number }) => [status, { error: message }] as const,
+    );
+    request.resume();
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   });
   await once(server.listen(port, host), "listening");

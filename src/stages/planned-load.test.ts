@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { scenarioStage } from "../run/suites/load-stages.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import { plannedLoad } from "./stages-for.ts";
+import { plannedFor } from "./stages-for.ts";
 
 const target: Target = {
   schema: "floodgate/target@1",
@@ -14,16 +13,15 @@ const target: Target = {
 
 const view = { ...viewOf(target), capacity: { chat: { perS: 20, by: "429 b2b_overloaded" } } };
 
-const reachWith = (wish: Parameters<typeof scenarioStage>[1]) =>
-  plannedLoad(scenarioStage("chat-past-capacity", wish)!, STORIES.get("chat-past-capacity")!, view, {
-    maxPerS: undefined,
-    embedded: false,
-  })?.reach;
+const planned = (wish: Parameters<typeof scenarioStage>[1], maxPerS?: number) => {
+  const permitted = { ...target, permits: { load_max_rps: maxPerS } };
+  const deployment = { target: permitted, embedded: false, found: {} };
+  return plannedFor(scenarioStage("chat-past-capacity", wish)!, deployment, view);
+};
+const reachWith = (wish: Parameters<typeof scenarioStage>[1]) => planned(wish)?.reach;
 
 test("a replayed access log that is busier than is permitted is slowed down, and that is known", () => {
-  const stage = scenarioStage("chat-past-capacity", { replayOfMs: [0, 1, 2, 3, 4_000] })!;
-  const of = (maxPerS: number | undefined) =>
-    plannedLoad(stage, STORIES.get("chat-past-capacity")!, view, { maxPerS, embedded: false });
+  const of = (maxPerS: number | undefined) => planned({ replayOfMs: [0, 1, 2, 3, 4_000] }, maxPerS);
   expect(of(undefined)?.slowedTo).toBeUndefined();
   expect(of(10)?.slowedTo).toBeUndefined();
   expect(of(2)?.slowedTo).toBeCloseTo(0.45);

@@ -59,14 +59,25 @@ const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadSta
 const UNBOUNDED_PER_S = 5_000;
 const CLOSED_LOOP_S = 15;
 
+export const storyOfPlan = (plan: LoadStage): Story => {
+  const story = STORIES.get(plan.story);
+  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
+  return story;
+};
+
+type Known = Pick<Deployment, "target" | "embedded" | "found">;
+
+export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
+  ...viewOf(target, readings),
+  capacity: found,
+});
+
 /** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
-export const plannedLoad = (
-  plan: LoadStage,
-  story: Story,
-  view: TargetView,
-  { maxPerS, embedded }: { maxPerS: number | undefined; embedded: boolean },
-): PlannedLoad | null => {
+export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null => {
   const { driver, ratePerS, durationS, profile: given, replayOfMs, reaches, disturbance } = plan;
+  const { target, embedded } = deployment;
+  const maxPerS = target.permits?.load_max_rps;
+  const story = storyOfPlan(plan);
   const mostPerS = maxPerS === undefined ? undefined : SHARE_OF_PERMIT * maxPerS;
   const wish = { ratePerS, durationS, maxPerS: mostPerS };
   const reach = (): Reach => story.reaches(view, wish);
@@ -92,25 +103,6 @@ export const plannedLoad = (
     slowedTo: replayOfMs !== undefined && share < 1 ? share : undefined,
   };
 };
-
-export const storyOfPlan = (plan: LoadStage): Story => {
-  const story = STORIES.get(plan.story);
-  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
-  return story;
-};
-
-type Known = Pick<Deployment, "target" | "embedded" | "found">;
-
-export const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
-  ...viewOf(target, readings),
-  capacity: found,
-});
-
-export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null =>
-  plannedLoad(plan, storyOfPlan(plan), view, {
-    maxPerS: deployment.target.permits?.load_max_rps,
-    embedded: deployment.embedded,
-  });
 
 export const stageMissing = (plan: LoadStage, can: Disturbable, view: TargetView = viewOf(can.target)): string[] => [
   ...storyOfPlan(plan).missing(view),

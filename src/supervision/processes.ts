@@ -149,19 +149,18 @@ export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
   if (isGroupAlive(group)) kill(-group.pgid, signal);
 };
 
-type Ended = "was gone" | "ended" | "killed" | "still there";
-
 const KILL_MS = 2_000;
 
-/** SIGTERM, and SIGKILL to what is left after the grace. A stopped process is woken, or it would not hear the first. */
-export const endGroup = async (group: GroupId, graceMs: number): Promise<Ended> => {
+/** SIGTERM, and SIGKILL to what is left after the grace; throws for what even that did not end. A stopped process is woken first. */
+export const endGroup = async (group: GroupId, graceMs: number): Promise<"was gone" | "ended" | "killed"> => {
   const goneWithin = (forMs: number) => waitUntil(async () => !isGroupAlive(group), { forMs, pollMs: 20 });
   if (group.pgid <= 1 || group.pgid === process.pid || !isGroupAlive(group)) return "was gone";
   signalGroup(group, "SIGTERM");
   signalGroup(group, "SIGCONT");
   if ((await goneWithin(graceMs)).met) return "ended";
   signalGroup(group, "SIGKILL");
-  return (await goneWithin(KILL_MS)).met ? "killed" : "still there";
+  if ((await goneWithin(KILL_MS)).met) return "killed";
+  throw new Error(`process ${group.pid} is still there after SIGKILL`);
 };
 
 /** The variable that marks every process of a run, so that those that left their group are found. */

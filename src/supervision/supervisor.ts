@@ -100,7 +100,6 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       /** SIGTERM to its group, SIGKILL after the grace. Also for one that has ended, whose children may still run. */
       stop: async () => {
         const ended = await endGroup(group, graceMs);
-        if (ended === "still there") throw new Error(`${name} (process ${pid}) is there after SIGKILL`);
         await started.exited;
         forget(ended);
         return ended;
@@ -146,7 +145,8 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     const troubles: string[] = [];
     for (const last of [false, true]) {
       const now = [...children].filter(({ endLast }) => endLast === last);
-      await Promise.all(now.map(({ stop }) => stop().catch((error: Error) => void troubles.push(error.message))));
+      const ending = now.map(({ name, stop }) => tryUndo({ name, undo: stop, deadlineMs: UNDO_MS }));
+      troubles.push(...(await Promise.all(ending)).flat());
     }
     return troubles;
   };

@@ -94,11 +94,8 @@ export const runUndo = async (undo: Undo, limits: UndoLimits): Promise<string> =
     }
     case "nothing":
       return "nothing to take back";
-    case "end-process": {
-      const ended = await endGroup(undo, limits.graceMs);
-      if (ended === "still there") throw new Error(`process ${undo.pid} is still there after SIGKILL`);
-      return ended;
-    }
+    case "end-process":
+      return await endGroup(undo, limits.graceMs);
     case "remove-lock":
     case "remove-folder":
       if (!existsSync(undo.path)) return "was gone";

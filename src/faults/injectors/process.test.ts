@@ -10,7 +10,7 @@ import { Journal, openEffects, readJournal } from "../../supervision/journal.ts"
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, observeLink } from "../../tools/link-probe.ts";
-import { processInjector } from "./process.ts";
+import { processInjector } from "./own-parts.ts";
 
 const SERVICE = `
 const server = require("node:http").createServer((_, response) => response.end("{}"));

@@ -1,15 +1,78 @@
-/** Makes the limiter's store fail, from outside the limiter. Redis counts the errors that it returned, which proves that a call met one. */
-
+/**
+ * Faults of what this run started. A process is killed, stopped or ended, and restarted on the same ports and store. The limiter's
+ * store fails, from outside the limiter; Redis counts the errors that it returned, which proves that a call met one.
+ */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
+import { readGauges } from "../../client/control-planes.ts";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import type { Part, RedisPart } from "../../deployments/part.ts";
-import { inTime, pause } from "../../supervision/waiting.ts";
+import { inTime, pause, waitUntil } from "../../supervision/waiting.ts";
+import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import type { Fault } from "../fault.ts";
 import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
+
+type ProcessFault = Extract<Fault, { by: "process" }>;
+
+const GIVE_UP_MS = 500;
+/** Time for the first calls to be given up, after which refunds begin. */
+const UNSETTLED_MS = 5_000;
+const UNSETTLED = 5;
+
+const partOf = (own: OwnParts, { component, replica = 0 }: ProcessFault): Part => {
+  if (component !== "api") return own[component];
+  const part = own.apis[replica];
+  if (part === undefined) throw new Error(`there is no replica ${replica + 1} of the API`);
+  return part;
+};
+
+/** Waits for refunds that the limiter has not confirmed. */
+const untilRefundsAreUnderWay = async (apis: readonly string[], signal: AbortSignal): Promise<void> => {
+  const areUnderWay = async (): Promise<boolean> =>
+    (await readGauges(apis)).reduce((sum, { unsettled = 0 }) => sum + unsettled, 0) >= UNSETTLED;
+  const { met } = await waitUntil(areUnderWay, { forMs: UNSETTLED_MS, pollMs: 10, signal });
+  if (!met) throw new Error("no refund was in progress when the process was to be ended");
+};
+
+type Way = {
+  inject(part: Part, apis: readonly string[], signal: AbortSignal): Promise<void>;
+  shows(seen: LinkSeen, part: Part): boolean;
+};
+
+const isGone: Way["shows"] = ({ ended }, part) => ended === "refused" && !part.isRunning();
+
+const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
+  killed: { inject: (part) => part.kill(), shows: isGone },
+  restarted: { inject: (part) => part.endInOrder(), shows: isGone },
+  "restarted-unsettled": {
+    inject: async (part, apis, signal) => {
+      await untilRefundsAreUnderWay(apis, signal);
+      part.askToEnd();
+    },
+    // It stops listening at once, and exits when its refunds are confirmed.
+    shows: ({ ended }) => ended === "refused",
+  },
+  stopped: {
+    inject: async (part) => part.stop(),
+    // The kernel accepts the connection; the stopped process does not answer.
+    shows: ({ ended, connected }) => ended === "silent" && connected,
+  },
+};
+
+/** `apis`: the replicas' control planes. */
+export const processInjector = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): FaultInjector => {
+  const part = partOf(own, fault);
+  const way = WAYS[fault.fault];
+  return {
+    ...ENDS_WITH_US,
+    inject: (signal) => way.inject(part, apis, signal),
+    shows: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
+    heal: async (signal) => void (await part.bringBack(signal)),
+  };
+};
 
 type StoreFault = Extract<Fault, { by: "store" }>["fault"];
 
