@@ -107,8 +107,7 @@ export const watchBesideFault = (
 ) => {
   const watch = createErrorWatch(budget.stated.stopErrorRate);
   const tooMany = new AbortController();
-  let fromUs = Number.POSITIVE_INFINITY;
-  let untilUs = Number.POSITIVE_INFINITY;
+  const windows: { of: string; fromUs: number; untilUs: number }[] = [];
   return {
     /** For the driver; shares the run's budget. */
     budget: {
@@ -120,15 +119,17 @@ export const watchBesideFault = (
     } satisfies BudgetGuard,
     call: (line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void => {
       const { sent_us: sentUs, done_us: doneUs, outcome } = line;
-      const isDuring = doneUs >= fromUs && sentUs <= untilUs;
+      const isDuring = windows.some(({ fromUs, untilUs }) => doneUs >= fromUs && sentUs <= untilUs);
       const stopped = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
       if (stopped === null || tooMany.signal.aborted) return;
       budget.absorb(NOTHING_SPENT, stopped);
       tooMany.abort();
     },
-    fault: ({ phase, at_us: atUs }: Pick<FaultLine, "phase" | "at_us">): void => {
-      if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
-      if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
+    fault: ({ phase, at_us: atUs, link, fault }: Pick<FaultLine, "phase" | "at_us" | "link" | "fault">): void => {
+      const of = `${link} ${fault}`;
+      if (phase === "injecting") windows.push({ of, fromUs: atUs, untilUs: Number.POSITIVE_INFINITY });
+      const window = phase === "healed" ? windows.findLast((one) => one.of === of) : undefined;
+      if (window !== undefined) window.untilUs = atUs + recoveryMs * 1000;
     },
     /** Fires when there were too many errors; `budget.stopped` is set then. */
     signal: tooMany.signal,

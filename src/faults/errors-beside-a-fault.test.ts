@@ -14,10 +14,13 @@ const calls = (outcome: string, fromMs: number) =>
     return { sent_us: sentUs, done_us: sentUs + MS, outcome };
   });
 
+const REFUSED = { link: "limiter", fault: "refused" };
+
 const watched = (phases: Partial<Record<"injecting" | "healed", number>>) => {
   const budget = guardBudget(STATED);
   const watch = watchBesideFault(budget, RECOVERY_MS);
-  for (const [phase, atMs] of Object.entries(phases)) watch.fault({ phase: phase as "healed", at_us: atMs * MS });
+  for (const [phase, atMs] of Object.entries(phases))
+    watch.fault({ ...REFUSED, phase: phase as "healed", at_us: atMs * MS });
   return { budget, watch };
 };
 
@@ -45,8 +48,27 @@ describe("stop_when beside a fault", () => {
   ] as const)("while the %s is killed, %s ends the run: %s", (link, outcome, ends) => {
     const tolerated = outcomesOf([{ by: "process", component: link as "api", fault: "killed" }]);
     const watch = watchBesideFault(guardBudget(STATED), RECOVERY_MS, tolerated);
-    watch.fault({ phase: "injecting", at_us: 500 * MS });
+    watch.fault({ ...REFUSED, phase: "injecting", at_us: 500 * MS });
     for (const call of calls(outcome, 1_000)) watch.call(call);
+    expect(watch.signal.aborted).toBe(ends);
+  });
+
+  test.each([
+    ["in a later fault of a schedule", 2_000, false],
+    ["between two faults", 1_100, true],
+    ["in a fault that began before another one ended", 2_600, false],
+    ["after the last one", 4_000, true],
+  ] as const)("503 %s", (_, fromMs, ends) => {
+    const { watch } = watched({ injecting: 500, healed: 900 });
+    const lines = [
+      { phase: "injecting", atMs: 1_900, fault: "reset" },
+      { phase: "injecting", atMs: 2_100, fault: "trickle" },
+      { phase: "healed", atMs: 2_400, fault: "reset" },
+      { phase: "healed", atMs: 3_000, fault: "trickle" },
+    ] as const;
+    // As they come: what is injected or healed later is not known yet.
+    for (const { atMs, ...line } of lines) if (atMs <= fromMs) watch.fault({ ...line, link: "keys", at_us: atMs * MS });
+    for (const call of calls("503", fromMs)) watch.call(call);
     expect(watch.signal.aborted).toBe(ends);
   });
 
