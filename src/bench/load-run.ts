@@ -8,7 +8,7 @@ import { known } from "../history/statistics/counts.ts";
 import { treeOf } from "../stages/machine-use.ts";
 import { readProc, statsHere, TICKS_PER_S } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import type { BenchRoom } from "./comparison.ts";
+import { type BenchRoom, watchHost } from "./comparison.ts";
 
 /** Cores on average while k6 was there; memory at its most. */
 type ProcessUse = { cores: number; rssBytes: number };
@@ -75,8 +75,8 @@ export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<
   return file;
 };
 
-/** `used`: by name, the runner (`floodgate`), k6, the server of the benchmark. */
-type LoadRun = { document: RunDocument; folder: string; used: Map<string, ProcessUse> };
+/** `used`: by name, the runner (`floodgate`), k6, the server of the benchmark. `disturbances`: what others did meanwhile. */
+type LoadRun = { document: RunDocument; folder: string; used: Map<string, ProcessUse>; disturbances: string[] };
 
 export const recordLoad = async (
   { supervisor, folder }: BenchRoom,
@@ -91,12 +91,13 @@ export const recordLoad = async (
     ends: "by-signal",
     env: { [KEY]: "svc_sk_live_bench", ...environment },
   });
-  const used = watchProcesses();
+  const [used, disturbed] = [watchProcesses(), watchHost()];
   const late = setTimeout(() => void child.stop(), RUN_MS);
   await child.exited;
   clearTimeout(late);
+  const disturbances = disturbed();
   const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
-  return { document, folder: out, used: used() };
+  return { document, folder: out, used: used(), disturbances };
 };
 
 /** Of the first stage that has it; `NaN` where none has. */

@@ -8,7 +8,7 @@ import type { Curve } from "../shedding/curve.ts";
 import { carriedPerS } from "../shedding/knee.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Target as Deployed } from "../target/target.ts";
-import { type Bench, type BenchRoom, compare, plainBlock, type Row, type Target, watchHost } from "./comparison.ts";
+import { type Bench, type BenchRoom, compareWith, plainBlock, type Row, type Target } from "./comparison.ts";
 import { figureOf, recordLoad } from "./load-run.ts";
 
 const SLOTS = 64;
@@ -35,15 +35,13 @@ const withHalving = (file: string): void => {
 
 type Preparation = { options?: readonly string[]; prepare?(file: string): void };
 
-/** Plays `load` on a reference platform of its own; `disturbances`: what others did to the machine meanwhile. */
+/** Plays `load` on a reference platform of its own. */
 const playOn = (room: BenchRoom, serviceMs: number, words: readonly string[], more: Preparation = {}) =>
   withServed(
     1,
-    async ([file = ""]) => {
+    ([file = ""]) => {
       more.prepare?.(file);
-      const disturbed = watchHost();
-      const run = await recordLoad(room, [...words, "--target", file]);
-      return { ...run, disturbances: disturbed() };
+      return recordLoad(room, [...words, "--target", file]);
     },
     ["--slots", `${SLOTS}`, "--service-ms", `${serviceMs}`, "--tenants", "12", ...(more.options ?? [])],
   );
@@ -80,10 +78,7 @@ const rowOf = (
   disturbances: string[],
   ours: number,
   against: number,
-): Row => {
-  const pair = { ours: plainBlock(ours, { disturbances }), against: plainBlock(against) };
-  return compare({ ...about, name: `shedding: ${about.name}` }, [pair]);
-};
+): Row => compareWith({ ...about, name: `shedding: ${about.name}` }, against, [plainBlock(ours, { disturbances })]);
 
 const curveRows = (document: RunDocument, curve: Curve, disturbances: string[]): Row[] => {
   const row = (name: string, unit: string, target: Target, ours: number, against: number): Row =>

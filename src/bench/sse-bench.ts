@@ -6,7 +6,7 @@ import type { Sample } from "../history/sample.ts";
 import { mostAtOnce } from "../history/statistics/statistics.ts";
 import { BUSY } from "../history/time-doubts.ts";
 import { jsonLines } from "../run/read-lines.ts";
-import { type Bench, type BenchRoom, type Block, compareWith, plainBlock, type Row, watchHost } from "./comparison.ts";
+import { type Bench, type BenchRoom, type Block, compareWith, plainBlock, type Row } from "./comparison.ts";
 import { recordLoad, writeTarget } from "./load-run.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
 import { startBenchChild } from "./processes/child.ts";
@@ -107,9 +107,7 @@ const percent = (cores: number | undefined): string => `${Math.round(100 * (core
 const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, target: string): Promise<Measured> => {
   const words = ["chat-past-capacity", "--driver", "k6", "--arrivals", "uniform", "--target", target];
   const load = ["--rate", String(streams / streamS), "--duration", `${streamS + FULL_S}s`];
-  const disturbed = watchHost();
-  const { folder, used } = await recordLoad(room, [...words, ...load]);
-  const disturbances = disturbed();
+  const { folder, used, disturbances } = await recordLoad(room, [...words, ...load]);
   let firstUs = Number.POSITIVE_INFINITY;
   for (const { intended_us } of calls(folder)) firstUs = Math.min(firstUs, intended_us);
   const fromUs = firstUs + streamS * 1e6;

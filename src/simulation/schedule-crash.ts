@@ -3,7 +3,7 @@ import { routeOf } from "../contract/routes.ts";
 import { describeSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import { LINK_FAULTS } from "../faults/link-faults.ts";
 import type { Claim } from "../history/run-document.ts";
-import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { type Finding, REPLAYS } from "./search-schedules.ts";
 
@@ -33,10 +33,6 @@ export type ScheduleCrash = {
   curl: string;
   variables: Record<string, string>;
 };
-
-export class CrashFileError extends Error {
-  override name = "CrashFileError";
-}
 
 /** Of the first call that proves the finding; of none where it is the sums that are wrong. */
 const curlOf = (failed: Finding["failed"], trial: Finding["trial"]): Pick<ScheduleCrash, "curl" | "variables"> => {
@@ -75,7 +71,7 @@ export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | n
   try {
     crash = readUserJson(file, RECORDED_BOUNDS) as Partial<ScheduleCrash>;
   } catch (error) {
-    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
+    throw new UserFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
   if (crash.schema !== SCHEDULE_CRASH_SCHEMA) return null;
   const { schedule } = crash;
@@ -88,7 +84,7 @@ export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | n
         (link === "limiter" || link === "keys") && LINK_FAULTS.includes(fault) && atMs >= 0 && forMs > 0,
     );
   if (!isWhole) {
-    throw new CrashFileError(
+    throw new UserFileError(
       `${file}: expected a schedule of a story that there is, with faults of \`chaos --list\` on limiter or keys, got ${JSON.stringify(schedule)}`,
     );
   }

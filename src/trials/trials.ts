@@ -81,16 +81,17 @@ const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intende
   return judged(by.length > 0 ? "wrong-judge" : "survived", reasons);
 };
 
-/** Elsewhere than on its own stage (`own` false) it is tried once. */
-export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Promise<Trial> => {
+/** Elsewhere than on its own stage it is tried once. */
+export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> => {
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
+  const own = healthy || stage === mutant.stage;
   const intended = healthy ? MINI_STAGES[stage].proves : own ? mutant.kills : [];
   const most = own && "play" in MINI_STAGES[stage] ? ATTEMPTS : 1;
   const [name, parts] = [healthy ? null : mutant.name, () => mutant.spoil(healthyParts())];
   for (let attempts = 1; ; attempts += 1) {
     const judged = await runMiniStage(stage, name, parts(), healthyParts(), intended).then(
-      (claims) => judge(claims, healthy, own || healthy, intended),
+      (claims) => judge(claims, healthy, own, intended),
       (error): Judged => {
         return { verdict: "undecided", by: [], reasons: [error instanceof Error ? error.message : String(error)] };
       },
@@ -120,7 +121,7 @@ const SEEN_UNDER_LOAD: readonly MutantStage[] = [
   ...(["overload", "past-capacity", "noisy", "rate-edge", "patient-client", "two-replicas", "streams"] as const),
 ];
 
-type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
+type Attempt = { mutant: Mutant; stage: MutantStage };
 
 /** Stages at once: they mostly wait. */
 const AT_ONCE = 4;
@@ -138,13 +139,12 @@ export const planTrials = (
   mutants: readonly Mutant[],
   { columns = COLUMNS, everywhere = false }: { columns?: readonly Column[]; everywhere?: boolean } = {},
 ): Attempt[] => {
-  const attempts = mutants.flatMap((mutant) => {
-    const stages = everywhere ? MINI_STAGE_NAMES : stagesFor(mutant);
-    return stages.map((stage) => ({ mutant, stage, own: stage === mutant.stage }));
-  });
+  const attempts = mutants.flatMap((mutant) =>
+    (everywhere ? MINI_STAGE_NAMES : stagesFor(mutant)).map((stage) => ({ mutant, stage })),
+  );
   const wanted = attempts.filter(({ stage }) => columns.includes(columnOf(stage)));
   const visited = MINI_STAGE_NAMES.filter((name) => wanted.some(({ stage }) => stage === name));
-  return [...visited.map((stage) => ({ mutant: nobody, stage, own: true })), ...wanted];
+  return [...visited.map((stage) => ({ mutant: nobody, stage })), ...wanted];
 };
 
 /** Results in the order of the attempts. */
@@ -154,8 +154,8 @@ export const tryAll = async (
 ): Promise<Trial[]> => {
   const trials: Trial[] = [];
   const work = async (entries: Iterable<[number, Attempt]>): Promise<void> => {
-    for (const [at, { mutant, stage, own }] of entries) {
-      const trial = await tryOn(mutant, stage, own);
+    for (const [at, { mutant, stage }] of entries) {
+      const trial = await tryOn(mutant, stage);
       trials[at] = trial;
       onTrial(trial);
     }

@@ -4,6 +4,7 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
 import { type MiniStage, REVOCATION_BUDGET_MS } from "../stage-bench.ts";
+import { callOf } from "./load.ts";
 
 const SEED = 1;
 /** In the allowlist of every seeded publishable key (`platform/seed.ts`). */
@@ -54,9 +55,7 @@ const mints = (view: TargetView, org: string, count: number): Step[] =>
   Array.from({ length: count }, (_, n) => exchangeStep(view, n, `tenant:${org}`, "tile"));
 
 const loads = (view: TargetView, org: string, count: number): Step[] =>
-  Array.from({ length: count }, (_, n) =>
-    stepOf(view, n, { route: "maps.loads", credential: { as: "server", of: `tenant:${org}` } }),
-  );
+  Array.from({ length: count }, (_, n) => callOf(view, org, "maps.loads", n));
 
 /** Takes from the lists in turn, so that organizations alternate. */
 const interleaved = (...lists: Step[][]): Step[] =>
