@@ -15,10 +15,19 @@ import { type ComparedStage, type MiniStage, openBench, type VirtualStage } from
 import { curve, noisyAndQuiet, retryStorm } from "./stages/curve.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
-import { gate } from "./stages/gate.ts";
-import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
-import { deploy, manyStreams, recordChanges, streams } from "./stages/streams.ts";
-import { verify, verifyLoad } from "./stages/verify.ts";
+import {
+  deploy,
+  manyStreams,
+  noisy,
+  overload,
+  pastCapacity,
+  patientClient,
+  rateEdge,
+  recordChanges,
+  streams,
+  twoReplicas,
+} from "./stages/load.ts";
+import { gate, verify, verifyLoad } from "./stages/verify-and-gate.ts";
 
 /** Judges that have to pass the healthy platform: ids of invariants, `verify/<rule>`, `gate/<measurement>` or `curve/<measure>`. */
 type Proving = { readonly proves: readonly string[] };

@@ -73,20 +73,15 @@ const LEGEND = [
 
 const table = (rows: readonly Row[], columns: readonly Column[]): string[] => {
   const first = Math.max(...rows.map(({ mutant }) => mutant.length));
-  const line = (name: string, cells: readonly string[]): string => {
-    const padded = cells.map((cell, at) => cell.padEnd(Math.max(6, columns[at]?.length ?? 0)));
-    return [name.padEnd(first), ...padded].join(" ").trimEnd();
-  };
+  const widths = [first, ...columns.map((column) => Math.max(6, column.length))];
   const wordOf = ({ verdict, must }: Cell): string => WORDS[verdict][must ? 0 : 1];
-  return [
-    line("MUTANT", columns),
-    ...rows.map(({ mutant, cells }) =>
-      line(
-        mutant,
-        columns.map((column) => wordOf(cells[column])),
-      ),
-    ),
-  ];
+  const lines = rows.map(({ mutant, cells }) => [mutant, ...columns.map((column) => wordOf(cells[column]))]);
+  return [["MUTANT", ...columns], ...lines].map((cells) =>
+    cells
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join(" ")
+      .trimEnd(),
+  );
 };
 
 const behind = (head: string, text: string): string[] => wrapped(text, head, head.length);

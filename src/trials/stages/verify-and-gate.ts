@@ -1,6 +1,6 @@
 /**
- * The gate's small stage: a healthy base and a mutant (or healthy) head, each deployed in this process and loaded by an open-loop
- * driver in its own process.
+ * What judges a mutant beside invariants: `verify`, whose rules see headers, bodies and key management; and the gate, for which a
+ * healthy base and a mutant (or healthy) head are loaded side by side, each by an open-loop driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { InProcess } from "../../deployments/in-process.ts";
@@ -10,12 +10,78 @@ import { gateClaims } from "../../gate/gate-claims.ts";
 import { comparePairs, type Pair } from "../../gate/paired-comparison.ts";
 import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../../gate/small-stage-plan.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
 import type { Parts } from "../../platform/parts.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { type ComparedStage, type DeploymentOptions, startSmallDeployment } from "../stage-bench.ts";
+import {
+  type Bench,
+  type ComparedStage,
+  type DeploymentOptions,
+  type MiniStage,
+  startSmallDeployment,
+} from "../stage-bench.ts";
 import { paid } from "./load.ts";
+
+/** As fast as it answers. */
+const RATE_PER_S = 5_000;
+const SEED = 1;
+const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
+/** Opens the streams that the rules about error events judge. */
+const A_STREAM_RULE = "verify/stream-content-type";
+
+/** `part` separates the call ids of two runs on one deployment in the ledger. */
+const judge = async ({ target, clock, stage }: Bench, part: string, more: Partial<VerifyOptions>): Promise<Claim[]> => {
+  const { claims } = await runVerify({
+    target,
+    secrets: createSecrets("."),
+    seed: SEED,
+    clock,
+    ratePerS: RATE_PER_S,
+    idPrefix: `mutants.${stage}.${part}`,
+    // The middle of a month, whenever the trials run.
+    wallMs: () => Date.UTC(2026, 5, 15),
+    ...more,
+  });
+  return claims;
+};
+
+/** Every rule of `verify` that needs no load. */
+export const verify: MiniStage = {
+  rulesAlone: true,
+  options: { tenants: [], serviceMs: 180, tokens: 6 },
+  play: async (bench) => {
+    const allowed = { allowWrites: true, allowQuotaBurn: true };
+    bench.claims.push(...(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS })));
+    // No call can provoke an error event, so the deployment is told to send one.
+    const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
+    await bench.operate("PATCH", "/deployment", { fail_next });
+    const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
+    bench.claims.push(...failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
+  },
+};
+
+/** Above the rate of a key and above the caps. */
+const LOAD_MAX_RPS = 150;
+
+/** The rules of `verify` about the request rate and the caps, which need load. */
+export const verifyLoad: MiniStage = {
+  rulesAlone: true,
+  options: {
+    tenants: paid(2),
+    globalInFlight: 24,
+    orgInFlight: 12,
+    serviceMs: 300,
+    tokens: 4,
+    rate: { perS: 40, burst: 60 },
+  },
+  play: async (bench) => {
+    const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };
+    bench.claims.push(...(await judge({ ...bench, target }, "c", { allowLoad: true, only: ["load"] })));
+  },
+};
 
 const OPTIONS: DeploymentOptions = {
   tenants: paid(8),
@@ -24,7 +90,6 @@ const OPTIONS: DeploymentOptions = {
   serviceMs: SERVICE_MS,
   tokens: 1,
 };
-const SEED = 1;
 /** Both drivers begin at one moment, which must lie in the future. */
 const LEAD_US = 150_000;
 
