@@ -7,7 +7,7 @@ import { streamResult } from "../contract/streams.ts";
 import { type CallKind, type CallLine, type FoldLine, OWN_OF_CALL } from "./line.ts";
 import { known } from "./statistics/counts.ts";
 import { Histogram } from "./statistics/histogram.ts";
-import { type DurationName, durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
+import { type DurationName, durationsOfCall, FOLD_SPAN_US, joinedMoments, momentsOf } from "./tally.ts";
 
 /** The most kinds of one organization on one route. It bounds the memory when a deployment varies its answers. */
 const KINDS_MOST = 64;
@@ -119,8 +119,7 @@ export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
     // Nearly every call begins and ends in the second in which it was due.
     const at = (us: number): Second => (secondOf(us) === dueS ? due : inSecond(secondOf(us)));
     due.line.offered += 1;
-    due.line.moments ??= noMoments();
-    widen(due.line.moments, momentsOf(call));
+    due.line.moments = joinedMoments(due.line.moments, momentsOf(call));
     known(due.kinds, kind, () => ({ call: withoutTimes(call), n: 0 })).n += 1;
     at(call.started_us).line.started += 1;
     at(call.done_us).line.ended += 1;

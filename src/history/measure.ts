@@ -1,6 +1,6 @@
 /** Folds the lines of one stage into its summary and its measurements, by the names of `run.json`, in bounded memory. */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
-import { type CallLine, classOf, FOLDED_DURATIONS, type FoldLine, type Line } from "./line.ts";
+import { type CallLine, classOf, FOLDED_DURATIONS, type FoldedMoments, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { sumOf } from "./series.ts";
 import { BatchedHistogram } from "./statistics/batched-histogram.ts";
@@ -13,8 +13,7 @@ import {
   durationOf,
   durationsOfCall,
   FOLD_SPAN_US,
-  noMoments,
-  widen,
+  joinedMoments,
 } from "./tally.ts";
 
 /**
@@ -40,9 +39,9 @@ export const stageMeasure = (stage: string) => {
   const ends = new Map<StreamEnd, number>();
   /** First attempts of arrivals, their retries, and what was sent beside them. */
   const made = { first: 0, retries: 0, mints: 0 };
-  const moments = noMoments();
+  let moments: FoldedMoments | null = null;
   /** Of first attempts: a session is minted before the first of them, and a later step begins after the last. */
-  const arrivals = noMoments();
+  let arrivals: FoldedMoments | null = null;
 
   const count = (line: CallLine | FoldLine): void => {
     const counted = countedIn(line);
@@ -59,14 +58,14 @@ export const stageMeasure = (stage: string) => {
       own.offered += counted.n;
       if (kind === "answered") own.served += counted.n;
     }
-    widen(moments, counted.moments);
+    moments = joinedMoments(moments, counted.moments);
     for (const { call, n } of counted.kinds) {
       const { unscheduled, attempt, ended } = call;
       if (unscheduled === "mint") made.mints += n;
       else if (attempt > 0) made.retries += n;
       else if (unscheduled === undefined) {
         made.first += n;
-        widen(arrivals, counted.moments);
+        arrivals = joinedMoments(arrivals, counted.moments);
       }
       if (ended !== undefined) add(ends, ended, n);
     }
@@ -74,9 +73,10 @@ export const stageMeasure = (stage: string) => {
 
   /** First attempts per second, over the time that was scheduled, or that a generator which fell behind took. */
   const achievedPerS = (scheduledMs: number): number | null => {
+    if (arrivals === null) return null;
     const n = made.first;
     const { first_intended_us: dueUs, first_started_us: firstUs, last_started_us: lastUs } = arrivals;
-    if (scheduledMs > 0 && n > 0) return n / (Math.max(scheduledMs, (lastUs - dueUs) / 1000) / 1000);
+    if (scheduledMs > 0) return n / (Math.max(scheduledMs, (lastUs - dueUs) / 1000) / 1000);
     const spanS = (lastUs - firstUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   };
@@ -125,7 +125,7 @@ export const stageMeasure = (stage: string) => {
     /** By how much calls left later than they should have. */
     lag: durations.lag.whole,
     /** When the first arrival of the schedule was due. */
-    firstDueUs: (): number => arrivals.first_intended_us,
+    firstDueUs: (): number => arrivals?.first_intended_us ?? Number.POSITIVE_INFINITY,
     /** Arrivals of the schedule that became calls. */
     arrivals: (): number => made.first,
     see: (line: Line): void => {
@@ -142,11 +142,11 @@ export const stageMeasure = (stage: string) => {
       count(line);
     },
     end: (options: StageMeasureOptions = {}): { summary: StageSummary; measurements: Measurement[] } => {
-      const { first_intended_us: firstUs, last_done_us: lastUs } = moments;
+      const spanUs = moments === null ? 0 : moments.last_done_us - moments.first_intended_us;
       const summary = {
         name: stage,
         driver: [...drivers].sort().join("+") || "-",
-        duration_ms: options.durationMs ?? (calls.sent === 0 ? 0 : (lastUs - firstUs) / 1000),
+        duration_ms: options.durationMs ?? spanUs / 1000,
         calls: { ...calls },
         by_outcome: Object.fromEntries([...outcomes].sort(([a], [b]) => (a < b ? -1 : 1))),
       };

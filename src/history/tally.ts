@@ -78,14 +78,6 @@ export const eachDuration = (
     for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
 };
 
-export const noMoments = (): FoldedMoments => ({
-  first_intended_us: Number.POSITIVE_INFINITY,
-  first_started_us: Number.POSITIVE_INFINITY,
-  last_started_us: Number.NEGATIVE_INFINITY,
-  first_sent_us: Number.POSITIVE_INFINITY,
-  last_done_us: Number.NEGATIVE_INFINITY,
-});
-
 export const momentsOf = (call: CallLine): FoldedMoments => ({
   first_intended_us: call.intended_us,
   first_started_us: call.started_us,
@@ -94,14 +86,17 @@ export const momentsOf = (call: CallLine): FoldedMoments => ({
   last_done_us: call.done_us,
 });
 
-/** Makes `known` reach as far as `more` as well. */
-export const widen = (known: FoldedMoments, more: FoldedMoments): void => {
-  known.first_intended_us = Math.min(known.first_intended_us, more.first_intended_us);
-  known.first_started_us = Math.min(known.first_started_us, more.first_started_us);
-  known.last_started_us = Math.max(known.last_started_us, more.last_started_us);
-  known.first_sent_us = Math.min(known.first_sent_us, more.first_sent_us);
-  known.last_done_us = Math.max(known.last_done_us, more.last_done_us);
-};
+/** Moments that reach as far as both do; `null`: none so far. */
+export const joinedMoments = (known: FoldedMoments | null, more: FoldedMoments): FoldedMoments =>
+  known === null
+    ? more
+    : {
+        first_intended_us: Math.min(known.first_intended_us, more.first_intended_us),
+        first_started_us: Math.min(known.first_started_us, more.first_started_us),
+        last_started_us: Math.max(known.last_started_us, more.last_started_us),
+        first_sent_us: Math.min(known.first_sent_us, more.first_sent_us),
+        last_done_us: Math.max(known.last_done_us, more.last_done_us),
+      };
 
 /** The calls of a line by what they have in common, and when they were; `null` where none was due. */
 export const countedIn = (

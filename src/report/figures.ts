@@ -2,13 +2,10 @@
 import type { Measurement } from "../history/run-document.ts";
 import { callsForInterval } from "../history/statistics/statistics.ts";
 
-const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, signDisplay: "negative" });
 
 /** A whole number with its thousands apart: `12,345`. */
-export const count = (n: number): string => {
-  const whole = Math.round(n);
-  return `${whole < 0 ? "-" : ""}${grouped(String(Math.abs(whole)))}`;
-};
+export const count = (n: number): string => WHOLE.format(Math.round(n));
 
 /** `1 call`, `2 calls`. */
 export const counted = (n: number, one: string, several = `${one}s`): string =>

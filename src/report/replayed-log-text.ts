@@ -27,20 +27,11 @@ const backText = ({ line, by_s: byS, lines, overlap_s: overlapS }: NonNullable<R
 
 /** What was read and how; then, a sentence each, what may surprise. */
 export const replayedLogText = (log: ReplayedLog): string[] => {
-  const {
-    format,
-    field,
-    moment,
-    calls,
-    unreadable,
-    no_calls: others,
-    clock_back: back,
-    longest_silence_s: silence,
-  } = log;
+  const { calls, unreadable, no_calls: others, clock_back: back, longest_silence_s: silence } = log;
   const zone = log.zone === "stated" ? "" : "; its times have no zone and are taken as UTC";
   const lines = calls + unreadable;
   const said = [
-    `the log was read as ${format}: ${counted(calls, "call")} in ${duration(1000 * log.span_s)}, by ${oneLine(field)}, ${MOMENTS[moment]}${zone}`,
+    `the log was read as ${log.format}: ${counted(calls, "call")} in ${duration(1000 * log.span_s)}, by ${oneLine(log.field)}, ${MOMENTS[log.moment]}${zone}`,
     unreadable > 0 &&
       `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) could not be read and were left out`,
     others > 0 && `${counted(others, "line")} of it tell of no call and were left out`,

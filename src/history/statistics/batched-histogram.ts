@@ -35,27 +35,21 @@ const inPairs = (batches: readonly Batch[]): Batch[] =>
     return second === undefined ? first : { n: first.n + second.n, below: first.below + second.below };
   });
 
-/** The variance of the share divided by that of independent calls, at least 1. */
-const dispersionOf = (whole: readonly Batch[], n: number, share: number): number => {
-  let batches = whole;
-  for (;;) {
-    const off = batches.map((batch) => batch.below - share * batch.n);
-    const squares = off.reduce((sum, value) => sum + value * value, 0);
-    const successive = off.reduce((sum, value, i) => sum + value * (off[i + 1] ?? 0), 0);
-    const isCorrelated = squares > 0 && successive / squares > CORRELATED / Math.sqrt(batches.length);
-    const joined = inPairs(batches);
-    if (isCorrelated && joined.length >= BATCHES_MIN) {
-      batches = joined;
-      continue;
-    }
-    const count = batches.length;
-    if (count < 2) return 1;
-    const dispersion = ((count / (count - 1)) * squares) / n / (share * (1 - share));
-    // Independent calls yield up to this value (one standard deviation of chi-square over its degrees of freedom).
-    if (batches === whole && dispersion < 1 + Math.sqrt(2 / (count - 1))) return 1;
-    const width = studentT(count - 1) / Z_95;
-    return Math.max(1, dispersion * width * width);
-  }
+/** The variance of the share divided by that of independent calls, at least 1. `areJoined`: shorter batches were correlated. */
+const dispersionOf = (batches: readonly Batch[], n: number, share: number, areJoined = false): number => {
+  const off = batches.map((batch) => batch.below - share * batch.n);
+  const squares = off.reduce((sum, value) => sum + value * value, 0);
+  const successive = off.reduce((sum, value, i) => sum + value * (off[i + 1] ?? 0), 0);
+  const isCorrelated = squares > 0 && successive / squares > CORRELATED / Math.sqrt(batches.length);
+  const joined = inPairs(batches);
+  if (isCorrelated && joined.length >= BATCHES_MIN) return dispersionOf(joined, n, share, true);
+  const count = batches.length;
+  if (count < 2) return 1;
+  const dispersion = ((count / (count - 1)) * squares) / n / (share * (1 - share));
+  // Independent calls yield up to this value (one standard deviation of chi-square over its degrees of freedom).
+  if (!areJoined && dispersion < 1 + Math.sqrt(2 / (count - 1))) return 1;
+  const width = studentT(count - 1) / Z_95;
+  return Math.max(1, dispersion * width * width);
 };
 
 export class BatchedHistogram {

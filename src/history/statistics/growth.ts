@@ -47,9 +47,7 @@ const reach = (n: number, confidence: number): number => {
   }
   const tail = (1 - confidence) / 2;
   // The smallest k that is exceeded rarely enough; K goes in steps of two.
-  const tails = upperTails(n);
-  let inversions = -1;
-  while (inversions + 1 < tails.length && (tails[inversions + 1] as number) <= tail) inversions += 1;
+  const inversions = upperTails(n).findLastIndex((share) => share <= tail);
   return inversions < 0 ? pairs : pairs - 2 * inversions - 2;
 };
 

@@ -20,16 +20,10 @@ const wholeOf = (us: number): number => Math.min(Number.MAX_SAFE_INTEGER, Math.m
 
 const bucketOf = (us: number): number => {
   if (us < 2 * SUB) return us;
-  // Below 2^31 (36 minutes) by the place of the first bit, which is asked for at high rates.
-  if (us < 2 ** 31) {
-    const bits = 31 - Math.clz32(us) - SUB_BITS;
-    return bits * SUB + (us >> bits);
-  }
-  // A division, not a shift: shifts end at 32 bits.
-  let shift = Math.max(0, Math.floor(Math.log2(us)) - SUB_BITS);
-  if (us / 2 ** shift >= 2 * SUB) shift += 1;
-  if (us / 2 ** shift < SUB) shift -= 1;
-  return shift * SUB + Math.floor(us / 2 ** shift);
+  // Shifts end at 32 bits; half of a value is as far into the octave below.
+  if (us >= 2 ** 31) return SUB + bucketOf(Math.floor(us / 2));
+  const bits = 31 - Math.clz32(us) - SUB_BITS;
+  return bits * SUB + (us >> bits);
 };
 
 /** Smallest and largest whole value of a bucket. */

@@ -185,14 +185,8 @@ export const callsToShow = (limit: number, over: number, error: number): number 
   if (!(limit > 0 && limit < 1 && error > 0 && error < 1)) {
     throw new RangeError(`no number of calls shows a share below ${limit} with an error of ${error}`);
   }
-  const isShown = (n: number): boolean => shareBelow(n, limit, over) <= error;
+  const isShown = (n: number): boolean => shareBelow(Math.floor(n), limit, over) <= error;
   let high = over + 1;
   while (!isShown(high)) high *= 2;
-  let low = over;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (isShown(middle)) high = middle;
-    else low = middle;
-  }
-  return high;
+  return Math.round(bisect(high, isShown));
 };

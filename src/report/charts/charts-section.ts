@@ -18,13 +18,6 @@ const CALLS_LEAST = 20;
 const OPEN_MOST = 3;
 const NEED_MOST = 6;
 
-/** What is open stays readable, however many others there are. */
-const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
-  binsMost: Math.max(100, binsMost),
-  rowsMost: Math.max(25, rowsMost),
-  folded: "all",
-});
-
 /** A block of charts that share a cursor and a zoom, with what stands before and after them. */
 export const chartsBlock = (
   { id, name, calls, isOpen }: { id: string; name: string; calls: number; isOpen: boolean },
@@ -38,9 +31,11 @@ export const chartsBlock = (
 };
 
 const stageBlock = (whole: StageSeries, run: RunDocument, detail: Detail, id: string, isOpen: boolean): Markup => {
-  const own = isOpen ? openDetail(detail) : detail;
-  const stage = chartSeriesOf(whole, own);
-  const { overTime, others, said } = chartsOfStage(stage, run.claims, id, own.folded);
+  // What is open stays readable, however many others there are.
+  const [columns, rows] = isOpen ? [100, 25] : [0, 0];
+  const { binsMost, rowsMost, folded } = detail;
+  const stage = chartSeriesOf(whole, { binsMost: Math.max(columns, binsMost), rowsMost: Math.max(rows, rowsMost) });
+  const { overTime, others, said } = chartsOfStage(stage, run.claims, id, isOpen ? "all" : folded);
   const sentences = said.map(({ title, finding }) => {
     return html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`;
   });

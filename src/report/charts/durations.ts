@@ -57,8 +57,6 @@ export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (nu
 /** A limit that the target states. */
 export type TimeLimit = Objective & { kind: "time" };
 
-// The map.
-
 /** Steps of the one hue. */
 const SHADES = 6;
 const ROWS_MOST = 40;
@@ -164,8 +162,6 @@ export const heatMap = (stage: ChartSeries, map: HeatMap, doubted: readonly bool
     columns: [[`${one}s`, rows.map(countOf)], ...quantiles, ["longest", longest]],
   });
 };
-
-// By percentile.
 
 const HEIGHT = 190;
 const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];

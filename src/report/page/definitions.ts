@@ -64,10 +64,10 @@ const WORDS: readonly (readonly [id: string, word: string, meaning: string])[] =
 ];
 
 /** What a measurement is called here, without its quantile, and what it means. */
-const known = (name: string): { id: string; meaning: string | undefined } => {
-  if (name.startsWith("streams_")) return { id: "streams", meaning: "streams that came to this end" };
+const known = (name: string): readonly [id: string, meaning: string | undefined] => {
+  if (name.startsWith("streams_")) return ["streams", "streams that came to this end"];
   const id = name.replace(/_(?:p\d+|max)$/, "");
-  return { id, meaning: MEASUREMENTS[name] ?? MEASUREMENTS[id] };
+  return [id, MEASUREMENTS[name] ?? MEASUREMENTS[id]];
 };
 
 /** A word or figure as a link to its definition. */
@@ -76,13 +76,13 @@ export const defined = (id: string, text: string | Markup): Markup =>
 
 /** The name of a measurement; without a link where nothing is said of it. */
 export const definedMeasurement = (name: string): Markup => {
-  const { id, meaning } = known(name);
+  const [id, meaning] = known(name);
   const text = html`<code>${name}</code>`;
   return meaning === undefined ? text : defined(`m-${id}`, text);
 };
 
 export const definitionsSection = (run: RunDocument): Markup => {
-  const names = new Map(run.measurements.map(({ name }) => [known(name).id, known(name).meaning]));
+  const names = new Map(run.measurements.map(({ name }) => known(name)));
   const row = (id: string, word: Markup | string, meaning: string): Markup =>
     html`<dt id="def-${id}">${word}</dt><dd>${meaning}</dd>`;
   const rows = [
