@@ -3,7 +3,6 @@ import { noSuch } from "../contract/nearest.ts";
 import { PHASES, type Rule } from "./rule.ts";
 import { ALLOWANCE_RULES } from "./rules/allowance.ts";
 import { CAP_RULES, SHEDDING_ENDS } from "./rules/caps.ts";
-import { CORS_RULES } from "./rules/cors.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { EXCHANGE_RULES } from "./rules/exchange.ts";
@@ -17,7 +16,7 @@ import { OPTIONAL_MEMBER_RULES } from "./rules/optional-members.ts";
 import { OVERLOAD_RULES } from "./rules/overload.ts";
 import { RATE_LIMIT_ENDS, RATE_RULES } from "./rules/rate.ts";
 import { ROUTE_FAILURE_RULES } from "./rules/route-failures.ts";
-import { RUNTIME_ANSWER_RULES, RUNTIME_RULES } from "./rules/runtime.ts";
+import { CORS_RULES, RUNTIME_ANSWER_RULES, RUNTIME_RULES } from "./rules/runtime.ts";
 import { SESSION_RULES } from "./rules/sessions.ts";
 import { STREAM_RULES } from "./rules/streams.ts";
 

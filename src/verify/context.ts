@@ -7,41 +7,40 @@ import { ADMIN_ROLES, type KeyRole } from "../target/target.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import { renewAtMs } from "../workload/timeouts.ts";
-import { CannotJudge, callInWords, inconclusive, isSessionsOff, type Open, skipped } from "./checks.ts";
+import { callInWords, inconclusive, isSessionsOff, skipped } from "./checks.ts";
 import type { Effects } from "./effects.ts";
-import type { Denied, Permission, Role } from "./planning/needs.ts";
+import type { Budget, Denied, Permission, Role } from "./planning/needs.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { createSender, type SenderParts } from "./sending/sender.ts";
 import { asServer, FORMS, type Form, inSession, mint, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 
-/** `tileShortage`: why no tile session can be paid for. */
-const createSessions = (tileShortage: () => Open | null, send: (call: TestCall) => Promise<Answer>) => {
+const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer>) => {
   const sessions = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
 
-  const minted = (of: KeyRole, product: Product): Promise<Answer> => {
+  const minted = async (of: KeyRole, product: Product): Promise<Answer> => {
     const name = `${of} ${product}`;
     const found = sessions.get(name);
     if (found !== undefined) return found.answer;
-    const short = product === "tile" ? tileShortage() : null;
-    if (short !== null) return Promise.reject(new CannotJudge(short));
+    if (product === "tile") budget.require("map_loads", 1);
     const entry = { answer: send(mint(of, product)), renewAtMs: Number.POSITIVE_INFINITY };
     sessions.set(name, entry);
-    entry.answer.then(
-      ({ transient, fields: { expires_in: lifeS } }) => {
-        const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
-        entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
-        if (transient) sessions.delete(name);
-      },
-      () => sessions.delete(name),
-    );
+    try {
+      const { transient, fields } = await entry.answer;
+      const lifeS = fields.expires_in;
+      const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
+      entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
+      if (transient) sessions.delete(name);
+    } catch {
+      sessions.delete(name);
+    }
     return entry.answer;
   };
 
   const tokenOf = async (of: KeyRole, product: Product): Promise<string> => {
-    const known = sessions.get(`${of} ${product}`);
-    if (known !== undefined && Date.now() > known.renewAtMs) sessions.delete(`${of} ${product}`);
+    const name = `${of} ${product}`;
+    if (Date.now() > (sessions.get(name)?.renewAtMs ?? 0)) sessions.delete(name);
     const answer = await minted(of, product);
     const { session_token: token } = answer.fields;
     if (isAdmitted(answer) && typeof token === "string") return token;
@@ -84,10 +83,7 @@ export const createContext = (parts: ContextParts) => {
     return await readStated(find(`role:${name}`, as), secrets);
   };
 
-  const sessions = createSessions(
-    () => budget.shortage("map_loads", 1),
-    (call) => send(call),
-  );
+  const sessions = createSessions(budget, (call) => send(call));
 
   const sender = createSender({
     ...parts,
@@ -165,18 +161,16 @@ export const createContext = (parts: ContextParts) => {
 export type Caller = Pick<TestCall, "credential" | "origin">;
 
 /** Credentials that may call the runtime routes: a session of the publishable key, and the server key. */
-export const callersOf = (context: Context, scope: "ai" | "design"): Caller[] => [
-  ...(context.has("publishable") ? [callerIn(inSession(scope === "ai" ? "chat" : "editor", "-"))] : []),
-  ...(context.has("server") ? [callerIn(asServer("-"))] : []),
-];
+export const callersOf = ({ has }: Context, scope: "ai" | "design"): Caller[] => {
+  const all = [inSession(scope === "ai" ? "chat" : "editor", "-"), asServer("-")];
+  return all.filter((call) => has(nameOf(call.credential))).map(({ credential, origin }) => ({ credential, origin }));
+};
 
 /** One of them, in turn; -1 is the last. Only for rules whose needs make sure of one. */
 export const callerOf = (context: Context, scope: "ai" | "design", i = 0): Caller => {
   const callers = callersOf(context, scope);
   return callers.at(i % callers.length) as Caller;
 };
-
-const callerIn = ({ credential, origin }: TestCall): Caller => ({ credential, origin });
 
 /** Routes of every deployment: without the reference's extensions. */
 export const RUNTIME_ROUTES: readonly RouteName[] = [

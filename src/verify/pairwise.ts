@@ -10,24 +10,18 @@ const product = <F extends Factors>(factors: F): RowOf<F>[] =>
   ) as RowOf<F>[];
 
 export const pairwise = <F extends Factors>(factors: F): RowOf<F>[] => {
-  const names = Object.keys(factors);
-  const index = new Map(names.map((name) => [name, new Map((factors[name] ?? []).map((value, i) => [value, i]))]));
-  const pairsOf = (row: RowOf<F>): string[] => {
-    const at = (name: string): number => index.get(name)?.get(row[name]) ?? 0;
-    if (names.length === 1) return [`${at(names[0] as string)}`];
-    return names.flatMap((a, i) => names.slice(i + 1).map((b) => `${a} ${at(a)} ${b} ${at(b)}`));
-  };
-  const rows = product(factors).map((row) => ({ row, pairs: pairsOf(row) }));
+  const rows = product(factors).map((row) => {
+    const parts = Object.entries(row).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
+    return {
+      row,
+      pairs: parts.flatMap((a, i) => (i === 0 && parts.length === 1 ? a : parts.slice(i + 1).map((b) => `${a} ${b}`))),
+    };
+  });
   const open = new Set(rows.flatMap(({ pairs }) => pairs));
   const chosen: RowOf<F>[] = [];
   while (open.size > 0) {
-    let best = rows[0];
-    let gain = 0;
-    for (const candidate of rows) {
-      const fresh = candidate.pairs.reduce((n, pair) => n + (open.has(pair) ? 1 : 0), 0);
-      if (fresh > gain) [best, gain] = [candidate, fresh];
-    }
-    if (best === undefined || gain === 0) break;
+    const gains = rows.map(({ pairs }) => pairs.filter((pair) => open.has(pair)).length);
+    const best = rows[gains.indexOf(Math.max(...gains))] as (typeof rows)[number];
     for (const pair of best.pairs) open.delete(pair);
     chosen.push(best.row);
   }

@@ -26,14 +26,14 @@ const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
 
 /** Calls the API's routes with credentials, because some deployments answer 404 without. Throws if no answer is the API's. */
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
-  const [as] = (["server", "publishable"] as const).filter(context.has);
+  const as = (["server", "publishable"] as const).find(context.has);
   if (as === undefined) return;
   const by = { credential: { as, of: role(as) }, open: true } as const;
-  const calls = [asNobody("design.styles", by), asNobody("chat.control", by)];
-  if (context.has("publishable")) calls.push(mint("publishable", "chat", { open: true }));
-  else calls.push(asNobody("sdk.sessions", { ...by, product: "chat" }));
+  const exchange = context.has("publishable")
+    ? mint("publishable", "chat", { open: true })
+    : asNobody("sdk.sessions", { ...by, product: "chat" });
   const seen: Answer[] = [];
-  for (const call of calls) {
+  for (const call of [asNobody("design.styles", by), asNobody("chat.control", by), exchange]) {
     // Each header once: a deployment may read only one of them.
     const answer = await context.send({ ...call, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
     if (!isNoApi(answer)) return;

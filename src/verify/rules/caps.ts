@@ -166,8 +166,7 @@ export const CAP_RULES: readonly Rule[] = [
         if (ill !== undefined) return checks.unclear(`${inCalm}: ${inWords(ill)}`);
         const times = shown.map((answers) => count(answers, isSuch)).join(" and ");
         const got = `${times} of ${plan.above} were such, and hardly any of ${plan.below} before`;
-        checks.require(false, last, `429 b2b_overloaded above ${plan.cap} calls at once`, got);
-        return;
+        return void checks.require(false, last, `429 b2b_overloaded above ${plan.cap} calls at once`, got);
       }
       if (calm.some(isIll(isDown))) checks.unclear("the key service was down, below the cap as well");
       return `the global cap of ${plan.cap} was not met with ${plan.above} streams at once`;
@@ -264,8 +263,7 @@ export const CAP_RULES: readonly Rule[] = [
         // No slot was lost if earlier bursts served no more at best; `overload-keeps-the-caps` reports the low cap.
         if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null)
           return `as many are served as ever, ${served}, and that is far below the cap of ${cap}`;
-        checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
-        return;
+        return void checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
       }
     },
   }),
@@ -277,22 +275,19 @@ const WAIT_MAX_MS = 30_000;
 /** Fewer refusals may be other callers' traffic. */
 const SHED_SINCE_MIN = 12;
 
-const organizationOf = (context: Context, { testCall }: Answer): string | null => {
-  const name = roleOf(testCall);
-  return name === null ? null : (context.keyRole(name as KeyRole)?.org ?? name);
-};
-
 /** Answers of the whole deployment and by organization. Without key management, which may be exempt (A22). */
 const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
   const all = context.answers.filter(({ testCall: { route } }) => route !== "-" && !route.startsWith("keys."));
-  const shedWith = (subcode: string, of: string | null = null) =>
-    all.filter(
-      (one) => (of === null || organizationOf(context, one) === of) && (isAdmitted(one) || one.subcode === subcode),
-    );
-  const names = [...new Set(all.map((answer) => organizationOf(context, answer)))].filter((name) => name !== null);
+  const of = ({ testCall }: Answer): string | null => {
+    const name = roleOf(testCall);
+    return name === null ? null : (context.keyRole(name as KeyRole)?.org ?? name);
+  };
+  const shedWith = (subcode: string, answers: Answer[]): Answer[] =>
+    answers.filter((one) => isAdmitted(one) || one.subcode === subcode);
+  const own = [...Map.groupBy(all, of)].filter(([org]) => org !== null);
   return [
-    { whose: "the deployment", answers: shedWith("b2b_overloaded") },
-    ...names.map((name) => ({ whose: `the organization of ${name}`, answers: shedWith("org_overloaded", name) })),
+    { whose: "the deployment", answers: shedWith("b2b_overloaded", all) },
+    ...own.map(([org, some]) => ({ whose: `the organization of ${org}`, answers: shedWith("org_overloaded", some) })),
   ];
 };
 
@@ -343,8 +338,7 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
         if (sinceMs < forMs) continue;
         const got = `none was admitted for ${Math.round(sinceMs / 1000)} s, ${shed.length} calls were shed since`;
         const under = one.subcode === "b2b_overloaded" ? cap : orgCap;
-        checks.require(false, answer, `a single call admitted by ${whose}, under a cap of ${under}`, got);
-        return;
+        return void checks.require(false, answer, `a single call admitted by ${whose}, under a cap of ${under}`, got);
       }
     }
   },

@@ -1,4 +1,5 @@
 /** Missing, unknown, forged, almost right, revoked and expired credentials: 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
+import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { GARBAGE_KEY, UNKNOWN_KEYS } from "../../workload/request.ts";
@@ -48,14 +49,11 @@ export const forgeries = (token: string) => {
   });
   const unsigned = `${prefix}${jsonSegment({ alg: "none", typ: "JWT" })}.${payload}.`;
   const made = [...signed, { what: "a session token without a signature (alg none)", value: unsigned, once: false }];
-  try {
-    const claims = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as Record<string, unknown>;
-    const later = `${prefix}${head}.${jsonSegment({ ...claims, exp: 4_102_444_800 })}.${signature}`;
-    made.push({ what: "a session token whose end was moved", value: later, once: false });
-  } catch {
-    // Claims that cannot be decoded cannot be changed.
-  }
-  return made;
+  const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8"));
+  // Claims that cannot be decoded cannot be changed.
+  if (!isObject(claims)) return made;
+  const later = `${prefix}${head}.${jsonSegment({ ...claims, exp: 4_102_444_800 })}.${signature}`;
+  return [...made, { what: "a session token whose end was moved", value: later, once: false }];
 };
 
 const { must, should } = rulesOf("lattice");
@@ -174,23 +172,25 @@ const over = (id: string, name: "revoked" | "expired") =>
     },
   });
 
-/** Headers are sent as Latin-1: this letter as one byte, or as the two bytes of its UTF-8 form. */
-const ONE_BYTE = { letter: "\u00e9", what: "a key with one byte above 127 at its end" };
-const TWO_BYTES = { letter: "\u00c3\u00a9", what: "a key with two bytes of UTF-8 at its end" };
+/** Headers are sent as Latin-1: this letter as one byte, or as the two bytes of its UTF-8 form; each in either header. */
+const LETTERS = [
+  ["\u00e9", "a key with one byte above 127 at its end", "x-api-key", "bearer"],
+  ["\u00c3\u00a9", "a key with two bytes of UTF-8 at its end", "bearer", "x-api-key"],
+] as const;
 
 /** Keys with a letter outside ASCII, sent once for two rules: `hostile-input` judges that nothing breaks. */
 export const foreignLetters = (context: Context): Promise<Answer[]> =>
-  context.once("keys with letters outside ASCII", async () => {
+  context.once("keys with letters outside ASCII", () => {
     const originValue = context.keyRole("publishable")?.origin ?? "https://app.example";
-    const by = (key: string, { letter, what }: typeof ONE_BYTE, form: Form): Partial<TestCall> => ({
-      ...{ ...unknownBy(key + letter, "$NON_ASCII_KEY", what), form, once: true, open: true },
+    const { server, publishable } = UNKNOWN_KEYS;
+    const calls = LETTERS.flatMap(([letter, what, atRuntime, atExchange]) => {
+      const by = (key: string, form: Form) =>
+        ({ ...unknownBy(key + letter, "$NON_ASCII_KEY", what), form, once: true, open: true }) as const;
+      return [
+        asNobody("design.styles", by(server, atRuntime)),
+        exchangeCall("publishable", "foreign", "chat", { ...by(publishable, atExchange), originValue }),
+      ];
     });
-    const atRuntime = (end: typeof ONE_BYTE, form: Form) =>
-      asNobody("design.styles", by(UNKNOWN_KEYS.server, end, form));
-    const atExchange = (end: typeof ONE_BYTE, form: Form) =>
-      exchangeCall("publishable", "foreign", "chat", { ...by(UNKNOWN_KEYS.publishable, end, form), originValue });
-    const inEitherHeader = [atRuntime(ONE_BYTE, "x-api-key"), atExchange(ONE_BYTE, "bearer")];
-    const calls = [...inEitherHeader, atRuntime(TWO_BYTES, "bearer"), atExchange(TWO_BYTES, "x-api-key")];
     return context.each(calls, (call) => answerTo(context, call));
   });
 

@@ -7,6 +7,7 @@ import type { Needs } from "../planning/needs.ts";
 import { type Rule, rulesOf } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { asNobody, inSession, mint, type TestCall } from "../sending/test-call.ts";
+import { preflightHeaders } from "./runtime.ts";
 
 const { must, info } = rulesOf("gaps");
 
@@ -20,10 +21,6 @@ const byAnybody =
   (more: Partial<TestCall>, scope: "ai" | "design" = "design"): Ask =>
   (context) => ({ route: "design.styles", ...callerOf(context, scope), ...more });
 
-const PREFLIGHT = {
-  "access-control-request-method": "POST",
-  "access-control-request-headers": "x-api-key,content-type",
-};
 const editorFrom = (origin: "none" | "null"): TestCall => inSession("editor", "design.styles", { origin });
 
 // biome-ignore format: a table, a gap a row
@@ -42,7 +39,7 @@ const GAPS: readonly Gap[] = [
   ["gap-wrong-method", [18], "what a known path is answered with another method, and whether it has Allow",
     {}, asNobody("-", { path: "/sdk/sessions", method: "PUT" }), "allow"],
   ["gap-preflight", [160], "what a preflight of the exchange is answered",
-    {}, asNobody("-", { origin: "foreign", path: "/sdk/sessions", method: "OPTIONS", headers: PREFLIGHT }),
+    {}, asNobody("-", { origin: "foreign", path: "/sdk/sessions", method: "OPTIONS", headers: preflightHeaders("x-api-key,content-type") }),
     "access-control-allow-origin"],
   ["gap-stream-without-accept", [110], "whether a stream is opened for a caller that does not ask for text/event-stream",
     ANYBODY, byAnybody({ route: "chat.control", headers: { accept: "*/*" } }, "ai"), "content-type"],

@@ -10,6 +10,7 @@ import { foreignLetters } from "./credentials.ts";
 type Body = NonNullable<TestCall["body"]>;
 type Odd = Partial<TestCall> & { readonly what: string };
 type OddOn = Odd & { readonly route: TestCall["route"] };
+const on = (route: TestCall["route"], odds: readonly Odd[]): OddOn[] => odds.map((odd) => ({ route, ...odd }));
 
 const DEPTH = 3_000;
 /** Below the 8 KiB that HTTP servers commonly accept for one header. */
@@ -31,11 +32,10 @@ const valueIn = (route: RouteName, what: string, value: unknown): OddOn & { read
   return { route, what: `${route} with ${what}`, body: { ...body(text), ...shown } };
 };
 
+// biome-ignore format: a table
 const BODIES: readonly Odd[] = [
-  { what: "a body that is null", body: malformed("null") },
-  { what: "a body that is a number", body: malformed("7") },
-  { what: "a body that is a text", body: malformed('"chat"') },
-  { what: "an empty body", body: malformed("") },
+  { what: "a body that is null", body: malformed("null") }, { what: "a body that is a number", body: malformed("7") },
+  { what: "a body that is a text", body: malformed('"chat"') }, { what: "an empty body", body: malformed("") },
   { what: "a body of nothing but nested lists", body: malformed(deep) },
 ];
 
@@ -78,8 +78,7 @@ const HEADS: readonly Odd[] = [
 ];
 
 const longKey = (prefix: string): Odd => ({
-  what: `a key of ${LONG_HEADER} characters`,
-  credential: { as: "unknown" },
+  ...{ what: `a key of ${LONG_HEADER} characters`, credential: { as: "unknown" } },
   secret: { value: prefix + "a".repeat(LONG_HEADER), variable: "$LONG_KEY" },
 });
 
@@ -136,12 +135,10 @@ const IN_ROUTE: readonly (readonly [name: string, value: unknown])[] = [
 ];
 
 /** May take a server long: a missing answer is no finding. */
+const manyPlaces = Array.from({ length: MANY_PLACES }, (_, i) => place(`P${i}`, 52.5 + (i % 2) / 10, 13.4));
 const MUCH: readonly OddOn[] = [
   valueIn("chat.control", `${MANY_MESSAGES} messages`, { messages: Array(MANY_MESSAGES).fill(MESSAGES[0]) }),
-  valueIn("chat.route", `${MANY_PLACES} places`, {
-    ...ROUTE,
-    places: Array.from({ length: MANY_PLACES }, (_, i) => place(`P${i}`, 52.5 + (i % 2) / 10, 13.4)),
-  }),
+  valueIn("chat.route", `${MANY_PLACES} places`, { ...ROUTE, places: manyPlaces }),
 ];
 const isMuch = ({ what }: TestCall): boolean => MUCH.some((much) => much.what === what);
 
@@ -152,9 +149,7 @@ const HARBOUR = inControl('"Where is the harbour?"');
 
 // biome-ignore format: a table
 const VALUES: readonly OddOn[] = [
-  ...IN_CONTROL.map(([name, value]) =>
-    valueIn("chat.control", named(name, value), { messages: MESSAGES, [name]: value }),
-  ),
+  ...IN_CONTROL.map(([name, value]) => valueIn("chat.control", named(name, value), { messages: MESSAGES, [name]: value })),
   ...IN_ROUTE.map(([name, value]) => valueIn("chat.route", named(name, value), { ...ROUTE, [name]: value })),
   ...MUCH,
   valueIn("chat.summary", "type 7", { type: 7, name: [] }),
@@ -204,13 +199,10 @@ const AT_EXCHANGE: readonly Odd[] = [
 ];
 
 const FIRST: readonly OddOn[] = [
-  ...[...oddBodies(inControl), ...BODIES].map((odd): OddOn => ({ route: "chat.control", ...odd })),
-  ...BODIES.map((odd): OddOn => ({ route: "design.apply", ...odd })),
+  ...[...on("chat.control", oddBodies(inControl)), ...on("chat.control", BODIES), ...on("design.apply", BODIES)],
   { route: "design.styles", what: "an Accept that is not valid", headers: { accept: "nonsense" } },
   ...QUERIES.map(([what, query]): OddOn => ({ route: "poi.enrich", what, path: `/retrieval/poi/enrich?${query}` })),
-  { route: "poi.enrich", ...longKey("svc_sk_live_") },
-  { route: "poi.enrich", ...longKey("svc_sess_live_") },
-  ...VALUES,
+  ...[...on("poi.enrich", [longKey("svc_sk_live_"), longKey("svc_sess_live_")]), ...VALUES],
 ];
 
 const callsOf = (context: Context): TestCall[] => {
@@ -220,7 +212,7 @@ const callsOf = (context: Context): TestCall[] => {
     return [{ ...callerOf(context, odd.route === "-" ? "design" : scopeOf(odd.route), at), ...odd }];
   };
   return [
-    ...AT_EXCHANGE.flatMap((odd) => by({ route: "sdk.sessions", ...odd }, 0)),
+    ...on("sdk.sessions", AT_EXCHANGE).flatMap((odd) => by(odd, 0)),
     ...ANYBODY.flatMap((odd) => [asNobody(odd.route, odd), ...by(odd, 0)]),
     ...FIRST.flatMap((odd) => by(odd, 0)),
     ...ODD_HEADS.flatMap((odd) => by(odd, -1)),
@@ -246,12 +238,13 @@ const oddTiles = async (context: Context): Promise<TestCall[]> => {
 const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
 
 /** Each may be admitted and metered, so two of the values share a call. */
-const ODD_ANALYSES = [
+// biome-ignore format: a row is a line
+const ODD_ANALYSES = ([
   ["a dataset that is a list", { dataset: [] }],
   ["rows that are a text, and options that are a list", { dataset: { columns: [], sample_rows: "text" }, options: [] }],
   ["options that are a text", { dataset: DATASET, options: "x" }],
   ["rows that are none", { dataset: { columns: 7, sample_rows: [1, null] } }],
-] as const;
+] as const).map(([what, value]) => valueIn("design.analyze", what, value));
 
 export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 223, 232], {
   title: "odd bodies, heads and queries are refused or served, never answered with a server error",
@@ -276,7 +269,7 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
     await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
     // One after the other while the budget lasts, because each may be charged.
-    for (const odd of ODD_ANALYSES.map(([what, value]) => valueIn("design.analyze", what, value))) {
+    for (const odd of ODD_ANALYSES) {
       if (context.budget.left("analyses") >= 1) await judge({ ...callerOf(context, "design"), ...odd });
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);
     }

@@ -58,13 +58,10 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
         if (!fits(answer, [...accepts, ...tolerates]) && !answer.transient) {
           const otherwise = bodies.notAsExpected(answer);
           if (otherwise !== null && !(await isOurs(context, admin, answer))) return otherwise;
-          const open =
-            (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
-          if (open !== null && what === undefined) return open;
-          if (open !== null) {
-            checks.note(open);
-            continue;
-          }
+          const open = (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret));
+          if (open && what === undefined) return open;
+          if (open) checks.note(open);
+          if (open) continue;
         }
         checks.expect(answer, { accepts, tolerates });
       }

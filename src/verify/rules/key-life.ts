@@ -102,6 +102,7 @@ const sessionCallers = async (context: Context): Promise<TestCall[]> => {
   );
 };
 
+const PRO = "admin_pro";
 const NO_KEYS = ["floodgate-no-such-key", "00000000-0000-4000-8000-000000000000"];
 
 export const KEY_LIFE_RULES: readonly Rule[] = [
@@ -155,17 +156,13 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     title: "a change or a deletion of a key that does not exist is answered without a server error",
     cost: { calls: 4 },
     step: async (context, checks) => {
-      for (const id of NO_KEYS) {
-        for (const call of [
-          keys.updateCall("admin_pro", id, { products: ["tile"] }),
-          keys.deleteCall("admin_pro", id),
-        ]) {
-          const answer = await context.send({ ...call, what: "a key that does not exist", open: true });
-          if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
-          else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));
-          if (isAdmitted(answer))
-            checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);
-        }
+      const change = { products: ["tile"] };
+      for (const call of NO_KEYS.flatMap((id) => [keys.updateCall(PRO, id, change), keys.deleteCall(PRO, id)])) {
+        const answer = await context.send({ ...call, what: "a key that does not exist", open: true });
+        if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+        else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));
+        if (isAdmitted(answer))
+          checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);
       }
     },
   }),

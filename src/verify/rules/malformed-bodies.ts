@@ -9,16 +9,14 @@ const { must, should, info } = rulesOf("bodies", { needs: { anyOf: ["publishable
 const PUBLISHABLE = { roles: ["publishable"] } as const;
 
 /** Rows by the route's callers: in turn, or all by the first. */
-const rowsOf = (
-  context: Context,
-  calls: readonly (readonly [RouteName, Partial<TestCall>])[],
-  inTurn: boolean,
-): Row[] =>
-  calls.map(([route, more], i): Row => {
-    return [{ route, ...callerOf(context, scopeOf(route), inTurn ? i : 0), ...more }, "malformed_body"];
-  });
+const rowsOf = (context: Context, calls: readonly Wrong[], inTurn: boolean): Row[] =>
+  calls.map(([route, more], i) => [
+    { route, ...callerOf(context, scopeOf(route), inTurn ? i : 0), ...more },
+    "malformed_body",
+  ]);
 
-const broken = (route: RouteName, what: string, text: string): readonly [RouteName, Partial<TestCall>] => [
+type Wrong = readonly [RouteName, Partial<TestCall>];
+const broken = (route: RouteName, what: string, text: string): Wrong => [
   route,
   { body: body(text, "malformed"), what: `${route} with ${what}` },
 ];

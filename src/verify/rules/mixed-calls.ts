@@ -22,11 +22,9 @@ const PUBLISHABLE: readonly KeyRole[] = [
 ];
 const SERVER: readonly KeyRole[] = ["server", "server_no_design", "server_foreign_ip", "server_downgraded"];
 /** Sessions that cost no map load. */
-const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
-  { of: "publishable", product: "chat" },
-  { of: "publishable", product: "editor" },
-  { of: "publishable_no_ai", product: "editor" },
-  { of: "publishable_other_org", product: "chat" },
+// biome-ignore format: a row is a line
+const SESSIONS: readonly (readonly [of: KeyRole, product: Product])[] = [
+  ["publishable", "chat"], ["publishable", "editor"], ["publishable_no_ai", "editor"], ["publishable_other_org", "chat"],
 ];
 const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
 const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
@@ -38,8 +36,8 @@ const credentialsOf = ({ has }: Context): CredentialRef[] => [
   ...(["none", "garbage", "unknown"] as const).map((as) => ({ as })),
   ...PUBLISHABLE.filter(has).map((name): CredentialRef => ({ as: "publishable", of: role(name) })),
   ...SERVER.filter(has).map((name): CredentialRef => ({ as: "server", of: role(name) })),
-  ...SESSIONS.filter(({ of }) => has(of)).map(
-    ({ of, product }): CredentialRef => ({ as: "session", of: role(of), product }),
+  ...SESSIONS.filter(([of]) => has(of)).map(
+    ([of, product]): CredentialRef => ({ as: "session", of: role(of), product }),
   ),
 ];
 
@@ -56,10 +54,8 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
       return { route: "sdk.sessions", credential, origin, product, form: pick(seed, i, 5, forms) };
     }
     // Sessions on routes of another scope are A16, judged by another rule.
-    const routes =
-      credential.as === "session"
-        ? ROUTES.filter((route) => scopeOf(route) === PRODUCT_SCOPE[credential.product])
-        : ROUTES;
+    const scope = credential.as === "session" ? PRODUCT_SCOPE[credential.product] : null;
+    const routes = ROUTES.filter((route) => scope === null || scopeOf(route) === scope);
     return { route: pick(seed, i, 4, routes), credential, origin, form: pick(seed, i, 5, FORMS) };
   });
 };
@@ -119,7 +115,7 @@ export const MIXED_RULES: readonly Rule[] = [
     expected,
     cost: { calls: TOGETHER * ROUNDS },
     step: async (context, checks) => {
-      for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
+      for (const [of, product] of SESSIONS) if (context.has(of)) await context.mint(of, product);
       const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
       for (let round = 0; round < ROUNDS; round++) {
         const calls = await drawn(context, CALLS + round * together, together);

@@ -1,7 +1,7 @@
 /** More concurrent streams than a cap allows (items 170, 180, 183, 210, 211, 220-223): how overload is reported, and what it leaves behind. */
 import { median } from "../../history/statistics/statistics.ts";
 import { skipped } from "../checks.ts";
-import type { Context } from "../context.ts";
+import type { Caller, Context } from "../context.ts";
 import type { Rule } from "../rule.ts";
 import { type Answer, inWords, isAdmitted, retryAfterMs } from "../sending/answer.ts";
 import { asNobody, exchangeCall } from "../sending/test-call.ts";
@@ -22,21 +22,16 @@ const DOUBTFUL: readonly Doubt[] = [
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
-/** Whether the doubt is confirmed: one call and half the wave are served, and the whole wave shows it again. */
-const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
-  const { isBad } = doubt;
-  const { caller, bySize } = await load.overload(context);
-  const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
-  if (bad === undefined) return null;
-  const [size, first] = bad;
+/** Whether a wave's doubt is confirmed: one call and half the wave are served, and the whole wave shows it again. */
+const showsAgain = async (context: Context, doubt: Doubt, caller: Caller, first: readonly Answer[]) => {
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
   for (const calmly of [1, Math.floor(served / 2)]) {
     const calm = await load.restedWave(context, calmly, [caller]);
-    if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
+    if (calm.some(doubt.isBad) || !calm.some(isAdmitted)) return null;
   }
-  const second = await load.restedWave(context, size, [caller]);
-  return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
+  const second = await load.restedWave(context, first.length, [caller]);
+  return isMuch(second, doubt) ? (second.findLast(doubt.isBad) ?? null) : null;
 };
 
 /** Fewer wrong names may be other callers' traffic. */
@@ -47,8 +42,7 @@ const MORE_WAVES = 3;
 const isGlobal = ({ subcode }: Answer): boolean => subcode === "b2b_overloaded";
 
 /** Sends waves between the two caps until enough calls were named wrongly, or one rightly. */
-const moreBetween = async (context: Context, shed: readonly Answer[], size: number): Promise<Answer[]> => {
-  const { caller } = await load.overload(context);
+const moreBetween = async (context: Context, caller: Caller, shed: readonly Answer[], size: number) => {
   const all = [...shed];
   for (let at = 0; at < MORE_WAVES; at += 1) {
     if (all.length === 0 || all.length >= MISNAMED_MIN || !all.every(isGlobal)) break;
@@ -93,22 +87,25 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     expected: "2xx or a limit's own subcode, in a flat body",
     cost: load.wavesCost,
     step: async (context, checks) => {
-      const { reached, answers, bySize, size } = await load.overload(context);
+      const { reached, answers, bySize, size, caller } = await load.overload(context);
       load.requireLimits(checks, answers);
       for (const answer of load.shedIn(answers)) {
         const expected = `{"error": "${answer.subcode}"} without detail`;
         checks.require(answer.envelope === "flat", answer, expected, `it was ${answer.envelope}`);
       }
-      const doubts = DOUBTFUL.filter((doubt) => [...bySize.values()].some((one) => isMuch(one, doubt)));
-      for (const doubt of doubts) {
+      let isDoubtful = false;
+      for (const doubt of DOUBTFUL) {
+        const first = [...bySize.values()].find((wave) => isMuch(wave, doubt));
+        if (first === undefined) continue;
+        isDoubtful = true;
         const bad = answers.filter(doubt.isBad);
         const what = `${bad.length} of ${answers.length} ${doubt.what}: ${inWords(bad[0] as Answer)}`;
-        const last = await showsAgain(context, doubt);
+        const last = await showsAgain(context, doubt, caller, first);
         if (last === null) checks.unclear(what);
         else
           checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
       }
-      if (doubts.length === 0 && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
+      if (!isDoubtful && !reached && !checks.failed) throw skipped(load.capNotMet(context, size));
     },
   }),
   load.rules.must("overload-spares-others", [211], {
@@ -128,10 +125,11 @@ export const OVERLOAD_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const caps = load.fixedCaps(context);
       if (typeof caps === "string") return caps;
-      for (const [size, answers] of (await load.overload(context)).bySize) {
+      const { bySize, caller } = await load.overload(context);
+      for (const [size, answers] of bySize) {
         // One concurrent call comes from another organization.
         if (size <= caps.own || size + 1 >= caps.all) continue;
-        const shed = await moreBetween(context, load.shedIn(answers), size);
+        const shed = await moreBetween(context, caller, load.shedIn(answers), size);
         const global = shed.filter(isGlobal);
         const last = global.at(-1);
         // Other callers may fill the deployment: a few such answers among right ones are theirs.

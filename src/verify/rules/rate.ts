@@ -17,7 +17,6 @@ const spanS = (answers: readonly Answer[]): number => {
   const times = answers.flatMap(({ received: { sentUs, doneUs } }) => [sentUs, doneUs]);
   return times.length === 0 ? 0 : (Math.max(...times) - Math.min(...times)) / 1e6;
 };
-const madePerS = (answers: readonly Answer[]): number => answers.length / Math.max(spanS(answers), 1e-3);
 
 /** The least number of calls that the stated limit refuses; `null` if none is stated. Each replica may count alone. */
 const dueRefusals = (answers: readonly Answer[], limits: Limits | undefined): number | null => {
@@ -39,7 +38,7 @@ const FULL_SPEED = 0.8;
 
 const notMet = (context: Context, { answers }: load.Edge): string => {
   const away = answers.filter(load.saysAway).length;
-  const perS = madePerS(answers);
+  const perS = answers.length / Math.max(spanS(answers), 1e-3);
   return load.reasons(
     `no rate limit was met at ${perS.toFixed(0)} calls/s`,
     perS < FULL_SPEED * load.rateAllowed(context) ? load.forWantOfConnections(context, load.IN_FLIGHT_MAX) : "",
@@ -97,10 +96,9 @@ export const RATE_RULES: readonly Rule[] = [
         const one = await misnamed(context, edge);
         const away = answers.filter(load.saysAway);
         const what = `${away.length} of ${answers.length} calls were answered ${away[0]?.outcome}, none rate_limited`;
-        if (one === null) checks.unclear(what);
-        else
-          checks.require(false, one, "429 rate_limited over the rate limit", `${what}; again later, and not in calm`);
-        return;
+        if (one === null) return checks.unclear(what);
+        const got = `${what}; again later, and not in calm`;
+        return void checks.require(false, one, "429 rate_limited over the rate limit", got);
       }
       for (const answer of answers.filter(isLimited)) {
         const isReadable = retryAfterMs(answer) !== undefined;
@@ -155,9 +153,7 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
     for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
       const answer = await context.send(call);
       if (!isLimited(answer)) {
-        if (isAdmitted(answer)) checks.fine();
-        else checks.unclear(inWords(answer));
-        return;
+        return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer));
       }
       const restMs = retryAfterMs(answer);
       if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
@@ -175,8 +171,12 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
       const neighbour = await context.send({ ...beside, once: true });
       if (!isAdmitted(neighbour)) return checks.unclear(`others are not served either: ${inWords(neighbour)}`);
       const got = `limited for ${Math.round(sinceMs / 1000)} s, after ${times} waits; others are served`;
-      checks.require(false, answer, "a call admitted by a caller that has waited as long as Retry-After said", got);
-      return;
+      return void checks.require(
+        false,
+        answer,
+        "a call admitted by a caller that has waited as long as Retry-After said",
+        got,
+      );
     }
   },
 });

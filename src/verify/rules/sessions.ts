@@ -71,14 +71,10 @@ const ofStyle = {
 } as const;
 
 const styledSessions = async (context: Context, checks: Checks): Promise<Answer[]> => {
-  const found: Answer[] = [];
-  for (const product of ["chat", "editor"] as const) {
-    const answer = await context.mint(OF_STYLE, product);
-    if (checks.admits(answer)) found.push(answer);
-  }
-  if (context.budget.left("map_loads") < 1) return found;
-  const tile = await context.mint(OF_STYLE, "tile");
-  return isAdmitted(tile) ? [...found, tile] : found;
+  const minted = await Promise.all((["chat", "editor"] as const).map((product) => context.mint(OF_STYLE, product)));
+  const found = minted.filter((answer) => checks.admits(answer));
+  const tile = context.budget.left("map_loads") < 1 ? null : await context.mint(OF_STYLE, "tile");
+  return tile !== null && isAdmitted(tile) ? [...found, tile] : found;
 };
 
 /** Styles returned to organizations whose stored style the target file does not state. */
@@ -88,9 +84,8 @@ const stylesByOrganization = (context: Context) => {
     const of = roleOf(answer.testCall);
     if (answer.testCall.route !== "sdk.sessions" || !isAdmitted(answer) || of === null) return [];
     const { org, basemap_style_id: stated } = context.keyRole(of as KeyRole) ?? {};
-    return org === undefined || org === declared || stated !== undefined
-      ? []
-      : [{ org, style: answer.fields[STYLE], answer }];
+    if (org === undefined || org === declared || stated !== undefined) return [];
+    return [{ org, style: answer.fields[STYLE], answer }];
   });
   return [...Map.groupBy(sessions, ({ org }) => org).values()];
 };

@@ -1,14 +1,7 @@
 /** The event streams (section 6; items 8, 92-95, 166-178, 187). One of each kind is read to its end for all rules here. */
 import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
-import {
-  EVENT_NAMES_MOST,
-  foreignError,
-  foreignHeader,
-  foreignName,
-  shapeOf,
-  shapeOfBody,
-} from "../../contract/foreign-text.ts";
+import * as foreign from "../../contract/foreign-text.ts";
 import type { Stream } from "../../contract/routes.ts";
 import { ERROR_EVENT, STREAMS, VOCABULARIES } from "../../contract/streams.ts";
 import type { Level } from "../../history/run-document.ts";
@@ -59,13 +52,13 @@ const look = (level: Level, id: string, spec: readonly number[], about: Look): R
 const FRAMES = "event: <name>, then data: <JSON>, in every frame";
 
 const frameFault = ({ sse: { frames, strange } }: Specimen): string | null => {
-  if (strange.length > 0) return `there was a line that is no field of an event: ${shapeOf(strange[0])}`;
+  if (strange.length > 0) return `there was a line that is no field of an event: ${foreign.shapeOf(strange[0])}`;
   for (const { event, data, json, inOrder } of frames) {
-    const name = foreignName(event ?? "");
+    const name = foreign.foreignName(event ?? "");
     // By the HTML standard a frame without data is no event, so only a specified one is missed.
     if (data === null && SHARED_EVENTS.has(event)) return `there was the event ${event} without data`;
     if (data === null) continue;
-    const shape = shapeOfBody(data, json);
+    const shape = foreign.shapeOfBody(data, json);
     if (event === null || event === "") return `there was an event without a name, with the data ${shape}`;
     if (json === undefined) return `there was the event ${name} with ${shape}`;
     if (!inOrder) return `there was the data of the event ${name} before its name`;
@@ -84,7 +77,7 @@ const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads
   const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
   const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
   const fields = own.map(({ event, json }) => `${event}(${payloadOf(json)})`);
-  const shown = names.slice(0, EVENT_NAMES_MOST).map(foreignName).join(" ");
+  const shown = names.slice(0, foreign.EVENT_NAMES_MOST).map(foreign.foreignName).join(" ");
   return { names: names.join(" "), shown, payloads: [...new Set(fields)].sort().join(" ") };
 };
 
@@ -105,7 +98,7 @@ const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null 
 };
 
 const endOf = ({ received: { ended, error } }: Answer): string =>
-  `${ended}${error === undefined ? "" : ` (${foreignError(error)})`}`;
+  `${ended}${error === undefined ? "" : ` (${foreign.foreignError(error)})`}`;
 
 /** An event that came once, as the last, may be this deployment's end: a cut after it loses nothing. */
 const mayBeOver = ({ sse }: Specimen): boolean => {
@@ -124,7 +117,9 @@ const TRIES = 4;
 /** The event that ends a stream, which is not specified (item 173). */
 const lastEventOf = ({ stream, sse }: Specimen): string => {
   const { done } = VOCABULARIES[stream];
-  const names = sse.frames.map(({ event }) => (event === null ? "an event without a name" : foreignName(event)));
+  const names = sse.frames.map(({ event }) =>
+    event === null ? "an event without a name" : foreign.foreignName(event),
+  );
   const at = names.findIndex((name) => name === done || name === ERROR_EVENT);
   const last = names.at(-1) ?? "no event";
   if (at < 0) return `${stream}: the last event is ${last}, and there is no ${done}`;
@@ -138,7 +133,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     title: "a streaming endpoint answers with the content type text/event-stream",
     shows: isOpened, expected: "text/event-stream",
     fault: ({ answer: { headers: { "content-type": type = "none" } } }) =>
-      /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreignHeader(type)}` }),
+      /^\s*text\/event-stream\s*(;|$)/i.test(type) ? null : `it was ${foreign.foreignHeader(type)}` }),
   // HTML standard, section 9.2.5: event streams are always UTF-8, whatever a charset says.
   look("must", "stream-is-utf8", [8, 166], {
     title: "an event stream is encoded as UTF-8, as its content type says",
@@ -146,7 +141,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     fault: ({ stream, answer }, checks) => {
       // A content coding belongs to the connection, not to the stream.
       const coding = codingOf(answer.headers);
-      if (coding !== "") return void checks.note(`${stream}: encoded as ${foreignName(coding)}`);
+      if (coding !== "") return void checks.note(`${stream}: encoded as ${foreign.foreignName(coding)}`);
       const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
       return at === undefined ? null : `there were bytes that are none, in a piece of ${at.text.length} characters`;
     } }),
@@ -197,11 +192,11 @@ const ERROR_EVENTS: readonly Rule[] = [
       const data = parseJson(event?.data ?? "");
       const fields = isObject(data) ? data : {};
       const areTexts = ["message", "code", "partial_text"].every((name) => typeof fields[name] === "string");
-      return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${shapeOf(data)}`;
+      return fields.type === "error" && areTexts && fields.code !== "" ? null : `it was ${foreign.shapeOf(data)}`;
     } }),
   ofErrorEvent("stream-nothing-after-error", [168], "an error event ends its stream: nothing comes after it", {
     expected: "the end of the stream",
-    fault: ([, ...late]) => late.length === 0 ? null : `${late.length} more events came: ${shapeOf(late[0]?.name)}` }),
+    fault: ([, ...late]) => late.length === 0 ? null : `${late.length} more events came: ${foreign.shapeOf(late[0]?.name)}` }),
 ];
 
 export const STREAM_RULES: readonly Rule[] = [
@@ -211,14 +206,12 @@ export const STREAM_RULES: readonly Rule[] = [
     title: "the three streams speak three different contracts",
     step: async (context, checks) => {
       const seen = (await specimens(context)).filter((one) => isStream(one) && one.sse.frames.length > 0);
-      for (const [i, one] of seen.entries()) {
-        for (const other of seen.slice(i + 1)) {
-          const [a, b] = [contractOf(one), contractOf(other)];
-          const same = a.payloads === b.payloads && a.names === b.names;
-          const expected = `another contract than that of the ${one.stream} stream`;
-          checks.require(!same, other.answer, expected, `both have the events ${a.shown}, with the same fields`);
-          if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
-        }
+      for (const [one, other] of seen.flatMap((a, i) => seen.slice(i + 1).map((b) => [a, b] as const))) {
+        const [a, b] = [contractOf(one), contractOf(other)];
+        const same = a.payloads === b.payloads && a.names === b.names;
+        const expected = `another contract than that of the ${one.stream} stream`;
+        checks.require(!same, other.answer, expected, `both have the events ${a.shown}, with the same fields`);
+        if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
       }
       return "fewer than two streams were opened";
     },
@@ -248,15 +241,10 @@ export const STREAM_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       for (const first of (await specimens(context)).filter(isStream)) {
         let last = first;
-        let tries = 1;
-        for (; tries < TRIES && isCut(last); tries++) last = await specimenOf(context, first.stream);
-        if (isCut(last)) {
-          const got = `cut off after ${last.sse.frames.length} events, ${tries} times out of ${tries}: ${endOf(last.answer)}`;
-          checks.require(false, last.answer, "a whole stream", got);
-          continue;
-        }
-        checks.fine();
-        if (tries > 1) checks.note(`${first.stream}: cut off at first`);
+        for (let tries = 1; tries < TRIES && isCut(last); tries++) last = await specimenOf(context, first.stream);
+        const got = `cut off after ${last.sse.frames.length} events, ${TRIES} times out of ${TRIES}: ${endOf(last.answer)}`;
+        checks.require(!isCut(last), last.answer, "a whole stream", got);
+        if (last !== first && !isCut(last)) checks.note(`${first.stream}: cut off at first`);
       }
       return "no stream showed it";
     },

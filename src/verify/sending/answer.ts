@@ -138,11 +138,10 @@ const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boole
 };
 
 /** The call's history line without what other judges must not hold against it. */
-const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => {
-  const { facts, ...bare } = line;
-  const plain = named.outcome === "401" || named.outcome === "503";
-  const failed = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
-  return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
+const lineFor = ({ open }: TestCall, { outcome, envelope }: Named, { facts, ...bare }: CallLine): CallLine => {
+  const isPlain = (outcome === "401" || outcome === "503") && envelope === "flat";
+  const line = isPlain ? { ...bare, outcome, envelope: "none" as const } : bare;
+  return open === true || facts === undefined ? line : { ...line, facts };
 };
 
 const plainOf = (received: Received): Received => {
