@@ -187,10 +187,8 @@ export const shedsAboveTheCap: Judge = (facts) => {
     if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
     const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
     if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
-    const evidence = new Evidence();
-    evidence.count = 1;
-    evidence.first = `${came} calls came out of the full platform, which can serve ${Math.round(possible)} in that time`;
-    return evidence;
+    const first = `${came} calls came out of the full platform, which can serve ${Math.round(possible)} in that time`;
+    return Object.assign(new Evidence(), { count: 1, first });
   };
   return {
     see(line) {

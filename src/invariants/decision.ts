@@ -1,11 +1,18 @@
 /** Was each call decided as its caller's own facts say: admission, revocation, sessions, and no secret written down. */
 import { findSecrets } from "../contract/credentials.ts";
-import { admissionOf, outcomeOf } from "../contract/refusals.ts";
+import { admissionOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { known } from "../history/statistics/counts.ts";
-import { either, isOthersRefusal, lacksOf, legalAnswers, mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
+import {
+  CAPABILITY,
+  either,
+  isOthersRefusal,
+  lacksOf,
+  legalAnswers,
+  mayBeRefusalUnder200,
+} from "./evidence/legal-answers.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
@@ -86,10 +93,6 @@ export const firstFailingCheckDecides: Judge = (facts, settling) => {
     },
   };
 };
-
-const CAPABILITY = (["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"] as const).map(
-  outcomeOf,
-);
 
 /** Whether key and tier together admit the call; `null`: unknown, or not this judge's question. */
 const isCapable = (call: CallLine, ours: boolean): boolean | null => {

@@ -4,7 +4,7 @@ import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { callsOfFold } from "../history/tally.ts";
 import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
-import { Settling } from "./evidence/moments.ts";
+import { openSettling, type Settling } from "./evidence/moments.ts";
 
 export type Found = {
   verdict: ClaimVerdict;
@@ -124,7 +124,7 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: 
     }
   };
   let unread = 0;
-  const settling = new Settling((call) => fold?.settled?.(call));
+  const settling = openSettling((call) => fold?.settled?.(call));
   const lacksSchedule = facts.closed_loop === true && time !== undefined;
   const judge = guarded(() => (lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts, settling)));
   const fold = judge !== null && "end" in judge ? judge : null;

@@ -51,11 +51,7 @@ const rateBound = (ratePerS: number, burst: number) => {
     for (const { fromUs } of undecided.items()) horizonUs = Math.min(horizonUs, fromUs);
     const later = edges.findIndex(({ fromUs }) => fromUs >= horizonUs);
     const settled = edges.splice(0, later < 0 ? edges.length : later);
-    const best = settled.reduce<Edge | null>(
-      (one, edge) => (one === null || edge.level > one.level ? edge : one),
-      null,
-    );
-    if (best !== null) edges.unshift(best);
+    edges.unshift(...settled.sort((one, other) => other.level - one.level).slice(0, 1));
     mergeAt = Math.max(64, 2 * edges.length);
   };
   return {

@@ -66,10 +66,8 @@ export const envelopeFitsSubcode: Judge = (facts) => {
 const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
 const LIMITER_UNAVAILABLE = outcomeOf("limiter_unavailable");
-const OURS_AS_WELL = [
-  ...[outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")],
-  ...[LIMITER_UNAVAILABLE, outcomeOf("key_service_unavailable")],
-];
+const OVERLOADED = [outcomeOf("b2b_overloaded"), outcomeOf("org_overloaded")];
+const OURS_AS_WELL = [...OVERLOADED, LIMITER_UNAVAILABLE, outcomeOf("key_service_unavailable")];
 
 /** Whole seconds; `null` for a date or none. */
 const secondsOf = (header: string | undefined): number | null => {

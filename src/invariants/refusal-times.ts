@@ -160,10 +160,8 @@ export const createPooledRefusals = () => {
         if (line.type === "call" && LINKS.some((link) => line.outcome === REFUSAL_OF[link])) calls.push(line);
       }
       for (const link of LINKS.filter((one) => windows.all.some((window) => window.link === one))) {
-        const refused = calls.filter(
-          (call) =>
-            call.outcome === REFUSAL_OF[link] && windows.around(call, link).some(({ tookEffect }) => tookEffect),
-        );
+        const isItsOwn = (call: CallLine): boolean => windows.around(call, link).some(({ tookEffect }) => tookEffect);
+        const refused = calls.filter((call) => call.outcome === REFUSAL_OF[link] && isItsOwn(call));
         const tookMs = refused.map(({ first_us, done_us, sent_us }) => ((first_us ?? done_us) - sent_us) / 1000);
         all.push({ link, tookMs, host });
       }
@@ -180,10 +178,8 @@ export const createPooledRefusals = () => {
         const left = seen.length - calm.length;
         const without =
           left === 0 ? "" : `; ${left} of ${seen.length} experiments are left out, because the machine disturbed them`;
-        const { reason, ...found } = judgedP99(
-          calm.flatMap(({ tookMs }) => tookMs),
-          allowedMs,
-        );
+        const refusalsMs = calm.flatMap(({ tookMs }) => tookMs);
+        const { reason, ...found } = judgedP99(refusalsMs, allowedMs);
         return claimOf({
           id: `refusals-in-budget/${link}`,
           stage: "run",

@@ -22,11 +22,8 @@ export class Sums {
   readonly rows = new Map<string, Map<string, number>>();
 
   add(row: string, column: string, amount: number): void {
-    add(
-      known(this.rows, row, () => new Map()),
-      column,
-      amount,
-    );
+    const columns = known(this.rows, row, () => new Map<string, number>());
+    add(columns, column, amount);
   }
 
   of(row: string, column: string): number {

@@ -1,14 +1,18 @@
 /** A histogram of times with buckets 8 % apart: quantiles are exact within 4 %, enough for judges that compare by factors. */
+import { sumOf } from "../../history/series.ts";
+import { add } from "../../history/statistics/counts.ts";
+
 const STEP = Math.log(1.08);
+
+/** Microseconds, at least 1. */
+const bucketOf = (us: number): number => Math.round(Math.log(Math.max(1, us)) / STEP);
 
 export class Distribution {
   readonly #buckets = new Map<number, number>();
   count = 0;
 
-  /** Microseconds, at least 1. */
   add(us: number): void {
-    const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
-    this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1);
+    add(this.#buckets, bucketOf(us), 1);
     this.count += 1;
   }
 
@@ -23,9 +27,6 @@ export class Distribution {
   }
 
   above(us: number): number {
-    const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
-    let count = 0;
-    for (const [one, times] of this.#buckets) if (one > bucket) count += times;
-    return count;
+    return sumOf([...this.#buckets].map(([bucket, times]) => (bucket > bucketOf(us) ? times : 0)));
   }
 }

@@ -113,7 +113,8 @@ const O = (name: AnyRefusalName): string => outcomeOf(name);
 
 const UNAUTHENTICATED = O("unauthenticated");
 const MALFORMED = O("malformed_body");
-const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O("tier_capability_not_allowed")];
+/** What a key or its tier lacks. */
+export const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O("tier_capability_not_allowed")];
 const SESSIONS_OFF = [O("sessions_not_configured"), O("sessions_disabled")];
 const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop") };
 

@@ -44,31 +44,17 @@ export const changesCaps = (line: Line): boolean => line.type === "mark" && line
 export const MARK_MARGIN_US = 1_000_000;
 
 /** Delivers calls in order of completion, after all marks (faults, capacity changes) that could overlap them. */
-export class Settling {
-  readonly #waiting = new Heap<CallLine>();
-  readonly #settle: (call: CallLine) => void;
+export const openSettling = (settle: (call: CallLine) => void) => {
+  const waiting = new Heap<CallLine>();
+  const settleBefore = (us: number): void => {
+    while (waiting.size > 0 && waiting.least < us) settle(waiting.pop() as CallLine);
+  };
+  return {
+    add: (call: CallLine): void => waiting.push(latestUs(call), call),
+    waiting: (): Iterable<CallLine> => waiting.items(),
+    reach: (line: Line): void => settleBefore(lineTimeUs(line) - MARK_MARGIN_US),
+    finish: (): void => settleBefore(Number.POSITIVE_INFINITY),
+  };
+};
 
-  constructor(settle: (call: CallLine) => void) {
-    this.#settle = settle;
-  }
-
-  add(call: CallLine): void {
-    this.#waiting.push(latestUs(call), call);
-  }
-
-  reach(line: Line): void {
-    this.#settleBefore(lineTimeUs(line) - MARK_MARGIN_US);
-  }
-
-  finish(): void {
-    this.#settleBefore(Number.POSITIVE_INFINITY);
-  }
-
-  waiting(): Iterable<CallLine> {
-    return this.#waiting.items();
-  }
-
-  #settleBefore(us: number): void {
-    while (this.#waiting.size > 0 && this.#waiting.least < us) this.#settle(this.#waiting.pop() as CallLine);
-  }
-}
+export type Settling = ReturnType<typeof openSettling>;
