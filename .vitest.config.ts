@@ -72,7 +72,10 @@ const STARTS_PROCESSES = [
   "src/verify/doctor/{tls-look,tools-here}.test.ts",
 ];
 
-/** Tests that wait most of their time, for answers that come late by rule: they use a third of a core each. */
+/**
+ * Tests that wait most of their time, for answers that come late by rule, and use a third of a core each; and those that compute
+ * for too long to be quick.
+ */
 const WAITS = [
   "src/verify/**/{body-defects,defects,gateway,key-defects,key-variants,load-defects,load-variants,reference,run-verify,variants}.test.ts",
   "src/drivers/autocannon/*.test.ts",
@@ -91,13 +94,22 @@ const retriedTests: Reporter = {
   },
 };
 
-/** The longest file, which is short to read: begun last, it would leave all other workers idle. */
-const FIRST = "properties/mutants-in-virtual-time.test.ts";
+/** The longest files, half a minute and more. Many are short to read: begun late, they would leave other workers idle at the end. */
+const LONGEST = [
+  ...["src/verify/load-defects", "properties/mutants-in-virtual-time", "src/drivers/k6/k6", "src/stages/verify-stage"],
+  ...["src/drivers/k6/alone", "src/run/target-run", "src/run/run", "src/drivers/one-meaning", "src/cli/doctor"],
+  ...["src/run/hostile-server", "properties/mutants", "src/drivers/k6/k6-budget", "src/verify/variants"],
+  ...["src/verify/reference", "src/verify/defects", "src/verify/load-variants", "src/run/calibration/calibrate"],
+];
+const rankOf = ({ moduleId }: TestSpecification): number => {
+  const rank = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+  return rank === -1 ? LONGEST.length : rank;
+};
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    return sorted.toSorted((a, b) => Number(b.moduleId.endsWith(FIRST)) - Number(a.moduleId.endsWith(FIRST)));
+    return sorted.toSorted((a, b) => rankOf(a) - rankOf(b));
   }
 }
 
