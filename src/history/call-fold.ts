@@ -28,19 +28,17 @@ const OF_KIND = [
 ];
 const OF_FACTS = ["credential", "state", "origin", "ip", "tier", "product", "body", "scopes", "products"] as const;
 
-/** Reports whether the named fields are equal; lists are compared by their items. */
-const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean => {
-  if (a === b) return true;
-  if (a === undefined || b === undefined) return false;
-  for (const name of names) {
-    const one: unknown = a[name];
-    const other: unknown = b[name];
-    if (one === other) continue;
-    if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
-    for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false;
-  }
-  return true;
-};
+/** Lists are compared by their items. */
+const isSame = (one: unknown, other: unknown): boolean =>
+  one === other ||
+  (Array.isArray(one) &&
+    Array.isArray(other) &&
+    one.length === other.length &&
+    one.every((item, i) => item === other[i]));
+
+/** Reports whether the named fields are equal. */
+const sameIn = <T extends object>(names: readonly (keyof T)[], a: T | undefined, b: T | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && names.every((name) => isSame(a[name], b[name])));
 
 const sameKind = (a: CallLine, b: CallLine): boolean =>
   sameIn(OF_KIND, a, b) && sameIn<CallFacts>(OF_FACTS, a.facts, b.facts);
@@ -110,14 +108,12 @@ export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
   };
 
   const fold = (call: CallLine, kind: KnownKind): void => {
-    const inSecond = (second: number): Second => {
+    const at = (us: number): Second => {
+      const second = secondOf(us);
       const all = known(seconds, second, () => new Map());
       return known(all, kind.whose, () => newSecond(call, second));
     };
-    const dueS = secondOf(call.intended_us);
-    const due = inSecond(dueS);
-    // Nearly every call begins and ends in the second in which it was due.
-    const at = (us: number): Second => (secondOf(us) === dueS ? due : inSecond(secondOf(us)));
+    const due = at(call.intended_us);
     due.line.offered += 1;
     due.line.moments = joinedMoments(due.line.moments, momentsOf(call));
     known(due.kinds, kind, () => ({ call: withoutTimes(call), n: 0 })).n += 1;

@@ -61,21 +61,18 @@ export const junitXml = (run: RunDocument): string => {
     0,
     run.stages.reduce((left, stage) => left - stage.duration_ms, run.duration_ms),
   );
-  const lines = [
-    '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites${attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) })}>`,
-  ];
-  for (const [name, claims] of suites) {
+  const lines = [...suites].flatMap(([name, claims]) => {
     const duration = durations.get(name) ?? (name === "run" ? besideStages : 0);
     const time = seconds(duration);
     // The claims of a stage are judged on the same calls: each gets its share, so that they add up to the stage.
     const share = seconds(duration / claims.length);
-    lines.push(
+    return [
       `  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`,
       `    <properties>${entries.join("")}</properties>`,
       ...claims.map((claim) => caseOf(claim, share)),
       "  </testsuite>",
-    );
-  }
-  return `${lines.join("\n")}\n</testsuites>\n`;
+    ];
+  });
+  const whole = attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) });
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${whole}>\n${lines.join("\n")}\n</testsuites>\n`;
 };

@@ -100,19 +100,19 @@ export const areasTo = (steps: readonly Step[], endX: number, floorY: number): s
   return stretches.join("");
 };
 
-const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => number): Step[] =>
-  values.map((value, i) => ({ x: xOf(stage, i * stage.binS), y: value === null ? null : y(value) }));
+/** One step for each bin. */
+const stepsOf = (stage: ChartSeries, values: Values, y: (value: number) => number): readonly [Step[], endX: number] => [
+  values.map((value, i) => ({ x: xOf(stage, i * stage.binS), y: value === null ? null : y(value) })),
+  xOf(stage, values.length * stage.binS),
+];
 
 /** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
 export const stepPath = (stage: ChartSeries, values: Values, y: (value: number) => number): string =>
-  stepsTo(
-    stepsOf(stage, values, (value) => Math.round(y(value))),
-    xOf(stage, values.length * stage.binS),
-  );
+  stepsTo(...stepsOf(stage, values, (value) => Math.round(y(value))));
 
 /** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
 export const areaPath = (stage: ChartSeries, values: Values, y: (value: number) => number, height: number): string =>
-  areasTo(stepsOf(stage, values, y), xOf(stage, values.length * stage.binS), height);
+  areasTo(...stepsOf(stage, values, y), height);
 
 /** When each row of a table begins, in seconds of the stage. */
 export const rowTimes = ({ bins, binsInRow, binS }: ChartSeries): string[] =>

@@ -15,13 +15,8 @@ const BELOW = 22;
 export type Tick = { at: number; text: string };
 export type Key = { swatch: Markup; text: string };
 export type Cell = string | number | null;
-/** `rowS`: seconds that a row stands for; `groups`: what neighbouring columns have in common, after the first column. */
-type Table = {
-  head: readonly string[];
-  rows: readonly (readonly Cell[])[];
-  rowS?: number;
-  groups?: readonly { name: string; columns: number }[];
-};
+/** `rowS`: seconds that a row stands for. */
+type Table = { head: readonly string[]; rows: readonly (readonly Cell[])[]; rowS?: number };
 
 /** `finding`: what is to be seen, in a sentence; `description`: axes and shapes in words; `drawn`: WIDTH by `height`. */
 export type Chart = Record<"id" | "title" | "finding" | "description", string> & {
@@ -43,12 +38,11 @@ export type Chart = Record<"id" | "title" | "finding" | "description", string> &
 export const percent = (share: number): string => `${Number((share * 100).toFixed(2))}%`;
 
 /** Cells and rows end where the next begins, as HTML has it: tables are a third of a page with many stages. */
-const tableOf = ({ head, rows, rowS, groups }: Table): Markup => {
-  const heads = html`<tr>${head.map((name) => html`<th>${name}`)}`;
-  const above = groups && html`<tr><th>${groups.map(({ name, columns }) => html`<th colspan="${columns}">${name}`)}`;
+const tableOf = ({ head, rows, rowS }: Table, name: string, above: Markup | null): Markup => {
+  const heads = html`<tr>${head.map((text) => html`<th>${text}`)}`;
   const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}`)}`);
   const seconds = rowS === undefined ? null : html` data-row="${Number(rowS.toFixed(6))}"`;
-  return html`<details class="numbers"><summary>${groups === undefined ? "Table" : "Table of these charts"}</summary><div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead>${above ?? null}${heads}<tbody>${lines}</table></div></details>`;
+  return html`<details class="numbers"><summary>${name}</summary><div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead>${above}${heads}<tbody>${lines}</table></div></details>`;
 };
 
 /** `columns`: which of a shared table are those of the chart; without them it has a table of its own. */
@@ -70,7 +64,7 @@ export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: 
 <svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
 ${above ?? null}<g text-anchor="end">${scale}</g><svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor"><path class="grid" stroke="#8884" d="${grid}"/>${drawn}</svg>
 ${labels ?? null}<g class="ticks" text-anchor="middle">${ticks}</g>${name ?? null}</svg>
-${columns === undefined ? tableOf(chart.table) : null}</figure>`;
+${columns === undefined ? tableOf(chart.table, "Table", null) : null}</figure>`;
 };
 
 /** Charts of one axis of time with one table of all their columns. */
@@ -83,15 +77,16 @@ export const figuresOverTime = (charts: readonly Chart[]): Markup => {
     from = columns[1];
     return chartFigure(chart, columns);
   });
-  const groups = charts.map(({ title, table }) => ({
-    name: title.replace(/[.,].*$/, ""),
-    columns: table.head.length - 1,
-  }));
+  // What the columns of a chart have in common stands above them.
+  const names = charts.map(({ title, table: { head } }) => {
+    return html`<th colspan="${head.length - 1}">${title.replace(/[.,].*$/, "")}`;
+  });
   const joined = <T>(of: (table: Table) => readonly T[] | undefined): T[] =>
     charts.flatMap(({ table }, i) => of(table)?.slice(i === 0 ? 0 : 1) ?? []);
   const rows = first.table.rows.map((_, i) => joined(({ rows: all }) => all[i]));
-  const table = { ...first.table, groups, head: joined(({ head }) => head), rows };
-  return html`${figures}<div class="all-figures">${tableOf(table)}</div>`;
+  const table = { ...first.table, head: joined(({ head }) => head), rows };
+  const shared = tableOf(table, "Table of these charts", html`<tr><th>${names}`);
+  return html`${figures}<div class="all-figures">${shared}</div>`;
 };
 
 /** A dot over the drawing: shares of the width, pixels of the frame. */
