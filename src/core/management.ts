@@ -94,7 +94,7 @@ const decide = (change: Change): ManagementRefusal | null => {
   return null;
 };
 
-const NEW_KEY = {
+export const NEW_KEY = {
   ...{ name: "", scopes: [], products: [], allowed_origins: [], allowed_ips: [] },
   ...{ vendor_acknowledged: false, expires_at: null },
 };

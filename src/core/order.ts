@@ -10,6 +10,11 @@ export type Check = (call: Call) => Ask | Refuse | null;
 
 const refuse = (name: AnyRefusalName): Refuse => ({ refuse: name });
 
+const refuseIf =
+  (name: AnyRefusalName, holds: (call: Call) => boolean): Check =>
+  (call) =>
+    holds(call) ? { refuse: name } : null;
+
 // ── B1: the common front ──────────────────────────────────────────────────────────────────────────────────────────────
 
 const replicaHasRoom: Check = (call) => {
@@ -18,42 +23,39 @@ const replicaHasRoom: Check = (call) => {
   return null;
 };
 
-const credentialIsGiven: Check = (call) => (call.kind === "unknown" ? refuse("unauthenticated") : null);
+const credentialIsGiven = refuseIf("unauthenticated", ({ kind }) => kind === "unknown");
 
 const askSession: Check = (call) =>
   call.kind === "session" ? { ask: "session", token: call.caller.credential as string } : null;
 
-const sessionIsGood: Check = (call) =>
-  call.kind === "session" && call.session === null ? refuse("unauthenticated") : null;
+const sessionIsGood = refuseIf("unauthenticated", ({ kind, session }) => kind === "session" && session === null);
 
 const askKey: Check = (call) =>
   call.session
     ? { ask: "key-by-id", id: call.session.keyId }
     : { ask: "key", secret: call.caller.credential as string };
 
-const keyServiceAnswered: Check = (call) => (call.lookup === UNAVAILABLE ? refuse("key_service_unavailable") : null);
+const keyServiceAnswered = refuseIf("key_service_unavailable", ({ lookup }) => lookup === UNAVAILABLE);
 
-const keyIsGood: Check = (call) => {
-  if (call.lookup === null) return refuse("unauthenticated");
-  const { key } = call.snapshot;
-  const expired = key.expires_at !== null && key.expires_at <= call.nowMs;
-  return key.status !== "valid" || expired ? refuse("unauthenticated") : null;
-};
+const keyIsGood = refuseIf("unauthenticated", (call) => {
+  if (call.lookup === null) return true;
+  const { status, expires_at } = call.snapshot.key;
+  return status !== "valid" || (expires_at !== null && expires_at <= call.nowMs);
+});
 
 // ── B2: session exchange ──────────────────────────────────────────────────────────────────────────────────────────────
 
-const sessionsAreConfigured: Check = (call) =>
-  call.deployment.sessions === "not_configured" ? refuse("sessions_not_configured") : null;
-
-const sessionsAreEnabled: Check = (call) =>
-  call.deployment.sessions === "disabled" ? refuse("sessions_disabled") : null;
-
-const keyIsPublishable: Check = (call) => (call.kind !== "publishable" ? refuse("publishable_key_required") : null);
-
-const originIsPresent: Check = (call) => (call.caller.origin === null ? refuse("origin_required") : null);
-
-const originIsListed: Check = (call) =>
-  originListed(call.snapshot.key, call.caller.origin as string) ? null : refuse("session_origin_mismatch");
+const sessionsAreConfigured = refuseIf(
+  "sessions_not_configured",
+  (call) => call.deployment.sessions === "not_configured",
+);
+const sessionsAreEnabled = refuseIf("sessions_disabled", (call) => call.deployment.sessions === "disabled");
+const keyIsPublishable = refuseIf("publishable_key_required", ({ kind }) => kind !== "publishable");
+const originIsPresent = refuseIf("origin_required", ({ caller }) => caller.origin === null);
+const originIsListed = refuseIf(
+  "session_origin_mismatch",
+  ({ snapshot, caller }) => !originListed(snapshot.key, caller.origin as string),
+);
 
 const productIsAdmitted: Check = (call) => {
   const name = productRefusal(call.snapshot, call.product as NonNullable<Call["product"]>);
@@ -62,20 +64,22 @@ const productIsAdmitted: Check = (call) => {
 
 // ── B3: runtime ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const keyIsNotPublishable: Check = (call) =>
-  call.kind === "publishable" ? refuse("publishable_requires_session") : null;
+const keyIsNotPublishable = refuseIf("publishable_requires_session", ({ kind }) => kind === "publishable");
 
-const serverKeyIsNotInBrowser: Check = (call) =>
-  call.kind === "server" && call.caller.origin !== null ? refuse("server_key_in_browser") : null;
+const serverKeyIsNotInBrowser = refuseIf(
+  "server_key_in_browser",
+  ({ kind, caller }) => kind === "server" && caller.origin !== null,
+);
 
-const addressIsListed: Check = (call) =>
-  call.kind === "server" && !addressListed(call.snapshot.key, call.caller.address) ? refuse("ip_not_allowed") : null;
+const addressIsListed = refuseIf(
+  "ip_not_allowed",
+  ({ kind, snapshot, caller }) => kind === "server" && !addressListed(snapshot.key, caller.address),
+);
 
 /** A session without an origin is admitted (item 152); tile routes have their own refusal (A12). */
-const sessionOriginIsListed: Check = (call) => {
-  if (call.kind !== "session" || call.caller.origin === null || originListed(call.snapshot.key, call.caller.origin))
-    return null;
-  return refuse(call.route.tile === true ? "tile_access_restricted" : "session_origin_mismatch");
+const sessionOriginIsListed: Check = ({ kind, caller: { origin }, snapshot, route }) => {
+  if (kind !== "session" || origin === null || originListed(snapshot.key, origin)) return null;
+  return refuse(route.tile === true ? "tile_access_restricted" : "session_origin_mismatch");
 };
 
 const scopeIsAdmitted: Check = (call) => {
@@ -108,7 +112,7 @@ const meterOf = (call: Call): MeterTake | null => {
 /** One atomic question: rate, then meter. The first that fails decides, and nothing is taken. */
 const askLimiter: Check = (call) => ({ ask: "take", rate: call.deployment.rate, meter: meterOf(call) });
 
-const limiterAnswered: Check = (call) => (call.taken === UNAVAILABLE ? refuse("limiter_unavailable") : null);
+const limiterAnswered = refuseIf("limiter_unavailable", ({ taken }) => taken === UNAVAILABLE);
 
 const limiterAllows: Check = (call) => {
   const taken = call.taken as Exclude<Call["taken"], typeof UNAVAILABLE | undefined>;
@@ -124,37 +128,21 @@ const limiterAllows: Check = (call) => {
 };
 
 const FRONT = { replicaHasRoom, credentialIsGiven, askSession, sessionIsGood, askKey, keyServiceAnswered, keyIsGood };
+const LIMITER = { askLimiter, limiterAnswered, limiterAllows };
 
 /** Named, so that mutants and tests can refer to a check. The order of the properties is the order of checks. */
 export const EXCHANGE_ORDER: Readonly<Record<string, Check>> = {
   ...FRONT,
-  sessionsAreConfigured,
-  sessionsAreEnabled,
-  keyIsPublishable,
-  originIsPresent,
-  originIsListed,
-  askBody,
-  bodyIsWellFormed,
-  productIsAdmitted,
-  organizationHasRoom,
-  askLimiter,
-  limiterAnswered,
-  limiterAllows,
+  ...{ sessionsAreConfigured, sessionsAreEnabled, keyIsPublishable, originIsPresent, originIsListed },
+  ...{ askBody, bodyIsWellFormed, productIsAdmitted, organizationHasRoom },
+  ...LIMITER,
 };
 
 export const RUNTIME_ORDER: Readonly<Record<string, Check>> = {
   ...FRONT,
-  keyIsNotPublishable,
-  serverKeyIsNotInBrowser,
-  addressIsListed,
-  sessionOriginIsListed,
-  scopeIsAdmitted,
-  organizationHasRoom,
-  askBody,
-  bodyIsWellFormed,
-  askLimiter,
-  limiterAnswered,
-  limiterAllows,
+  ...{ keyIsNotPublishable, serverKeyIsNotInBrowser, addressIsListed, sessionOriginIsListed, scopeIsAdmitted },
+  ...{ organizationHasRoom, askBody, bodyIsWellFormed },
+  ...LIMITER,
 };
 
 export type Orders = { exchange: readonly Check[]; runtime: readonly Check[] };

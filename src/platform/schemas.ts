@@ -1,14 +1,12 @@
 /** What validates requests and `/openapi.json` describes. `x-harness-choice`: the specification shows no type. */
 import { type TSchema, Type } from "typebox";
-import { PRODUCTS, type RouteName, SCOPES } from "../contract/routes.ts";
+import { PRODUCTS, type RouteName, routeOf, SCOPES } from "../contract/routes.ts";
 import { KEY_CREATION, KEY_UPDATE } from "../core/management.ts";
 import { KEY_RECORD } from "../core/records.ts";
 
-type Fields = Parameters<typeof Type.Object>[0];
-
 /** Marks a choice where the specification says "not shown". */
 const chosen = { "x-harness-choice": true } as const;
-const unshown = (fields: Fields): TSchema => Type.Object(fields, chosen);
+const unshown = (fields: Parameters<typeof Type.Object>[0]): TSchema => Type.Object(fields, chosen);
 const Anything = Type.Unknown(chosen);
 const AnyObject = unshown({});
 const Text = Type.String();
@@ -59,8 +57,7 @@ const Legs = Type.Array(Type.Object(metresAndSeconds));
 
 type Shape = {
   summary: string;
-  /** What a request carries, and where; absent: nothing is read. */
-  in?: "body" | "query" | "params";
+  /** What a request carries (`placeOf`); absent: nothing is read. */
   request?: TSchema;
   /** Where what is accepted is narrower than what is checked first. */
   accepted?: TSchema;
@@ -73,7 +70,6 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Items 31-34, 65-67, 88-89.
   "sdk.sessions": {
     summary: "Exchanges a publishable key for a session token",
-    in: "body",
     request: Type.Object({ product: Product, ...optional(Text, "map_id") }),
     answer: Type.Object({
       session_token: Type.String({ pattern: "^svc_sess_[a-z]+_[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$" }),
@@ -85,7 +81,6 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Items 90-91, 102-103.
   "chat.control": {
     summary: "Map chat: control stream",
-    in: "body",
     request: Type.Object({
       messages: Type.Array(Type.Object({ role: Text, content: Text }), { minItems: 1 }),
       ...optional(Anything, "location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"),
@@ -94,15 +89,13 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Items 93, 104.
   "chat.summary": {
     summary: "Map chat: summary stream",
-    in: "body",
     request: Type.Object({ type: Type.Enum(["poi", "building"]) }),
   },
   // Item 105: any object.
-  "chat.button": { summary: "Map chat: popup stream", in: "body", request: AnyObject },
+  "chat.button": { summary: "Map chat: popup stream", request: AnyObject },
   // Items 96-97, 106: all three are required; the types of the last two are not shown, so any JSON is accepted.
   "chat.route": {
     summary: "Route between places; its own failures are 200 with an error",
-    in: "body",
     request: Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything }),
     answer: orFailure(
       unshown({ route: Type.Object({ profile: Text, ...metresAndSeconds, geometry: Line, legs: Legs }) }),
@@ -111,7 +104,6 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Items 99, 109. Numbers come as text in a query; they are read before they are checked.
   "poi.enrich": {
     summary: "Facts about a point of interest",
-    in: "query",
     request: Type.Object({
       lat: Type.Number({ minimum: -90, maximum: 90 }),
       lon: Type.Number({ minimum: -180, maximum: 180 }),
@@ -130,7 +122,6 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Items 112, 118-119.
   "design.analyze": {
     summary: "Recommends a map for a data set (metered)",
-    in: "body",
     request: Type.Object({
       dataset: Type.Object({ sample_rows: Type.Array(Anything) }),
       ...optional(Anything, "prompt", "options"),
@@ -140,7 +131,6 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Item 113: the structure is not shown; a partial MapSpec is answered.
   "design.apply": {
     summary: "Turns a data set and column roles into a partial MapSpec",
-    in: "body",
     request: AnyObject,
     answer: unshown({ map_spec: Type.Object(layers) }),
   },
@@ -150,21 +140,18 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   // Extension: nothing is asked of the body.
   "maps.loads": {
     summary: "Records one map load",
-    in: "body",
     request: Anything,
     answer: unshown({ meter: Type.Literal("map_loads"), limit: Type.Integer(), used: Type.Integer() }),
   },
   // Extension: the address of a tile.
   "maps.tiles": {
     summary: "The address of a tile",
-    in: "params",
     request: Type.Object({ z: Type.Integer({ minimum: 0, maximum: 22 }), x: Index, y: Index }),
     answer: unshown({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }),
   },
   // Items 48-50, 126, 138.
   "keys.create": {
     summary: "Creates a key",
-    in: "body",
     request: unshown(KEY_CREATION.properties),
     accepted: creation,
     status: 201,
@@ -172,10 +159,17 @@ export const SHAPES: Readonly<Record<RouteName, Shape>> = {
   },
   "keys.update": {
     summary: "Changes a key",
-    in: "body",
     request: unshown(KEY_UPDATE.properties),
     accepted: Type.Object(Words, chosen),
     answer: KeyAnswer,
   },
   "keys.delete": { summary: "Revokes a key", status: 204 },
+};
+
+/** Where a request to the route carries what is read of it. */
+export const placeOf = (name: RouteName): "body" | "query" | "params" | null => {
+  const { method, path } = routeOf(name);
+  if (SHAPES[name].request === undefined) return null;
+  if (method !== "GET") return "body";
+  return path.includes("{") ? "params" : "query";
 };

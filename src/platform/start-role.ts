@@ -76,17 +76,19 @@ const limiterAt = async (url: string, network: Network | undefined): Promise<Lim
     ? (await import("./limiter/redis-limiter.ts")).createRedisLimiter({ url })
     : createHttpLimiter({ url, network });
 
+const demand: (holds: boolean, otherwise: string) => asserts holds = (holds, otherwise) => {
+  if (!holds) throw new RoleOptionsError(otherwise);
+};
+
 const addressOf = (kind: Store, address: string): string => {
-  if (isAddress(kind, address)) return address;
   const also = kind === "limiter" ? " or redis://…" : "";
-  throw new RoleOptionsError(`expected --${kind} http://HOST:PORT${also} for --role api, got "${address}"`);
+  demand(isAddress(kind, address), `expected --${kind} http://HOST:PORT${also} for --role api, got "${address}"`);
+  return address;
 };
 
 const openStore = <S>(option: string, kind: Store, open: (path: string) => S): S => {
   const path = option === "memory" ? ":memory:" : /^sqlite:(.+)$/s.exec(option)?.[1];
-  if (path === undefined) {
-    throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
-  }
+  demand(path !== undefined, `expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
   try {
     return open(path);
   } catch (error) {
@@ -100,36 +102,28 @@ const SESSION_LIFETIME_MAX_S = 1_800;
 const checkOptions = (options: RoleOptions): void => {
   const { sessionLifetimeS: lifetimeS = 1, trustedProxies = [] } = options;
   const { controlHost = "127.0.0.1", controlPort, controlToken } = options;
-  const check = (holds: boolean, otherwise: string): void => {
-    if (!holds) throw new RoleOptionsError(otherwise);
-  };
-  check(
-    lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S,
-    `expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`,
-  );
+  const range = `expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`;
+  demand(lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S, range);
   const wrong = trustedProxies.find((block) => !isBlock(block));
-  check(wrong === undefined, `expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
-  check(
+  demand(wrong === undefined, `expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
+  demand(
     controlToken === undefined || isUsableToken(controlToken),
     "expected FLOODGATE_CONTROL_TOKEN to be 16 or more visible ASCII characters without a blank, got something else; e.g. openssl rand -hex 32",
   );
   if (isLoopbackHost(controlHost)) return;
-  check(
-    controlPort !== undefined,
-    `--control-host ${controlHost} needs --control-port: without it there is no control plane`,
-  );
-  check(
+  const remote = `--control-host ${controlHost}`;
+  demand(controlPort !== undefined, `${remote} needs --control-port: without it there is no control plane`);
+  demand(
     controlToken !== undefined,
-    `--control-host ${controlHost} is not loopback: expected FLOODGATE_CONTROL_TOKEN in the environment, got none; set it (e.g. openssl rand -hex 32), or leave the control plane on loopback`,
+    `${remote} is not loopback: expected FLOODGATE_CONTROL_TOKEN in the environment, got none; set it (e.g. openssl rand -hex 32), or leave the control plane on loopback`,
   );
 };
 
 const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
-  if (given !== undefined && given !== "") return given;
-  if (role === "all") return randomBytes(32).toString("hex");
-  throw new RoleOptionsError(
-    `expected FLOODGATE_${name.toUpperCase()}_SECRET for --role ${role}: replicas share it, so it is never made up`,
-  );
+  if (role === "all" && !given) return randomBytes(32).toString("hex");
+  const variable = `FLOODGATE_${name.toUpperCase()}_SECRET`;
+  demand(!!given, `expected ${variable} for --role ${role}: replicas share it, so it is never made up`);
+  return given;
 };
 
 /** The control planes of one process are one listener: an operator is told of it under each part that is served. */
@@ -163,9 +157,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
   try {
     if (role === "front") {
       const { upstreams = [] } = options;
-      if (upstreams.length === 0) {
-        throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
-      }
+      demand(upstreams.length > 0, "expected --upstream http://HOST:PORT for --role front, got none");
       add("front", await startFront(upstreams, { host, port }));
     }
     if (role === "limiter" || (role === "all" && !isAddress("limiter", limiterOption))) {

@@ -5,27 +5,16 @@ import type { TargetView } from "./callers/target-view.ts";
 import { constant, type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
 import type { SessionWanted, Step } from "./step.ts";
 
-/** The expected use of a deployment's `budget`, were every call admitted. */
-type Costs = {
-  /** Calls, retries, and exchanges for sessions beforehand. */
-  readonly requests: number;
-  readonly map_loads: number;
-  readonly analyses: number;
-  readonly streams: number;
-  /** `null` if `limits.service_ms` is not stated. */
-  readonly stream_seconds: number | null;
-};
-
 const LOOKED_AT = 2000;
 const SEED = 1;
 
-/** Extrapolates from the first calls of the plan. */
+/** The expected use of a deployment's `budget`, were every call admitted: extrapolated from the first calls of the plan. */
 export const costsOfPlan = (
   plan: (seed: number, i: number, view: TargetView) => Step[],
   sessions: number,
   view: TargetView,
   calls: number,
-): Costs => {
+) => {
   const looked = Math.min(LOOKED_AT, Math.ceil(calls));
   const steps = Array.from({ length: looked }, (_, i) => plan(SEED, i, view)).flat();
   const factor = looked === 0 ? 0 : calls / looked;
@@ -34,10 +23,12 @@ export const costsOfPlan = (
   const streams = all(({ route }) => route !== "-" && routeOf(route).stream !== undefined);
   const { service_ms } = view.limits;
   return {
+    /** Calls, retries, and exchanges for sessions beforehand. */
     requests: all(({ retry }) => 1 + (retry?.times ?? 0)) + sessions,
     map_loads: all(({ meter }) => meter === "map_loads"),
     analyses: all(({ meter }) => meter === "design_analyses"),
     streams,
+    /** `null` if `limits.service_ms` is not stated. */
     stream_seconds: streams === 0 ? 0 : service_ms === undefined ? null : (streams * service_ms) / 1000,
   };
 };
@@ -67,7 +58,7 @@ export type Story = {
   /** The outcomes expected under `profile(view, wish)`. */
   reaches(view: TargetView, wish?: ProfileWish): Reach;
   /** The most that so many calls are expected to spend. */
-  costs(view: TargetView, calls: number): Costs;
+  costs(view: TargetView, calls: number): ReturnType<typeof costsOfPlan>;
   /** The steps of call `i`, in order; none: the arrival makes no call. */
   plan(seed: number, i: number, view: TargetView): Step[];
   /** Sessions of its steps, minted before the first call. */

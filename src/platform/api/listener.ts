@@ -1,6 +1,7 @@
 /** Limits of a connection (item 232): size of a head, times for head, request and handshake; malformed requests. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import type { FastifyInstance } from "fastify";
 
 export const LISTENER_LIMITS = {
   headBytesMax: 16_384,
@@ -18,23 +19,17 @@ export type TlsOptions = { cert: string | Buffer; key: string | Buffer };
 /** RFC 9113, 7: the code of an HTTP/2 stream that nobody wants any more. */
 const CANCEL = 8;
 
-const STATUS_TEXT: Readonly<Record<number, string>> = {
-  400: "Bad Request",
-  408: "Request Timeout",
-  431: "Request Header Fields Too Large",
-};
-
 /** A request that never became one. Where an earlier call on the connection is still running, its answer is not spoilt. */
-export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void => {
+const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void => {
   if (socket.destroyed) return;
   if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage) {
     socket.destroy();
     return;
   }
   const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-  const body = JSON.stringify({ detail: STATUS_TEXT[status] });
+  const body = JSON.stringify({ detail: STATUS_CODES[status] });
   socket.end(
-    `HTTP/1.1 ${status} ${STATUS_TEXT[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
   );
   // A client that neither reads nor closes is not waited for.
   setTimeout(() => socket.destroy(), 1_000).unref();
@@ -52,24 +47,8 @@ const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boo
   return hosts > 1 || (headers.host !== undefined && !HOST.test(headers.host));
 };
 
-/** Answers a malformed request and closes; where it ended is uncertain, so nothing more is read from its connection. */
-export const malformedGuard = (): ((request: IncomingMessage, response: ServerResponse) => boolean) => {
-  const refused = new WeakSet<Socket>();
-  return (request, response) => {
-    if (refused.has(request.socket)) return true;
-    if (!isMalformed(request)) return false;
-    refused.add(request.socket);
-    const body = JSON.stringify({ detail: STATUS_TEXT[400] });
-    response.shouldKeepAlive = false;
-    response
-      .writeHead(400, { "content-type": "application/json", "content-length": body.length, connection: "close" })
-      .end(body);
-    return true;
-  };
-};
-
 /** Node limits the time of requests over HTTP/1.1 only. */
-export const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
+const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
   const { stream } = request as unknown as { stream?: { endAfterHeaders: boolean; close(code: number): void } };
   if (stream === undefined || stream.endAfterHeaders) return;
   const timer = setTimeout(() => stream.close(CANCEL), timeoutMs);
@@ -77,25 +56,44 @@ export const endSlowRequest = (request: IncomingMessage, timeoutMs: number): voi
   request.once("end", arrived).once("close", arrived);
 };
 
+/** Before all other hooks: answers a malformed request, and reads nothing more from its connection, where it may not have ended. */
+export const guardRequests = (server: FastifyInstance, limits: ListenerLimits, isHttp2: boolean): void => {
+  if (isHttp2) server.server.on("request", (request) => endSlowRequest(request, limits.requestTimeoutMs));
+  const refused = new WeakSet<Socket>();
+  server.addHook("onRequest", ({ raw: request }, { raw: response }, done) => {
+    if (refused.has(request.socket)) return;
+    if (!isMalformed(request)) return done();
+    refused.add(request.socket);
+    const body = JSON.stringify({ detail: STATUS_CODES[400] });
+    const headers = { "content-type": "application/json", "content-length": body.length, connection: "close" };
+    response.shouldKeepAlive = false;
+    response.writeHead(400, headers).end(body);
+  });
+};
+
+/** Options of Fastify. */
 export const listenerOptions = (
   limits: ListenerLimits,
   { tls, http2 }: { tls?: TlsOptions; http2?: boolean },
 ): Record<string, unknown> => {
+  const {
+    requestTimeoutMs: requestTimeout,
+    keepAliveTimeoutMs: keepAliveTimeout,
+    headTimeoutMs,
+    headBytesMax,
+  } = limits;
+  const shared = { requestTimeout, keepAliveTimeout, clientErrorHandler: answerBroken };
   const http = {
-    maxHeaderSize: limits.headBytesMax,
-    headersTimeout: limits.headTimeoutMs,
+    ...{ requestTimeout, keepAliveTimeout, headersTimeout: headTimeoutMs, maxHeaderSize: headBytesMax },
     connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-    requestTimeout: limits.requestTimeoutMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
     noDelay: true,
     optimizeEmptyRequests: true,
   };
-  const https = { ...http, ...tls, handshakeTimeout: limits.headTimeoutMs };
-  if (http2 !== true) return tls === undefined ? { http } : { https };
-  const settings = { maxHeaderListSize: limits.headBytesMax };
+  const https = { ...http, ...tls, handshakeTimeout: headTimeoutMs };
+  if (http2 !== true) return { ...shared, ...(tls === undefined ? { http } : { https }) };
+  const settings = { maxHeaderListSize: headBytesMax };
   return {
-    http2: true,
-    http2SessionTimeout: limits.keepAliveTimeoutMs,
+    ...{ ...shared, http2: true, http2SessionTimeout: keepAliveTimeout },
     ...(tls === undefined ? { http: { settings } } : { https: { ...https, settings, allowHTTP1: true } }),
   };
 };

@@ -3,7 +3,7 @@ import { type TSchema, Type } from "typebox";
 import { type AnyRefusalName, refusalOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream, type Surface } from "../../contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
-import { SHAPES } from "../schemas.ts";
+import { placeOf, SHAPES } from "../schemas.ts";
 
 type Json = Record<string, unknown>;
 const CHOICE = { "x-harness-choice": true };
@@ -67,9 +67,9 @@ const MANAGEMENT: Names = ["unauthenticated", "forbidden", "key_service_unavaila
 
 export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
   const { surface, tile, meter } = routeOf(name);
-  const place = SHAPES[name].in;
+  const place = placeOf(name);
   const tooLarge: Names = place === "body" ? ["payload_too_large"] : [];
-  const body: Names = place === undefined ? [] : ["malformed_body", ...tooLarge];
+  const body: Names = place === null ? [] : ["malformed_body", ...tooLarge];
   if (surface === "exchange") {
     return [...FRONT, ...EXCHANGE, "session_origin_mismatch", ...body, ...ADMISSION, ...LIMITS, ...METERED];
   }
@@ -142,8 +142,8 @@ const parametersOf = (name: RouteName, { surface, path }: Route): Json[] => {
   if (surface === "exchange") {
     return [{ ...parameter("Origin", "header", { type: "string" }), description: "One of the key's allowed origins." }];
   }
-  const { in: place, request = {} } = SHAPES[name];
-  const { properties = {}, required = [] } = request as { properties?: Json; required?: string[] };
+  const place = placeOf(name);
+  const { properties = {}, required = [] } = { ...SHAPES[name].request } as { properties?: Json; required?: string[] };
   if (place === "query") {
     return Object.entries(properties).map(([field, type]) => parameter(field, "query", type, required.includes(field)));
   }
@@ -154,7 +154,7 @@ const parametersOf = (name: RouteName, { surface, path }: Route): Json[] => {
 
 const operation = (name: RouteName): Json => {
   const route = routeOf(name);
-  const { summary, in: place, request, accepted = request } = SHAPES[name];
+  const { summary, request, accepted = request } = SHAPES[name];
   const parameters = parametersOf(name, route);
   const content = { "application/json": { schema: accepted } };
   return {
@@ -163,7 +163,7 @@ const operation = (name: RouteName): Json => {
     ...(route.extension && { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }),
     security: SECURITY[route.surface],
     parameters: parameters.length === 0 ? undefined : parameters,
-    requestBody: place === "body" ? { required: name !== "maps.loads", content } : undefined,
+    requestBody: placeOf(name) === "body" ? { required: name !== "maps.loads", content } : undefined,
     responses: responsesOf(name, route.stream),
   };
 };

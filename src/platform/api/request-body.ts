@@ -6,7 +6,7 @@ import { Compile, type Validator } from "typebox/compile";
 import type { BodyError } from "../../contract/envelopes.ts";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
 import type { BodyRead } from "../../core/call.ts";
-import { SHAPES } from "../schemas.ts";
+import { placeOf, SHAPES } from "../schemas.ts";
 
 export const BODY_MAX_BYTES = 1_048_576;
 
@@ -57,8 +57,11 @@ const readFields = (validator: Validator, place: string, fields: Record<string, 
 };
 
 const NOTHING: BodyRead = { ok: true, value: null };
-const VALIDATORS = new Map(
-  ROUTE_NAMES.map((name) => [name, Compile(SHAPES[name].request ?? Type.Unknown()) as Validator]),
+const READ = new Map(
+  ROUTE_NAMES.map((name) => {
+    const validator: Validator = Compile(SHAPES[name].request ?? Type.Unknown());
+    return [name, { place: placeOf(name), validator }];
+  }),
 );
 
 /** A request as Fastify has it. */
@@ -66,9 +69,8 @@ export type Asked = { readonly raw: IncomingMessage; readonly query: unknown; re
 
 /** Calls back once: with what was read, or with `null` when the body is too large. Not when the client leaves. */
 export const readRequest = (name: RouteName, asked: Asked, done: (read: BodyRead | null) => void): void => {
-  const place = SHAPES[name].in;
-  const validator = VALIDATORS.get(name) as Validator;
-  if (place === undefined) done(NOTHING);
+  const { place, validator } = READ.get(name) as NonNullable<ReturnType<typeof READ.get>>;
+  if (place === null) done(NOTHING);
   else if (place === "query") done(readFields(validator, "query", asked.query as Record<string, unknown>));
   else if (place === "params") done(readFields(validator, "path", asked.params as Record<string, unknown>));
   else {

@@ -11,14 +11,7 @@ import type { Answer } from "./answer.ts";
 import { requestIdOf } from "./caller.ts";
 import { type ApiContext, countOutcome } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
-import {
-  answerBroken,
-  endSlowRequest,
-  type ListenerLimits,
-  listenerOptions,
-  malformedGuard,
-  type TlsOptions,
-} from "./listener.ts";
+import { guardRequests, type ListenerLimits, listenerOptions, type TlsOptions } from "./listener.ts";
 import { openApiDocument } from "./openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
 import { manageKeys } from "./routes/key-management.ts";
@@ -74,20 +67,12 @@ export const createServer = (
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 256 },
-    requestTimeout: limits.requestTimeoutMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
-    clientErrorHandler: answerBroken as never,
     frameworkErrors: (_error, request, reply) => notFound(request, reply),
     ...listenerOptions(limits, options),
   }) as unknown as FastifyInstance;
 
   for (const method of METHODS) if (!server.supportedMethods.includes(method)) server.addHttpMethod(method);
-  if (options.http2 === true)
-    server.server.on("request", (request) => endSlowRequest(request, limits.requestTimeoutMs));
-  const isMalformed = malformedGuard();
-  server.addHook("onRequest", (request, reply, done) => {
-    if (!isMalformed(request.raw, reply.raw)) done();
-  });
+  guardRequests(server, limits, options.http2 === true);
   const add = (path: string, method: string[], begin: Begin): void => {
     server.route({
       method,

@@ -21,13 +21,10 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
-  const oldest = (): Refund | undefined => {
+  const sendOldest = async (): Promise<void> => {
     const [refund] = waiting;
-    if (refund !== undefined) waiting.delete(refund);
-    return refund;
-  };
-
-  const send = async (refund: Refund): Promise<void> => {
+    if (refund === undefined) return;
+    waiting.delete(refund);
     running += 1;
     try {
       await limiter.refund(refund, budgetMs);
@@ -43,21 +40,15 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
   };
 
   const pump = (): void => {
-    if (closed || timer !== undefined) return;
-    if (backoffMs > 0 && waiting.size > 0) {
+    if (closed || timer !== undefined || waiting.size === 0) return;
+    if (backoffMs === 0) {
+      while (running < PARALLEL && waiting.size > 0) void sendOldest();
+    } else if (running === 0) {
       // While backing off, one refund at a time tries whether the limiter is back.
-      if (running > 0) return;
       timer = setTimeout(() => {
         timer = undefined;
-        const refund = oldest();
-        if (refund !== undefined) void send(refund);
+        void sendOldest();
       }, backoffMs);
-      return;
-    }
-    while (running < PARALLEL) {
-      const refund = oldest();
-      if (refund === undefined) return;
-      void send(refund);
     }
   };
 

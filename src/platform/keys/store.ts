@@ -1,6 +1,12 @@
 /** Keys and organizations in SQLite, as JSON. The core decides inside the transaction, so a key limit holds. */
 import type { SQLOutputValue } from "node:sqlite";
-import { decideCreation, decideRevocation, decideUpdate, type ManagementRefusal } from "../../core/management.ts";
+import {
+  decideCreation,
+  decideRevocation,
+  decideUpdate,
+  type ManagementRefusal,
+  NEW_KEY,
+} from "../../core/management.ts";
 import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
 import type { ChangedKey, CreatedKey, KeyChange, Lookup } from "../keys.ts";
 import { openSqlite } from "../sqlite.ts";
@@ -47,15 +53,11 @@ const SCHEMA = `
 const recordOf = <T>(row: Record<string, SQLOutputValue> | undefined): T | undefined =>
   row === undefined ? undefined : (JSON.parse(row.record as string) as T);
 
-const defaultsOf = (tier: Tier | null): { map_load_allowance: number; key_limit: number } =>
+const defaultsOf = (tier: Tier | null) =>
   tier === null ? { map_load_allowance: 0, key_limit: 0 } : TIER_DEFAULTS[tier];
 
 const unknownOrganization = (id: string): Organization => ({
-  id,
-  tier: null,
-  ...defaultsOf(null),
-  basemap_style_id: null,
-  in_flight_cap: null,
+  ...{ id, tier: null, basemap_style_id: null, in_flight_cap: null, ...defaultsOf(null) },
 });
 
 /** Values that stood at the old tier's default follow the tier; those set on purpose stay. */
@@ -75,17 +77,7 @@ const newOrganization = (input: OrganizationInput): Organization => {
 };
 
 const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: number): KeyRecord => ({
-  id: makeKeyId(),
-  env: "live",
-  name: "",
-  scopes: [],
-  products: [],
-  allowed_origins: [],
-  allowed_ips: [],
-  vendor_acknowledged: false,
-  status: "valid",
-  created_at: nowMs,
-  expires_at: null,
+  ...{ id: makeKeyId(), env: "live", status: "valid", created_at: nowMs, ...NEW_KEY },
   ...input,
   last4: secret.slice(-4),
 });

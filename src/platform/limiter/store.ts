@@ -86,8 +86,7 @@ export const openLimiterStore = (path: string, decisions = LIMITER_DECISIONS): L
   const lines = db.prepare("SELECT * FROM ledger WHERE number > ? AND number <= ? ORDER BY number LIMIT ?");
   const drops = ["meters", "charges", "ledger"].map((table) => db.prepare(`DELETE FROM ${table} WHERE window < ?`));
 
-  const chargeOf = (id: string): (Charge & { refunded: 0 | 1 }) | undefined =>
-    getCharge.get(id) as (Charge & { refunded: 0 | 1 }) | undefined;
+  const chargeOf = (id: string) => getCharge.get(id) as (Charge & { refunded: 0 | 1 }) | undefined;
   const usedOf = (org: string, meter: Meter, window: string): number =>
     Number(getUsed.get(window, org, meter)?.used ?? 0);
   const appendLine = (

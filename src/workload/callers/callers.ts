@@ -1,23 +1,12 @@
 /** Who calls: the target's tenants, or where there are none the roles of `credentials`. Computed once per view. */
 import { type Product, type RouteName, routeOf, type Scope } from "../../contract/routes.ts";
 import { type CredentialRef, type SessionWanted, type Step, type StepWish, stepOf } from "../step.ts";
-import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
+import { type CallerName, callerOf, oncePerView, type TargetView, type TenantInView } from "./target-view.ts";
 
 type KeyKind = "publishable" | "server";
 
-export type Caller = {
-  readonly name: CallerName;
-  /** Its organization; the caller's name where the target file does not name it. */
-  readonly org: string;
-  readonly kind: KeyKind;
-  readonly tier?: Tier;
-  /** As stated in the target file; absent where it states none. */
-  readonly weight?: number;
-  /** Monthly allowance of map loads, and what of it is used, as read; absent: unknown. */
-  readonly allowance?: number;
-  readonly used?: number;
-  readonly inFlightCap?: number;
-};
+/** A tenant or a role with a key of one kind. Its organization is its own name where the target file does not name it. */
+export type Caller = Omit<TenantInView, KeyKind> & { readonly name: CallerName; readonly kind: KeyKind };
 
 /** Roles whose key may do everything, of each kind. */
 const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
@@ -26,7 +15,7 @@ const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
 };
 
 export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Caller | null => {
-  const found: RoleInView | undefined = view.roles[role];
+  const found = view.roles[role];
   // The exchange refuses a publishable key without an origin (item 71).
   if (found === undefined || (kind === "publishable" && !found.hasOrigin)) return null;
   const name: CallerName = `role:${role}`;
@@ -37,12 +26,7 @@ export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Calle
 const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
   view.tenants
     .filter((tenant) => tenant[kind])
-    .map(({ org, publishable: _publishable, server: _server, ...more }) => ({
-      ...more,
-      name: `tenant:${org}` as const,
-      org,
-      kind,
-    }));
+    .map(({ publishable: _publishable, server: _server, ...more }) => ({ ...more, name: `tenant:${more.org}`, kind }));
 
 const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
   FULL_ROLES[kind].flatMap((role) => roleCaller(view, role, kind) ?? []);

@@ -26,11 +26,6 @@ export const sharesOf = (weighted: readonly Weighted<Caller>[]): Shares => ({
   key: largestShare(weighted, ({ name, kind }) => `${kind} ${name}`),
 });
 
-const least = (...bounds: (number | null)[]): number | null => {
-  const known = bounds.filter((bound) => bound !== null);
-  return known.length === 0 ? null : Math.min(...known);
-};
-
 const byKeyRate = ({ limits }: TargetView, { key }: Shares): number | null =>
   limits.rate_per_s === undefined || key === 0 ? null : limits.rate_per_s / key;
 
@@ -41,9 +36,10 @@ export const chatPerS = (view: TargetView, shares: Shares): number | null => {
   const capacity = capacityPerS(view.limits);
   if (capacity === null) return null;
   const { org } = inFlightCaps(view);
-  const byOrganization =
-    org === undefined || shares.org === 0 ? null : (org * 1000) / ((view.limits.service_ms as number) * shares.org);
-  return least(capacity, byOrganization, byKeyRate(view, shares));
+  const unbounded = Number.POSITIVE_INFINITY;
+  const { service_ms: serviceMs = unbounded } = view.limits;
+  const byOrganization = org === undefined || shares.org === 0 ? unbounded : (org * 1000) / (serviceMs * shares.org);
+  return Math.min(capacity, byOrganization, byKeyRate(view, shares) ?? unbounded);
 };
 
 /** Cheap calls per second that these callers can have admitted, by the rate of their keys; `null` when not known. */

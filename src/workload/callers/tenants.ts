@@ -1,6 +1,4 @@
-/**
- * Whose call it is. Load is spread over many organizations, because one organization meets its own caps first.
- */
+/** Whose call it is. Load is spread over many organizations, because one organization meets its own caps first. */
 
 export type Weighted<T> = { readonly item: T; readonly weight: number };
 

@@ -27,10 +27,14 @@ const WORDS =
     " ",
   );
 
+const frame = (name: string, fields: object, text = ""): Frame => {
+  return { wire: writeEvent(name, { type: name, ...fields }), text };
+};
+
 const CONTENT: Readonly<Record<Stream, (text: string) => Frame>> = {
-  control: (text) => ({ wire: writeEvent("token", { type: "token", text }), text }),
-  summary: (text) => ({ wire: writeEvent("summary_delta", { type: "summary_delta", delta: text }), text }),
-  button: (text) => ({ wire: writeEvent("chunk", { type: "chunk", content: text }), text }),
+  control: (text) => frame("token", { text }, text),
+  summary: (text) => frame("summary_delta", { delta: text }, text),
+  button: (text) => frame("chunk", { content: text }, text),
 };
 
 const WRITTEN: Record<Stream, Frame[]> = { control: [], summary: [], button: [] };
@@ -41,20 +45,14 @@ const contentFrames = (kind: Stream, count: number): Frame[] => {
   return written.slice(0, count);
 };
 
-const ACTION: Frame = {
-  wire: writeEvent("action", { type: "action", action: "fly_to", args: { zoom: 12 } }),
-  text: "",
-};
+const ACTION = frame("action", { action: "fly_to", args: { zoom: 12 } });
 
-const quotaFrame = ({ limit, used }: StreamRequest["quota"]): Frame => ({
-  wire: writeEvent("quota", { type: "quota", meter: "chat_turns", limit, used, remaining: Math.max(0, limit - used) }),
-  text: "",
-});
+const quotaFrame = ({ limit, used }: StreamRequest["quota"]): Frame =>
+  frame("quota", { meter: "chat_turns", limit, used, remaining: Math.max(0, limit - used) });
 
 const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
-  const { done } = VOCABULARIES[kind];
-  const fields = kind === "control" ? { session_id: sessionId } : kind === "summary" ? { summary_type: body.type } : {};
-  return { wire: writeEvent(done, { type: done, ...fields }), text: "" };
+  const fields = { control: { session_id: sessionId }, summary: { summary_type: body.type }, button: {} };
+  return frame(VOCABULARIES[kind].done, fields[kind]);
 };
 
 /** Whole scripts that are the same for every call, by kind, length and last frame. */

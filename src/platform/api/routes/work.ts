@@ -45,9 +45,9 @@ const answerRoute = (body: { places: unknown[]; profile: unknown }): { error: st
     const distance_m = distanceM(coordinates[i] as Position, to as Position);
     return { distance_m, duration_s: Math.round(distance_m / speed) };
   });
-  const distance_m = legs.reduce((sum, leg) => sum + leg.distance_m, 0);
-  const duration_s = legs.reduce((sum, leg) => sum + leg.duration_s, 0);
-  return { route: { profile, distance_m, duration_s, geometry: { type: "LineString", coordinates }, legs } };
+  const sum = (of: "distance_m" | "duration_s"): number => legs.reduce((total, leg) => total + leg[of], 0);
+  const whole = { distance_m: sum("distance_m"), duration_s: sum("duration_s") };
+  return { route: { profile, ...whole, geometry: { type: "LineString", coordinates }, legs } };
 };
 
 /** Recommendations and partial map specifications (items 112-113, 119): small, and the same for the same data. */
@@ -59,6 +59,7 @@ const layersOf = (rows: readonly unknown[]): { id: string; type: string; source:
   return [{ id: "data", type: placed ? "circle" : "list", source: "dataset" }];
 };
 
+/** The style that the specification names. */
 const STYLE = "svc-morning";
 
 const answerAnalyze = ({ dataset }: { dataset: { sample_rows: unknown[] } }): object => {
@@ -72,23 +73,6 @@ const answerApply = ({ dataset }: { dataset?: { sample_rows?: unknown } | null }
   const rows = Array.isArray(dataset?.sample_rows) ? dataset.sample_rows : [];
   return { map_spec: { style_id: STYLE, layers: layersOf(rows) } };
 };
-
-/** The three catalogs of the design surface (items 114-116, 120), rendered once. `svc-morning` is the style that the specification names. */
-const named = (of: Record<string, string>) => Object.entries(of).map(([id, name]) => ({ id, name }));
-
-const styles = named({ [STYLE]: "Morning", "svc-dusk": "Dusk", "svc-night": "Night", "svc-paper": "Paper" });
-const samples = named({
-  "bike-counts": "Bicycle counts by street",
-  "tree-register": "Trees by species",
-  "rents-by-district": "Rents by district",
-});
-const themes = named({ transit: "Transit", "real-estate": "Real estate", outdoors: "Outdoors" });
-
-const CATALOGS = {
-  "design.styles": JSON.stringify({ styles }),
-  "design.samples": JSON.stringify({ samples }),
-  "design.themes": JSON.stringify({ themes }),
-} as const;
 
 const NO_STORE = ["Cache-Control", "no-store"] as const;
 
@@ -176,8 +160,9 @@ const tile: Work = (call) => {
   else call.refuse({ refuse: "not_found" });
 };
 
-const catalog = (name: keyof typeof CATALOGS): Work => {
-  const body = CATALOGS[name];
+/** One of the three catalogs of the design surface (items 114-116, 120), rendered once. */
+const catalog = (name: string, items: Readonly<Record<string, string>>): Work => {
+  const body = JSON.stringify({ [name]: Object.entries(items).map(([id, title]) => ({ id, name: title })) });
   const headers = jsonHeaders(body);
   return (call) => succeeds(call, body, headers);
 };
@@ -191,9 +176,15 @@ export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> 
   "poi.enrich": enrich,
   "design.analyze": (call) => call.infer(() => succeeds(call, JSON.stringify(answerAnalyze(bodyOf(call))))),
   "design.apply": (call) => succeeds(call, JSON.stringify(answerApply(bodyOf(call)))),
-  "design.styles": catalog("design.styles"),
-  "design.samples": catalog("design.samples"),
-  "design.themes": catalog("design.themes"),
+  "design.styles": catalog("styles", {
+    ...{ [STYLE]: "Morning", "svc-dusk": "Dusk", "svc-night": "Night", "svc-paper": "Paper" },
+  }),
+  "design.samples": catalog("samples", {
+    "bike-counts": "Bicycle counts by street",
+    "tree-register": "Trees by species",
+    "rents-by-district": "Rents by district",
+  }),
+  "design.themes": catalog("themes", { transit: "Transit", "real-estate": "Real estate", outdoors: "Outdoors" }),
   "maps.loads": recordLoad,
   "maps.tiles": tile,
 };
