@@ -17,9 +17,9 @@ export const EXIT = {
 export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
 
 /** By name, because their files are loaded on demand. */
-const UNREACHABLE = ["FixtureError", "ToolError", "TargetUnreachableError"];
+const UNREACHABLE = ["ToolError", "TargetUnreachableError"];
 const USAGE = [
-  ...["CrashFileError", "CredentialMissingError", "NoRunError", "ObjectiveError", "RoleOptionsError", "SecretError"],
+  ...["CrashFileError", "CredentialMissingError", "ObjectiveError", "RoleOptionsError", "SecretError"],
   ...["TargetBusyError", "TargetFileError", "UnknownRuleError", "UsageError", "UserFileError"],
 ];
 

@@ -9,7 +9,8 @@ import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
-import { judgeAgain, judgeSecrets, NoRunError } from "./judge-again.ts";
+import { UsageError } from "./exit-codes.ts";
+import { judgeAgain, judgeSecrets } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
 import { openRunFolder } from "./run-folder.ts";
 import { composeDocument, writeReports } from "./run-reports.ts";
@@ -121,6 +122,6 @@ test("what was played again has the verdict of the second playing as long as the
 test("a folder that is no run's is refused by name", () => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
-  expect(() => judgeAgain(path)).toThrow(NoRunError);
+  expect(() => judgeAgain(path)).toThrow(UsageError);
   expect(() => judgeAgain(path)).toThrow(/missing run.json, history.ndjson/);
 });

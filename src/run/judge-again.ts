@@ -6,14 +6,13 @@ import type { LedgerLine, Line } from "../history/line.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
-import type { Series } from "../history/series.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage, openJudges } from "../invariants/judge-stage.ts";
 import { openStageCurve } from "../shedding/stage-curve.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { EXIT } from "./exit-codes.ts";
+import { EXIT, UsageError } from "./exit-codes.ts";
 import { historyLines, jsonLines, outcomesSeen, textBlocks } from "./read-lines.ts";
 import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
 
@@ -35,60 +34,29 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
   return judgeStage(secrets, facts, [], replay);
 };
 
-export class NoRunError extends Error {
-  override name = "NoRunError";
-}
-
-const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
-
-/** Gauges and CPU are in a file of their own, which older runs do not have. */
-const seriesOf = (folder: string, fold: ReturnType<typeof seriesFold>, stages: readonly StageRecord[]): Series => {
-  const samples = join(folder, "samples.ndjson");
-  if (existsSync(samples)) for (const sample of jsonLines<Sample>(samples)) fold.see(sample);
-  for (const { facts } of stages) fold.limits(facts.stage, facts.limits);
-  return fold.end();
-};
-
-const chargesOf = (path: string, { facts, hasLedger }: StageRecord): Pick<StageFacts, "ledger"> => {
-  if (!hasLedger) return {};
-  const ledger: LedgerLine[] = [];
-  for (const { stage, ...charge } of jsonLines<LedgerLine & { stage: string }>(path)) {
-    if (stage === facts.stage) ledger.push(charge);
-  }
-  return { ledger };
-};
-
-const openStage = (claims: readonly Claim[], facts: StageFacts) => {
-  const { stage } = facts;
-  const own = claims.filter((claim) => claim.stage === stage);
-  const ids = new Set(own.map(({ id }) => id));
-  const invariants = INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`));
-  return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay: own[0]?.replay ?? "" };
-};
-
 export const recordedJson = (path: string): unknown => {
   try {
     return readUserJson(path, RECORDED_BOUNDS);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    throw new NoRunError(`${path} is no file of a run: ${error.message}; name a folder under reports/runs`);
+    throw new UsageError(`${path} is no file of a run: ${error.message}; name a folder under reports/runs`);
   }
 };
 
 /** `changed`: claims whose verdict or wording is not what the run itself wrote. */
 export const judgeAgain = (folder: string) => {
-  const missing = FILES.filter((name) => !existsSync(join(folder, name)));
+  const files = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
+  const missing = files.filter((name) => !existsSync(join(folder, name)));
   if (missing.length > 0) {
-    throw new NoRunError(
+    throw new UsageError(
       `${folder} is not a complete run folder; missing ${missing.join(", ")}. Name one under reports/runs`,
     );
   }
   const history = join(folder, "history.ndjson");
-  const ledger = join(folder, "ledger.ndjson");
   const recorded = recordedJson(join(folder, "run.json")) as RunDocument;
   const stages = recordedJson(join(folder, "stages.json")) as StageRecord[];
   if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
-    throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
+    throw new UsageError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
   }
   const lateness = new Lateness();
   const fold = seriesFold();
@@ -103,9 +71,19 @@ export const judgeAgain = (folder: string) => {
   const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
   const counted = recorded.stages.filter(({ name }) => totals.has(name));
   const seen = outcomesSeen(heard(), counted);
-  const judged = stages
-    .filter(({ facts }) => !totals.has(facts.stage))
-    .map((stage) => openStage(recorded.claims, { ...stage.facts, ...chargesOf(ledger, stage) }));
+  const charges = Map.groupBy(
+    jsonLines<LedgerLine & { stage: string }>(join(folder, "ledger.ndjson")),
+    ({ stage }) => stage,
+  );
+  const judged = stages.flatMap(({ facts: { stage, ...others }, hasLedger }) => {
+    if (totals.has(stage)) return [];
+    const ledger = hasLedger ? (charges.get(stage) ?? []).map(({ stage: _, ...charge }) => charge) : undefined;
+    const facts: StageFacts = { stage, ...others, ...(ledger && { ledger }) };
+    const own = recorded.claims.filter((claim) => claim.stage === stage);
+    const invariants = INVARIANTS.filter(({ id }) => own.some((claim) => claim.id === `${id}/${stage}`));
+    const replay = own[0]?.replay ?? "";
+    return { stage, judges: openJudges(invariants, facts), curve: openStageCurve(facts), replay };
+  });
   const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
   for (const line of inTimeOrder(historyLines(history), lateness.us)) {
     for (const { judges, curve } of judgesOf.get(line.stage) ?? []) {
@@ -131,5 +109,9 @@ export const judgeAgain = (folder: string) => {
   const isStopped = recorded.exit_code > EXIT.inconclusive;
   const exit_code = isStopped ? recorded.exit_code : follows.exit_code;
   const document: RunDocument = shown({ ...recorded, ...follows, claims, exit_code });
-  return { document, series: seriesOf(folder, fold, stages), changed };
+  // Gauges and CPU are in a file of their own, which older runs do not have.
+  const samples = join(folder, "samples.ndjson");
+  if (existsSync(samples)) for (const sample of jsonLines<Sample>(samples)) fold.see(sample);
+  for (const { facts } of stages) fold.limits(facts.stage, facts.limits);
+  return { document, series: fold.end(), changed };
 };

@@ -12,53 +12,31 @@ import { runShellCommand } from "../supervision/bounded-child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
 
-type Said = { text: string; todo: string };
-
-const lookThroughProxy = async (proxy: string): Promise<Said | null> => {
-  const code = URL.canParse(proxy) ? await lookAtTcp(placeOf(proxy)) : null;
-  return code === null ? null : notAnswering("the proxy of transport.proxy", code);
-};
-
-const lookDirectly = async ({ target, secrets }: Pick<PreparedTarget, "target" | "secrets">): Promise<Said | null> => {
-  const url = target.base_url;
-  const place = placeOf(url);
-  const code = await lookAtTcp(place);
-  if (code !== null) return notAnswering(url, code);
-  const seen = await lookAtTls(target, secrets);
-  if (seen === null) return (await speaksTls(place)) ? notAnswering(url, "tls_expected") : null;
-  if ("error" in seen) {
-    const { text, todo } = noHandshake(seen.error);
-    return { text: `${url}: ${text}`, todo };
-  }
-  if (target.transport?.protocol === "h2" && seen.alpn !== "h2") {
-    return {
-      text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`,
-      todo: 'write "h1" there, or turn HTTP/2 on at the gateway',
-    };
-  }
-  if (seen.distrust === null) return null;
-  const { text, todo } = notTrusted(certificateText(seen), seen.distrust);
-  return { text: `${url}: ${text}`, todo };
+const refuse = ({ text, todo }: { text: string; todo: string }, of = ""): never => {
+  throw new TargetUnreachableError(`${of}${text}; ${todo}`);
 };
 
 /** Throws `TargetUnreachableError` for what is not reached, `SecretError` and `UsageError` for a file that is missing or wrong. */
-export const lookFirst = async (prepared: Pick<PreparedTarget, "target" | "secrets">): Promise<void> => {
-  const { target, secrets } = prepared;
-  const { transport = {} } = target;
+export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "target" | "secrets">): Promise<void> => {
+  const { transport = {}, base_url: url } = target;
   const wrong = wrongTlsFile(await tlsFiles(transport, secrets));
   if (wrong !== null) throw new UsageError(wrong);
   for (const [name, ref] of Object.entries(transport.headers ?? {})) {
     await secrets.read(ref, `transport.headers.${name}`);
   }
-  const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : null;
-  const said = proxy === null ? await lookDirectly(prepared) : await lookThroughProxy(proxy);
-  if (said !== null) throw new TargetUnreachableError(`${said.text}; ${said.todo}`);
+  const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : url;
+  const code = URL.canParse(proxy) ? await lookAtTcp(placeOf(proxy)) : null;
+  if (code !== null) refuse(notAnswering(proxy === url ? url : "the proxy of transport.proxy", code));
+  if (proxy !== url) return;
+  const seen = await lookAtTls(target, secrets);
+  if (seen === null) {
+    if (await speaksTls(placeOf(url))) refuse(notAnswering(url, "tls_expected"));
+  } else if ("error" in seen) refuse(noHandshake(seen.error), `${url}: `);
+  else if (transport.protocol === "h2" && seen.alpn !== "h2") {
+    const todo = 'write "h1" there, or turn HTTP/2 on at the gateway';
+    refuse({ text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`, todo });
+  } else if (seen.distrust !== null) refuse(notTrusted(certificateText(seen), seen.distrust), `${url}: `);
 };
-
-/** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
-class FixtureError extends Error {
-  override name = "FixtureError";
-}
 
 const LIMIT_MS = 300_000;
 
@@ -84,7 +62,7 @@ export const prepareFixtures = async (context: RunContext, { file, target }: Pre
       await context.folder.writeText(`logs/fixtures-${name}.log`, said);
       context.journal.undone(id, "done");
     } catch (error) {
-      throw new FixtureError(
+      throw new TargetUnreachableError(
         `fixtures.${name} of ${file}: expected the command to end with 0: ${(error as Error).message}`,
       );
     }

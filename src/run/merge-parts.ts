@@ -3,8 +3,9 @@
  * lines are read as a driver's and judged as one stage. Nothing is sent to the deployment.
  */
 import type { Deployment } from "../deployments/deployment.ts";
-import type { Driver, Problem } from "../drivers/driver.ts";
+import type { Driver } from "../drivers/driver.ts";
 import { createReader } from "../drivers/k6/result.ts";
+import { inconclusive } from "../faults/disturbance.ts";
 import { playLoadStage } from "../stages/load-stage.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { UserFileError } from "../supervision/user-file.ts";
@@ -18,7 +19,7 @@ import { profileDurationS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import { UsageError } from "./exit-codes.ts";
 import { textBlocks } from "./read-lines.ts";
-import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
 import { scenarioStage } from "./suites/load-stages.ts";
 
 /** A part may be what a container logged: only lines that begin like this are a scenario's. */
@@ -61,15 +62,12 @@ export const readParts = (paths: readonly string[]): Parts => {
 const APART_MOST_US = 1_000_000;
 const NOT_CALIBRATED = "the parts were played on machines that nobody calibrated";
 
-/** When the schedule of a part began, microseconds since 1970, by the first of its calls; `null` where it has none. */
-const beginOf = (path: string, momentsUs: readonly number[]): number | null => {
-  for (const line of printedLines(path)) {
-    if (!line.startsWith('{"type":"call"')) continue;
-    const { i, step, attempt, intendedUs } = JSON.parse(line) as Printed;
-    const afterUs = momentsUs[i];
-    if (step === 0 && attempt === 0 && afterUs !== undefined) return intendedUs - afterUs;
-  }
-  return null;
+/** When the schedule of a part began, microseconds since 1970, by a line of it; `null` where that line does not tell. */
+const beginBy = (line: string, momentsUs: readonly number[]): number | null => {
+  if (!line.startsWith('{"type":"call"')) return null;
+  const { i, step, attempt, intendedUs } = JSON.parse(line) as Printed;
+  const afterUs = momentsUs[i];
+  return step === 0 && attempt === 0 && afterUs !== undefined ? intendedUs - afterUs : null;
 };
 
 const driveParts =
@@ -84,8 +82,11 @@ const driveParts =
       const { seen, take } = createReader({ ...job, story, idPrefix }, onLine);
       const lines = printedLines(path);
       lines.next();
-      for (const line of lines) take(line);
-      const startUs = beginOf(path, momentsUs);
+      let startUs: number | null = null;
+      for (const line of lines) {
+        take(line);
+        startUs ??= beginBy(line, momentsUs);
+      }
       if (startUs !== null) starts.push(startUs);
       for (const i of seen.calls) calls.set(i, (calls.get(i) ?? 0) + 1);
       const { faults, strangers, end } = seen;
@@ -105,10 +106,11 @@ const driveParts =
       twice > 0 && `${twice} calls are in two parts: is one file given twice?`,
       apartUs > APART_MOST_US && `the parts began ${(apartUs / 1e6).toFixed(1)} s apart, so levels of the load overlap`,
     );
-    const problems: Problem[] = [{ verdict: "inconclusive", reason: NOT_CALIBRATED, about: "time" }];
-    for (const reason of reasons) if (reason !== false) problems.push({ verdict: "inconclusive", reason });
     return {
-      problems,
+      problems: [
+        { ...inconclusive(NOT_CALIBRATED), about: "time" },
+        ...reasons.flatMap((why) => why || []).map(inconclusive),
+      ],
       notes: [],
       host: null,
       scheduledMs: profileDurationS(job.profile) * 1000,
@@ -116,33 +118,20 @@ const driveParts =
     };
   };
 
-const deploymentOf = (target: Target): Deployment => ({
-  target,
-  secrets: createSecrets("."),
-  folder: ".",
-  embedded: false,
-  reference: false,
-  exclusive: target.exclusive === true,
-  budget: guardBudget({}),
-  found: {},
-  faults: null,
-  faultsMissing: "a merged run sends nothing",
-});
-
-export const mergeParts = async (
-  request: Omit<RunRequest, "targets" | "profile">,
-  parts: Parts,
-): Promise<RunResult> => {
-  const { heads } = parts;
-  const { story: name, seed, profile, arrivals, target } = heads[0] as PrintedPart;
-  const story = STORIES.get(name) as Story;
-  const stage = scenarioStage(name, { arrivals }) as LoadStage;
+export const mergeParts = async (request: Asked, parts: Parts): Promise<RunResult> => {
+  const { heads, seed } = parts;
+  const { story: name, profile, arrivals, target: stated } = heads[0] as PrintedPart;
+  const target = stated as Target;
+  const plan = { ...(scenarioStage(name, { arrivals }) as LoadStage), driver: "k6" as const, profile };
+  const driver = driveParts(parts, STORIES.get(name) as Story);
   return recordRun({ ...request, targets: [], profile: `load-${name}`, seed }, async (context) => {
-    const epochUs = Math.min(...heads.map(({ atUs }) => atUs));
-    const deployment = deploymentOf(target as Target);
+    const deployment: Deployment = {
+      ...{ target, secrets: createSecrets("."), folder: ".", budget: guardBudget({}), found: {} },
+      ...{ embedded: false, reference: false, exclusive: target.exclusive === true },
+      ...{ faults: null, faultsMissing: "a merged run sends nothing" },
+    };
     context.opened(deployment);
-    const merged = { ...context, seed, epochUs };
-    const plan = { ...stage, driver: "k6" as const, profile };
-    await context.addStage(await playLoadStage(merged, deployment, plan, { driver: driveParts(parts, story) }));
+    const merged = { ...context, seed, epochUs: Math.min(...heads.map(({ atUs }) => atUs)) };
+    await context.addStage(await playLoadStage(merged, deployment, plan, { driver }));
   });
 };

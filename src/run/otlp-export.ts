@@ -5,7 +5,7 @@ import { clean } from "../contract/foreign-text.ts";
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 import { otlpMetrics } from "../report/otlp-metrics.ts";
-import { redact, redactor } from "../supervision/redaction.ts";
+import { decoded, redact, redactor } from "../supervision/redaction.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Warn = (text: string) => void;
@@ -14,91 +14,77 @@ const DEADLINE_MS = 3_000;
 /** A higher timeout would let an observer delay the end of the run. */
 const DEADLINE_MS_MAX = 10_000;
 
-/** By the specification the variable for metrics comes first, and an empty value counts as absent. */
-const settingOf = (env: Environment, name: string): { variable: string; value: string } | null => {
-  for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
-    const value = env[variable]?.trim();
-    if (value) return { variable, value };
-  }
-  return null;
-};
-
-const endpointOf = (env: Environment, warn: Warn): string | null => {
-  const found = settingOf(env, "ENDPOINT");
-  if (found === null) return null;
-  const { variable, value } = found;
-  redactor.registerUrl(value, variable);
-  const url = URL.parse(value);
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    warn(`${variable} is no address that begins with http:// or https://; no metrics are sent`);
-    return null;
-  }
-  if (url.username !== "" || url.password !== "") {
-    warn(`${variable} has a user or a password in it, which is not sent; put it into OTEL_EXPORTER_OTLP_HEADERS`);
-    url.username = "";
-    url.password = "";
-  }
-  if (!variable.includes("_METRICS_")) url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
-  return url.href;
-};
-
-const decodedOr = (text: string): string => {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-};
-
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** What HTTP has in the value of a header (RFC 9110, field-value). */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** `name=value,name=value`, each percent-encoded. */
-const headersOf = (env: Environment, warn: Warn): Record<string, string> => {
-  const found = settingOf(env, "HEADERS");
-  const headers: Record<string, string> = {};
-  if (found === null) return headers;
-  for (const [at, pair] of found.value.split(",").entries()) {
-    if (pair.trim() === "") continue;
-    const cut = pair.indexOf("=");
-    const name = decodedOr(pair.slice(0, Math.max(cut, 0)).trim()).toLowerCase();
-    const written = pair.slice(cut + 1).trim();
-    const value = decodedOr(written);
-    redactor.register(value, found.variable);
-    const which = `header ${at + 1} of ${found.variable}`;
-    if (cut < 0 || !NAME.test(name) || !VALUE.test(value)) {
-      warn(`${which} is no name=value that HTTP can carry; it is left out`);
-      continue;
-    }
-    if (value === written && written.includes("%")) {
-      warn(`${which} is not percent-encoded (a % is written %25); it is sent as it stands there`);
-    }
-    headers[name] = value;
-  }
-  return headers;
-};
-
-const deadlineOf = (env: Environment, warn: Warn): number => {
-  const found = settingOf(env, "TIMEOUT");
-  if (found === null) return DEADLINE_MS;
-  const ms = Number(found.value);
-  if (Number.isFinite(ms) && ms > 0) return Math.min(ms, DEADLINE_MS_MAX);
-  warn(`${found.variable} is no number of milliseconds above 0; ${DEADLINE_MS} is used`);
-  return DEADLINE_MS;
-};
-
+/** What the variables of the specification ask for; `null` where they name no collector that can be used. */
 const otlpSettings = (env: Environment, warn: Warn) => {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_METRICS_EXPORTER === "none") return null;
-  const endpoint = endpointOf(env, warn);
-  if (endpoint === null) return null;
-  const { variable, value } = settingOf(env, "PROTOCOL") ?? {};
+  /** The variable for metrics comes first, and an empty value counts as absent. */
+  const setting = (name: string): { variable: string; value: string } | null => {
+    for (const variable of [`OTEL_EXPORTER_OTLP_METRICS_${name}`, `OTEL_EXPORTER_OTLP_${name}`]) {
+      const value = env[variable]?.trim();
+      if (value) return { variable, value };
+    }
+    return null;
+  };
+  const endpoint = (): string | null => {
+    const { variable, value } = setting("ENDPOINT") ?? {};
+    if (value === undefined) return null;
+    redactor.registerUrl(value, variable);
+    const url = URL.parse(value);
+    if (url === null || !/^https?:$/.test(url.protocol)) {
+      warn(`${variable} is no address that begins with http:// or https://; no metrics are sent`);
+      return null;
+    }
+    if (url.username !== "" || url.password !== "") {
+      warn(`${variable} has a user or a password in it, which is not sent; put it into OTEL_EXPORTER_OTLP_HEADERS`);
+      url.username = "";
+      url.password = "";
+    }
+    if (!variable?.includes("_METRICS_")) url.pathname = `${url.pathname.replace(/\/+$/, "")}/v1/metrics`;
+    return url.href;
+  };
+  /** `name=value,name=value`, each percent-encoded. */
+  const headers = (): Record<string, string> => {
+    const { variable, value: all = "" } = setting("HEADERS") ?? {};
+    const found: Record<string, string> = {};
+    for (const [at, pair] of all.split(",").entries()) {
+      if (pair.trim() === "") continue;
+      const cut = pair.indexOf("=");
+      const name = decoded(pair.slice(0, Math.max(cut, 0)).trim()).toLowerCase();
+      const written = pair.slice(cut + 1).trim();
+      const value = decoded(written);
+      redactor.register(value, variable);
+      const which = `header ${at + 1} of ${variable}`;
+      if (cut < 0 || !NAME.test(name) || !VALUE.test(value)) {
+        warn(`${which} is no name=value that HTTP can carry; it is left out`);
+        continue;
+      }
+      if (value === written && written.includes("%")) {
+        warn(`${which} is not percent-encoded (a % is written %25); it is sent as it stands there`);
+      }
+      found[name] = value;
+    }
+    return found;
+  };
+  const deadlineMs = (): number => {
+    const { variable, value } = setting("TIMEOUT") ?? {};
+    const ms = Number(value ?? DEADLINE_MS);
+    if (Number.isFinite(ms) && ms > 0) return Math.min(ms, DEADLINE_MS_MAX);
+    warn(`${variable} is no number of milliseconds above 0; ${DEADLINE_MS} is used`);
+    return DEADLINE_MS;
+  };
+  const url = endpoint();
+  if (url === null) return null;
+  const { variable, value } = setting("PROTOCOL") ?? {};
   // Most exporters default to http/protobuf; a collector takes both at the same address.
   if (value !== undefined && !/^http\/(?:json|protobuf)$/.test(value)) {
     const is = value === "grpc" ? "grpc" : "none that is known";
     warn(`${variable} is ${is}; Floodgate sends http/json, which a collector takes on port 4318`);
   }
-  return { endpoint, headers: headersOf(env, warn), deadlineMs: deadlineOf(env, warn) };
+  return { url, headers: headers(), withinMs: deadlineMs() };
 };
 
 const EVERY_MS = 5_000;
@@ -118,15 +104,10 @@ const partialOf = (text: string): string | null => {
   return why === "" ? null : `the collector took all metrics, and says: ${why}`;
 };
 
-type OtlpAbout = {
-  env: Environment;
-  resource: Record<string, string>;
-  startMs: number;
-  onWarning(text: string): void;
-};
+type About = { env: Environment; resource: Record<string, string>; startMs: number; onWarning: Warn };
 
 /** `null` where the environment names no collector that can be used. */
-export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout) => {
+export const startOtlpExport = ({ env, resource, startMs, onWarning }: About) => {
   const said = new Set<string>();
   const warn = (text: string): void => {
     if (!said.has(text)) onWarning(text);
@@ -134,7 +115,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   };
   const settings = otlpSettings(env, warn);
   if (settings === null) return null;
-  const { endpoint, headers, deadlineMs: withinMs } = settings;
+  const { url, headers, withinMs } = settings;
   const metrics = otlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
   const failed = (error: unknown): void => {
     const { message, code } = error as Error & { code?: string };
@@ -143,7 +124,7 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   const send = async (): Promise<void> => {
     try {
       const body = redactor.redactValue(metrics.toOtlp(Date.now()));
-      const { status, text } = await callControl(endpoint, { method: "POST", headers, body, withinMs });
+      const { status, text } = await callControl(url, { method: "POST", headers, body, withinMs });
       const moved = status < 400 ? ", a redirect, which is not followed" : "";
       if (status >= 300) throw new Error(`status ${status}${moved}`);
       const partial = partialOf(text);

@@ -12,7 +12,6 @@ import {
   crossedIn,
   doubtsOf,
   inWords,
-  type K6Summary,
   measurementsOf,
   readAccount,
   readSummary,
@@ -22,7 +21,7 @@ import {
 import { claimOf } from "../history/claim.ts";
 import type { StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
+import { stageOutcome } from "../history/stage-outcome.ts";
 import { prepareTarget } from "../stages/prepare-target.ts";
 import type { DeploymentWish } from "../stages/stages-for.ts";
 import { NOTHING_SPENT } from "../workload/budget.ts";
@@ -58,51 +57,26 @@ const outcomesOf = (account: ScriptAccount | null): Pick<StageSummary, "calls" |
   return { calls, by_outcome: Object.fromEntries(names) };
 };
 
-/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
-const outcomeOf = (
-  summary: K6Summary | null,
-  account: ScriptAccount | null,
-  problems: readonly Problem[],
-  durationMs: number,
-  replay: string,
-): StageOutcome => {
-  const isFailed = problems.some(({ verdict }) => verdict === "fail");
-  const reasons = problems.map(({ reason }) => reason);
-  const thresholds = claimOf({
-    ...{ id: `thresholds/${STAGE}`, stage: STAGE, replay },
-    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
-    reason: reasons.join("; ") || inWords(account as ScriptAccount),
-    expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
-    got: reasons[0] ?? "as expected",
-  });
-  return stageOutcome({
-    summary: { name: STAGE, driver: "k6 (own script)", duration_ms: Math.round(durationMs), ...outcomesOf(account) },
-    facts: bareFacts(STAGE),
-    claims: [thresholds],
-    measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
-  });
-};
-
 const parsed = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
   const text = await readFile(path, "utf8").catch(() => null);
   return text === null ? null : parse(text);
 };
 
+/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
+  const { supervisor, events, replay } = context;
   const { target, budget } = deployment;
   const binary = await context.tool("k6");
   const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
-  const forget = context.supervisor.ownFolder("the script's summary", folder);
-  const file = join(folder, "summary.json");
-  const account = join(folder, "account.json");
+  const forgets = [supervisor.ownFolder("the script's summary", folder)];
+  const [file, accountFile] = [join(folder, "summary.json"), join(folder, "account.json")];
   const most = target.permits?.load_max_rps;
-  for (const sentence of notEnforced(deployment)) context.events.warning(sentence);
-  context.events.step(`stage 1 of 1: ${request.script} (k6)`);
+  for (const sentence of notEnforced(deployment)) events.warning(sentence);
+  events.step(`stage 1 of 1: ${request.script} (k6)`);
   const began = performance.now();
-  let forgetChild: (() => void) | undefined;
   try {
     const exit = await runK6Script({
-      ...{ binary, script: resolve(request.script), account, onSaid: context.events.result },
+      ...{ binary, script: resolve(request.script), account: accountFile, onSaid: events.result },
       args: [
         ...["--new-machine-readable-summary", `--summary-export=${file}`],
         ...(most === undefined ? [] : ["--rps", `${Math.floor(most)}`]),
@@ -114,19 +88,35 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
         ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
         ...(request.targetFile && { FLOODGATE_TARGET: resolve(request.targetFile) }),
       },
-      onSpawn: ({ pid }) => {
-        if (pid !== undefined) forgetChild = context.supervisor.adopt("k6", pid);
-      },
+      onSpawn: ({ pid }) => void (pid !== undefined && forgets.push(supervisor.adopt("k6", pid))),
     });
     const summary = await parsed(file, readSummary);
-    const seen = await parsed(account, readAccount);
+    const account = await parsed(accountFile, readAccount);
     if (summary !== null) await context.folder.writeJson("k6/script.json", summary.kept);
-    if (seen !== null) budget.absorb({ ...NOTHING_SPENT, requests: callsOf(seen).made }, null);
-    const problems = problemsOf(exit, seen, deployment);
-    await context.addStage(outcomeOf(summary, seen, problems, performance.now() - began, context.replay));
+    const made = account === null ? 0 : callsOf(account).made;
+    budget.absorb({ ...NOTHING_SPENT, requests: made }, null);
+    const problems = problemsOf(exit, account, deployment);
+    const isFailed = problems.some(({ verdict }) => verdict === "fail");
+    const reasons = problems.map(({ reason }) => reason);
+    const durationMs = Math.round(performance.now() - began);
+    const thresholds = claimOf({
+      ...{ id: `thresholds/${STAGE}`, stage: STAGE, replay },
+      verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
+      reason: reasons.join("; ") || inWords(account as ScriptAccount),
+      expected:
+        "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
+      got: reasons[0] ?? "as expected",
+    });
+    await context.addStage(
+      stageOutcome({
+        summary: { name: STAGE, driver: "k6 (own script)", duration_ms: durationMs, ...outcomesOf(account) },
+        facts: bareFacts(STAGE),
+        claims: [thresholds],
+        measurements: summary === null ? [] : measurementsOf(summary, STAGE, made),
+      }),
+    );
   } finally {
-    forgetChild?.();
-    forget();
+    for (const forget of forgets.reverse()) forget();
     await rm(folder, { recursive: true, force: true });
   }
 };

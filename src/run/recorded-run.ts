@@ -205,14 +205,18 @@ const finish = async (request: RunRequest, recorded: Recorded, stop: StopSignals
   }
 };
 
-/** Throws what a user has to mend before anything begins (a busy target, an unusable folder); else there is a document. */
-export const recordRun = async (
+/**
+ * Throws what a user has to mend before anything begins (a busy target, an unusable folder); else there is a document. `came`: what
+ * the body gave, `null` where it did not end.
+ */
+export const recordRun = async <T>(
   request: RunRequest,
-  body: (context: RunContext) => Promise<void>,
-): Promise<RunResult> => {
+  body: (context: RunContext) => Promise<T>,
+): Promise<RunResult & { came: T | null }> => {
   const { profile, events, replay, targets, reports, out } = request;
   const started = new Date();
   let supervisor: Supervisor | null = null;
+  let came: T | null = null;
   using atEnd = new DisposableStack();
   // Before the folder's path is printed: its reader may press Ctrl-C at once.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
@@ -251,7 +255,7 @@ export const recordRun = async (
     const open = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: request.stopMs });
     supervisor = open;
     if (!stop.signal.aborted) {
-      await open.within(stop.signal, async (signal) => {
+      came = await open.within(stop.signal, async (signal) => {
         const context = makeContext(request, recorded, { supervisor: open, journal, signal });
         for (const target of targets) {
           await prepareFixtures(context, target);
@@ -259,7 +263,7 @@ export const recordRun = async (
           await lookFirst(target);
           context.opened(await fromTarget(context, target));
         }
-        await Promise.race([body(context), uncaught.thrown, memory.exhausted]);
+        return Promise.race([body(context), uncaught.thrown, memory.exhausted]);
       });
     }
   } catch (error) {
@@ -273,5 +277,5 @@ export const recordRun = async (
   journal.close();
   progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
   rmSync(folder.pathOf(ROOM), { force: true });
-  return { document: await finish(request, recorded, stop), folder };
+  return { document: await finish(request, recorded, stop), folder, came };
 };

@@ -3,7 +3,7 @@
  * `stage NAME` when it begins one, and ends with the run's exit code.
  */
 import { runStages } from "./run-stages.ts";
-import { smoke } from "./suites/suites.ts";
+import { SUITES } from "./suites/suites.ts";
 
 const [out, ...names] = process.argv.slice(2) as [string, ...string[]];
 
@@ -15,7 +15,13 @@ const { document } = await runStages({
   out,
   replay: "npx floodgate run smoke --seed 1",
   owned: [],
-  stages: { short: false, stages: (given) => smoke.stages(given).filter(({ name }) => names.includes(name)) },
+  stages: {
+    short: false,
+    stages: (given) =>
+      SUITES.get("smoke")
+        ?.stages(given)
+        .filter(({ name }) => names.includes(name)) ?? [],
+  },
   events: {
     folder: (path) => say(`folder ${path}`),
     warning: say,

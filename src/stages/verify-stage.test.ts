@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { type SecondApiOptions, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { playQuietly } from "../run/play-quietly.fixture.ts";
-import { afterLoad } from "../run/suites/suites.ts";
+import { SUITES } from "../run/suites/suites.ts";
 import { verifyCommandOf } from "./verify-stage.ts";
 
 /** What the stage says of a deployment that has answered so many calls of nobody. */
@@ -23,7 +23,10 @@ const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs =
       folder,
       target,
       replay: "npx floodgate run nightly",
-      stages: (given) => afterLoad(given).map((stage) => ({ ...stage, patienceMs })),
+      stages: (given) =>
+        (SUITES.get("smoke")?.stages(given) ?? [])
+          .filter(({ name }) => name === "after-load")
+          .map((stage) => ({ ...stage, patienceMs })),
     });
   } finally {
     await api.close();

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => stub.end());
 
 const openLoop = (driver: Driver): Promise<Calibration[]> =>
-  calibrateDriver(stub, { name: "open-loop", driver, peakPerS: 100, seed: 3, signal: never });
+  calibrateDriver(stub, { name: "open-loop", driver, seed: 3, signal: never }, 100);
 
 /** A driver that measures as ours does, and writes down something else. */
 const spoilt =
@@ -52,23 +52,16 @@ describe("the calibration over real sockets", () => {
   });
 
   test.each(["a line each", "folded"] as const)("counts at a null server what a mode holds: %s", async (mode) => {
-    const ceiling = {
-      name: "open-loop" as const,
-      driver: driveOpenLoop,
-      mode,
-      perS: 200,
-      forS: 1,
-      seed: 3,
-      signal: never,
-    };
-    const held = await heldRate(stub, ceiling);
+    const of = { name: "open-loop" as const, driver: driveOpenLoop, seed: 3, signal: never };
+    const ceiling = { mode, perS: 200, forS: 1 };
+    const held = await heldRate(stub, of, ceiling);
     expect(held).toMatchObject({ name: `open-loop: null server, ${mode}, rate held`, truth: 200 });
     expect(held.measured).toBeGreaterThan(20);
     expect(held.measured).toBeLessThanOrEqual(200);
     // What is not written down was not held.
     const deaf: Driver = (drive) =>
       driveOpenLoop({ ...drive, onLine: () => undefined, ...(drive.onFold && { onFold: () => undefined }) });
-    expect((await heldRate(stub, { ...ceiling, driver: deaf })).measured).toBe(0);
+    expect((await heldRate(stub, { ...of, driver: deaf }, ceiling)).measured).toBe(0);
   });
 
   test("a driver that leaves out what a stall kept waiting fails", async () => {

@@ -85,6 +85,7 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
 
 /** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
 const STORY = "steady-mix";
+const SCENARIO = join(REPOSITORY, "scenarios", `${STORY}.ts`);
 /** First calls open connections and run cold; they do not count. */
 const WARM_UP_S = 1;
 const STEADY_S = 2.2;
@@ -102,13 +103,7 @@ const calibrationVus = (peakPerS: number): number => {
   return Math.ceil(1.5 * (ratePerS * (STALL_S + 0.1) + ceilingPerS * 0.03)) + 20;
 };
 
-type CalibratedDriver = {
-  name: DriverName;
-  driver: Driver;
-  seed: number;
-  precise?: boolean;
-  signal: AbortSignal;
-};
+type CalibratedDriver = { name: DriverName; driver: Driver; seed: number; precise?: boolean; signal: AbortSignal };
 
 const playOn = async (
   url: string,
@@ -134,16 +129,15 @@ const playOn = async (
   return { schedule, epochUs, ...driven };
 };
 
-type DriverCalibration = CalibratedDriver & {
-  /** The highest rate that the run plays with it, calls per second. */
-  peakPerS: number;
-  /** It folds admitted calls, so the ceiling is tried with folds alone. */
-  foldsAll?: boolean;
-};
-
-export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibration): Promise<Calibration[]> => {
-  const { ratePerS, ceilingPerS: triplePerS } = ratesOf(of.peakPerS);
-  const ceilingPerS = of.foldsAll === true ? ratePerS : triplePerS;
+/** `peakPerS`: the highest rate that the run plays with it. One that folds admitted calls is tried with folds alone above that. */
+export const calibrateDriver = async (
+  stub: CalibrationStub,
+  of: CalibratedDriver,
+  peakPerS: number,
+  foldsAll = false,
+): Promise<Calibration[]> => {
+  const { ratePerS, ceilingPerS: triplePerS } = ratesOf(peakPerS);
+  const ceilingPerS = foldsAll ? ratePerS : triplePerS;
   const profile: Profile = {
     name: "calibration",
     pieces: [
@@ -159,11 +153,11 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
   });
   const lines: CallLine[] = [];
   const onLine = (line: CallLine): void => void lines.push(line);
-  const played = await playOn(stub.url, of, { stage: "calibration", story: STORY, profile, onLine });
-  const { schedule, epochUs, problems } = played;
+  const job = { stage: "calibration", story: STORY, profile };
+  const { schedule, epochUs, problems } = await playOn(stub.url, of, { ...job, onLine });
   const { stamps, stoodStillUs } = await stub.report();
-  const failed = problems.find(({ verdict }) => verdict === "fail");
-  if (lines.length === 0) throw new Error((failed ?? problems[0])?.reason ?? "the driver made no calls");
+  const problem = problems.find(({ verdict }) => verdict === "fail") ?? problems[0];
+  if (lines.length === 0) throw new Error(problem?.reason ?? "the driver made no calls");
   return calibrationChecks({
     ...{ driver: of.name, schedule, arrivals: "poisson", ratePerS, ceilingPerS, lines, stoodStillUs },
     warmUs: WARM_UP_S * 1e6,
@@ -181,7 +175,8 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
 /** The rate that a driver holds in one mode at a server that answers at once and counts; late and missing calls lower it. */
 export const heldRate = async (
   { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,
-  { mode, perS, forS, ...of }: CalibratedDriver & Ceiling,
+  of: CalibratedDriver,
+  { mode, perS, forS }: Ceiling,
 ): Promise<Calibration> => {
   let written = 0;
   const count = ({ offered }: { offered: number }): void => {
@@ -205,12 +200,6 @@ export const heldRate = async (
   };
 };
 
-const driverOf = async (name: DriverName, peakPerS: number, k6Path: () => Promise<string>): Promise<Driver> => {
-  if (name === "open-loop") return driveOpenLoop;
-  const scenario = join(REPOSITORY, "scenarios", `${STORY}.ts`);
-  return driveK6({ k6Path: await k6Path(), scenario, vus: calibrationVus(peakPerS) });
-};
-
 type How = {
   seed: number;
   signal: AbortSignal;
@@ -228,10 +217,11 @@ export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, h
     const { ceilings = [], foldsAll, precise }: Partial<CalibrationPlan> = name === "open-loop" ? plan : {};
     try {
       if (stub instanceof Error) throw stub;
-      const driver = inHand(hands, `the ${name} driver of the calibration`, await driverOf(name, peakPerS, k6Path));
+      const how = name === "k6" && { k6Path: await k6Path(), scenario: SCENARIO, vus: calibrationVus(peakPerS) };
+      const driver = inHand(hands, `the ${name} driver of the calibration`, how ? driveK6(how) : driveOpenLoop);
       const of = { name, driver, seed, signal, precise };
-      const checks = await calibrateDriver(stub, { ...of, peakPerS, foldsAll });
-      for (const ceiling of ceilings) checks.push(await heldRate(stub, { ...of, ...ceiling }));
+      const checks = await calibrateDriver(stub, of, peakPerS, foldsAll);
+      for (const ceiling of ceilings) checks.push(await heldRate(stub, of, ceiling));
       if (!signal.aborted) found.push(...checks);
     } catch (error) {
       const what = `${name}: could be calibrated (${(error as Error).message})`;

@@ -273,13 +273,12 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
   const { story, objectives, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   request.onObjectives(objectives);
-  let found: Found | null = null;
   const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
-  const result = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
+  const { came: found, ...result } = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
     const deployment = await openDeployment(context);
     const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);
     if (objectives.some(({ isTime }) => isTime)) await calibrateRun(context, { peaks });
-    found = await playCapacity(context, deployment, question, request.onProbe);
+    return playCapacity(context, deployment, question, request.onProbe);
   });
   return { ...result, found };
 };

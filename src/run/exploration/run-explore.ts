@@ -48,32 +48,27 @@ const SPARE_S = 30;
 /** Says whether the stage can be judged; it is no invariant. */
 const ABOUT_THE_STAGE = /^reached\//;
 
-const ofStage = (claim: Claim, stage: string): Claim => ({
-  ...claim,
-  id: claim.id.replace(/\/.*/, `/${stage}`),
-  stage,
-});
-
-const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
-  ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
-  ...{ story: schedule.story, ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
-  judges: INVARIANTS.map(({ id }) => id),
-  disturbance: { kind: "fault-schedule", events: schedule.events },
-});
+const ofStage = (claim: Claim, stage: string): Claim => {
+  return { ...claim, id: claim.id.replace(/\/.*/, `/${stage}`), stage };
+};
 
 const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter"]): Promise<Player> => {
   const deployment = await openDeployment(context, { limiter });
   let number = 0;
   const play = async (schedule: FaultSchedule): Promise<Trial> => {
     number += 1;
+    const plan: LoadStage = {
+      ...{ kind: "load", name: `${STAGE}-${number}`, driver: "open-loop", arrivals: "poisson" },
+      ...{ story: schedule.story, ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
+      judges: INVARIANTS.map(({ id }) => id),
+      disturbance: { kind: "fault-schedule", events: schedule.events },
+    };
     const lines: Line[] = [];
     const onLine = (line: Line): void => void lines.push(line);
-    const plan = planOf(schedule, number);
     const { claims, summary, facts } = await playLoadStage(context, deployment, plan, { onLine });
-    const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
-    const failed = claims.filter(
-      ({ id, verdict, level }) => !ABOUT_THE_STAGE.test(id) && verdict === "fail" && level === "must",
-    );
+    const isAbout = ({ id }: Claim): boolean => ABOUT_THE_STAGE.test(id);
+    const failed = claims.filter((one) => !isAbout(one) && one.verdict === "fail" && one.level === "must");
+    const doubts = claims.filter((one) => isAbout(one) && one.verdict !== "pass");
     return {
       failed: failed.map((claim) => ofStage(claim, STAGE)),
       byOutcome: summary.by_outcome,
@@ -105,12 +100,11 @@ export const replayScheduleCrash = async (crash: ScheduleCrash, record: Asked): 
     const player = startVirtualPlayer({ mutant: crash.mutant });
     return replay(player).finally(player.close);
   }
-  let replayed: ScheduleReplayed | null = null;
-  const { document } = await recordRun({ ...record, profile: "replay", targets: [] }, async (context) => {
-    replayed = await replay(await openRealPlayer(context, crash.limiter ?? "sqlite"));
-  });
+  const { came, document } = await recordRun({ ...record, profile: "replay", targets: [] }, async (context) =>
+    replay(await openRealPlayer(context, crash.limiter ?? "sqlite")),
+  );
   const why = document.claims.find(({ id }) => id === "run/completed")?.reason ?? "the run did not come to its end";
-  return replayed ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };
+  return came ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };
 };
 
 const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
@@ -143,21 +137,6 @@ const summaryOf = (name: string, byOutcome: Record<string, number>, driver: stri
   return { name, driver, duration_ms: Math.round(ms), calls, by_outcome: byOutcome };
 };
 
-/** The shortest schedule that fails, as a stage of its own that can be judged again from its lines. */
-const stageOfFinding = ({ trial }: Finding, name: string, driver: string, replay: string) => {
-  const lines = trial.lines.map((line): Line => ({ ...line, stage: name }));
-  const { texts: _, ...facts } = trial.facts;
-  const [first, last] = [lines[0], lines.at(-1)];
-  const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
-  const outcome = stageOutcome({
-    summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000),
-    facts: { ...facts, stage: name },
-    claims: trial.failed.map((claim) => ({ ...ofStage(claim, name), replay })),
-    faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
-  });
-  return { outcome, lines };
-};
-
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
   const { seed, events, folder, signal } = context;
   const { links, limiter, mutant, most = Number.POSITIVE_INFINITY } = request;
@@ -178,11 +157,23 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       await folder.writeJson(name, crash);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
       if (finding.isFlaky) return;
-      // On real links the lines were written as they came, under the name of their stage.
-      const stage = links === "real" ? finding.trial.stage : `${STAGE}-${files}`;
-      const { outcome, lines } = stageOfFinding(finding, stage, driver, crash.replay);
+      // The shortest schedule that fails is a stage of its own, which can be judged again from its lines. On real links they were
+      // written as they came, under the name of their stage.
+      const { failed, byOutcome, ...trial } = finding.trial;
+      const stage = links === "real" ? trial.stage : `${STAGE}-${files}`;
+      const lines = trial.lines.map((line): Line => ({ ...line, stage }));
       if (links === "virtual") for (const line of lines) context.line(line);
-      await context.addStage(outcome);
+      const { texts: _, ...facts } = trial.facts;
+      const [first, last] = [lines[0], lines.at(-1)];
+      const spanUs = first === undefined || last === undefined ? 0 : lineTimeUs(last) - lineTimeUs(first);
+      await context.addStage(
+        stageOutcome({
+          summary: summaryOf(stage, byOutcome, driver, spanUs / 1000),
+          facts: { ...facts, stage },
+          claims: failed.map((claim) => ({ ...ofStage(claim, stage), replay: crash.replay })),
+          faults: faultRecords(lines.filter((line) => line.type === "fault")),
+        }),
+      );
     },
   });
   const claim = searchedClaim(searched, context.replay);

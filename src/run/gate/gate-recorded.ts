@@ -14,18 +14,18 @@ import {
 import type { RunDocument } from "../../history/run-document.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
-import { atPlace } from "../exit-codes.ts";
-import { NoRunError, recordedJson } from "../judge-again.ts";
+import { atPlace, UsageError } from "../exit-codes.ts";
+import { recordedJson } from "../judge-again.ts";
 import { commitOf } from "../run-reports.ts";
 
-/** Throws `NoRunError` with what was expected. A run that was stopped or killed is none to compare by. */
+/** Throws `UsageError` with what was expected. A run that was stopped or killed is none to compare by. */
 export const readFigures = (path: string): RunFigures => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
   const document = recordedJson(file) as RunDocument;
   if (document?.schema !== "floodgate/run@1")
-    throw new NoRunError(`${file} is no run of this schema: ${String(document?.schema)}`);
+    throw new UsageError(`${file} is no run of this schema: ${String(document?.schema)}`);
   const cut = document.claims.find(({ id }) => id === "run/completed");
-  if (cut !== undefined) throw new NoRunError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
+  if (cut !== undefined) throw new UsageError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
   return figuresOf(document);
 };
 

@@ -96,28 +96,30 @@ export const gateTargets = async (request: Asked & GateWishes): Promise<RunResul
   const { ratePerS, scenario } = request;
   const wish = { scenario, story, pairs: plan.pairs, ratePerS };
   const about = { profile: "gate", canJudge: (name: string) => name.split("/")[0] === "gate" };
-  let table: string[] = [];
-  const run = await recordRun({ ...request, ...about, targets: [targets.base, targets.head] }, async (context) => {
-    const { events, folder } = context;
-    const [base, head] = context.deployments;
-    if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
-    const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
-    const said: string[] = [];
-    const result = await runGate(wish, sides, context, {
-      step: events.step,
-      progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
-      note: (text) => {
-        said.push(`${GATE_STAGE}: ${text}`);
-        events.result(`  ${text}`);
-      },
-    });
-    const outcomes = [...outcomeOf(sides.base, said), ...outcomeOf(sides.head, [])];
-    for (const outcome of outcomes) await context.addStage(outcome);
-    context.addClaims(result.claims);
-    context.addMeasurements(result.measurements);
-    await folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
-    await folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
-    ({ table } = result);
-  });
-  return { ...run, table };
+  const { came, ...run } = await recordRun(
+    { ...request, ...about, targets: [targets.base, targets.head] },
+    async (context) => {
+      const { events, folder } = context;
+      const [base, head] = context.deployments;
+      if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
+      const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
+      const said: string[] = [];
+      const result = await runGate(wish, sides, context, {
+        step: events.step,
+        progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
+        note: (text) => {
+          said.push(`${GATE_STAGE}: ${text}`);
+          events.result(`  ${text}`);
+        },
+      });
+      const outcomes = [...outcomeOf(sides.base, said), ...outcomeOf(sides.head, [])];
+      for (const outcome of outcomes) await context.addStage(outcome);
+      context.addClaims(result.claims);
+      context.addMeasurements(result.measurements);
+      await folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
+      await folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
+      return result.table;
+    },
+  );
+  return { ...run, table: came ?? [] };
 };

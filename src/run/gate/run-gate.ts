@@ -126,9 +126,11 @@ export const playBlock = async (
 
 const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
+type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
+
 /** The stated capacity; `null` when it has to be probed: slots say nothing about reads. */
 export const statedCapacity = (
-  { scenario, ratePerS }: { scenario: string; ratePerS?: number },
+  { scenario, ratePerS }: Pick<GatePlan, "scenario" | "ratePerS">,
   base: TargetView,
 ): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);
 
@@ -215,28 +217,6 @@ type GateResult = {
   table: string[];
 };
 
-/** Calls a second; `null` when the base served nothing. `play`: a rate and the probe's number. */
-const probeCapacity = async (
-  play: (ratePerS: number, number: number) => Promise<PlayedBlock>,
-  mostPerS: number,
-  isOver: () => boolean,
-  { step, progress, note }: GateEvents,
-): Promise<number | null> => {
-  step("probing how much the base carries");
-  const probes: Probe[] = [];
-  const most = Math.min(mostPerS, PROBED_MOST_PER_S);
-  for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
-    const { lines, startUs } = await play(rate, probes.length + 1);
-    const probe = probeOf(rate, lines, startUs);
-    probes.push(probe);
-    progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
-  }
-  const { perS: found, isReached } = capacityOf(probes);
-  if (found === 0) return null;
-  if (!isReached) note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
-  return found;
-};
-
 const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
   const all = dropped.length + pairs.length;
   const enough = isWhole && dropped.length * 3 <= all;
@@ -250,16 +230,6 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   });
 };
 
-const assertReachable = ({ side, deployment }: GateSide, { lines }: PlayedBlock): void => {
-  const [first] = lines;
-  if (first === undefined || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
-  throw new TargetUnreachableError(
-    `the ${side} answers no call at ${deployment.target.base_url} (${first.error ?? "no answer"}); start it, or mend base_url in its target file`,
-  );
-};
-
-type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
-
 export const runGate = async (
   plan: GatePlan,
   targets: Readonly<Record<Side, GateSide>>,
@@ -268,12 +238,17 @@ export const runGate = async (
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const { base, head } = targets;
-  const { step, note } = events;
+  const { step, progress, note } = events;
   const { replay, seed } = room;
   const reached = new Set<Side>();
   const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
-    if (!reached.has(side)) assertReachable(targets[side], block);
+    const [first] = reached.has(side) ? [] : block.lines;
+    if (first !== undefined && block.lines.every(({ outcome }) => outcome === "indeterminate")) {
+      throw new TargetUnreachableError(
+        `the ${side} answers no call at ${targets[side].deployment.target.base_url} (${first.error ?? "no answer"}); start it, or mend base_url in its target file`,
+      );
+    }
     reached.add(side);
     return block;
   };
@@ -285,10 +260,25 @@ export const runGate = async (
   const isOver = (): boolean => room.signal.aborted || deployments.some(({ budget }) => budget.stopped !== null);
   const permitted = deployments.map(({ target }) => target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
   const mostPerS = Math.min(...permitted);
-  const probe = (rate: number, n: number) => play("base", constant(rate, PROBE_S), `probe${n}`);
-  const stated = statedCapacity(plan, base.view);
-  const capacity = stated ?? (await probeCapacity(probe, mostPerS, isOver, events));
-  if (capacity === null) return open("the base served none of the calls of the first probe; its capacity is not known");
+  /** Calls a second; 0 when the base served nothing. */
+  const probed = async (): Promise<number> => {
+    step("probing how much the base carries");
+    const probes: Probe[] = [];
+    const most = Math.min(mostPerS, PROBED_MOST_PER_S);
+    for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
+      const { lines, startUs } = await play("base", constant(rate, PROBE_S), `probe${probes.length + 1}`);
+      const probe = probeOf(rate, lines, startUs);
+      probes.push(probe);
+      progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
+    }
+    const found = capacityOf(probes);
+    if (found.perS > 0 && !found.isReached) {
+      note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
+    }
+    return found.perS;
+  };
+  const capacity = statedCapacity(plan, base.view) ?? (await probed());
+  if (capacity === 0) return open("the base served none of the calls of the first probe; its capacity is not known");
   const load = loadFor(capacity, mostPerS);
   const { lowPerS, overloadPerS } = load;
   note(`the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(lowPerS)} and ${perS(overloadPerS)}`);
@@ -315,7 +305,7 @@ export const runGate = async (
   const measured = await measurePairs({
     ...{ seed, load, looks, sloMs, isOver, noisy: { base: base.noisy, head: head.noisy } },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
-    onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),
+    onPair: (pair, of) => progress(`pair ${pair} of ${of}`),
     onMore: (pairs, next) => step(`${pairs} pairs leave something open; measuring on to ${next}`),
   });
   const { comparisons, pairs, policy, findings } = measured;

@@ -4,6 +4,7 @@
  */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { isObject } from "../../contract/envelopes.ts";
 import { isContradiction, isExact, type WholeBounds, writtenRate } from "../../shedding/caps-found.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
@@ -162,8 +163,7 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
 
 type Members = Record<string, unknown>;
 
-const membersOf = (value: unknown): Members =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
+const membersOf = (value: unknown): Members => (isObject(value) ? value : {});
 
 /** Comes behind the commented example of `init`, or what it belongs to; at the end where neither is there. */
 const BEFORE_LIMITS = ["//limits", "exclusive", "shedding"];
@@ -178,13 +178,11 @@ export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclus
   );
   const own = { ...(isExclusive ? {} : { "// found": UNSURE }), ...membersOf(members.limits) };
   const value = { ...own, ...Object.fromEntries(found) };
+  const places = Object.keys(members);
+  const behind = BEFORE_LIMITS.map((key) => places.indexOf(key)).find((at) => at >= 0) ?? places.length - 1;
   const entries = Object.entries(members);
-  const places = entries.map(([key]) => key);
-  if (members.limits === undefined) {
-    const behind = BEFORE_LIMITS.map((key) => places.indexOf(key)).find((at) => at >= 0) ?? entries.length - 1;
-    entries.splice(behind + 1, 0, ["limits", value]);
-  } else entries[places.indexOf("limits")] = ["limits", value];
-  const all = Object.fromEntries(entries);
+  if (members.limits === undefined) entries.splice(behind + 1, 0, ["limits", value]);
+  const all = { ...Object.fromEntries(entries), limits: value };
   return isFixed && isExclusive ? { ...all, shedding: "fixed" } : all;
 };
 

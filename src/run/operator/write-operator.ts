@@ -1,30 +1,29 @@
 /**
  * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
- * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
+ * nothing. No credential stands in any file: the runners get them from a Secret that the user makes. Fields of the manifests are
+ * as in its custom resource definition `k6.io/v1alpha1` TestRun (v1.6.0, config/crd/bases/k6.io_testruns.yaml); scalars are
+ * written as JSON, which YAML reads as it is.
  */
 
-import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { promisify } from "node:util";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
+import { exitProblem, startK6 } from "../../drivers/k6/k6-process.ts";
 import { prepareTarget } from "../../stages/prepare-target.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import { intentOf } from "../../stages/stages-for.ts";
+import { intentOf, storyOfPlan } from "../../stages/stages-for.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { makeFolders } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { keysFor, viewOf } from "../../workload/callers/view-of-target.ts";
-import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/handover.ts";
 import type { Story } from "../../workload/story.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
-import { ARCHIVE, manifestsOf, type OperatorRun, secretName } from "./manifests.ts";
 
 const variableOf = (what: string): string =>
   `FLOODGATE_${what
@@ -77,6 +76,97 @@ export const withoutSecrets = (target: Target, story: Story, seed: number) => {
   return { stated: plain, wanted };
 };
 
+const ARCHIVE = "archive.tar";
+const IMAGE = "floodgate-k6:local";
+const NOT_RUN = "# Written by floodgate load --operator. It has not been run on a cluster.";
+
+type Cluster = Record<"name" | "secret" | "k6Version", string> & {
+  parallelism: number;
+  /** Environment variables, which are the Secret's keys as well, and where each value stands in the target file. */
+  wanted: readonly { variable: string; what: string }[];
+  notes: readonly string[];
+};
+
+/** The files by their names; `archive` only where a ConfigMap can hold it. */
+const manifestsOf = (
+  { name, secret, k6Version, parallelism, wanted, notes }: Cluster,
+  archive: Buffer | null,
+): Record<string, string> => ({
+  "testrun.yaml": `${NOT_RUN}
+apiVersion: k6.io/v1alpha1
+kind: TestRun
+metadata:
+  name: ${JSON.stringify(name)}
+spec:
+  # Runners; each has its part of the schedule and of the budget, which are in the archive.
+  parallelism: ${parallelism}
+  script:
+    configMap:
+      name: ${JSON.stringify(name)}
+      file: ${JSON.stringify(ARCHIVE)}
+  # Looks into the archive only, so it is given no secrets.
+  initializer:
+    image: ${JSON.stringify(IMAGE)}
+  runner:
+    image: ${JSON.stringify(IMAGE)}
+    env:
+      # From here on a missing secret is an error.
+      - name: FLOODGATE_ARCHIVING
+        value: "no"
+      # Every call as a line of the runner's log, for floodgate report --merge.
+      - name: PART
+        value: /dev/stdout
+    envFrom:
+      - secretRef:
+          name: ${JSON.stringify(secret)}
+`,
+  ...(archive && {
+    "configmap.yaml": `${NOT_RUN}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: ${JSON.stringify(name)}
+binaryData:
+  ${ARCHIVE}: ${JSON.stringify(archive.toString("base64"))}
+`,
+  }),
+  "secret.env": wanted.map(({ variable, what }) => `# ${what}\n${variable}=\n`).join(""),
+  Dockerfile: `${NOT_RUN}
+# k6 ${k6Version} with k6/x/sse as floodgate builds it: put the Linux binary (.tools/k6) beside this file.
+FROM grafana/k6:${k6Version}
+COPY k6 /usr/bin/k6
+`,
+  "README.md": `# ${name}, by the k6-operator
+
+It has not been run on a cluster. The fields are those of the k6-operator v1.6.0.
+
+1. Image: \`cp .tools/k6 .\` beside the Dockerfile, then \`docker build -t ${IMAGE} .\` and push it where the cluster finds it.
+2. Secret: fill in a copy of \`secret.env\` outside of any repository, then
+   \`kubectl create secret generic ${secret} --from-env-file=FILE\`.
+3. \`kubectl apply --server-side -f configmap.yaml\` (its archive is too long for the annotation of a client-side apply).
+4. \`kubectl create -f testrun.yaml\`; to run it again, \`kubectl delete testrun ${name}\` first.
+5. When it is over, one file a runner, then one verdict:
+   \`for pod in $(kubectl get pods -l k6_cr=${name},runner=true -o name); do kubectl logs $pod > $(basename $pod).part; done\`
+   \`npx floodgate report --merge *.part\`
+
+| file | |
+| --- | --- |
+| testrun.yaml | the TestRun: ${parallelism} runners |
+| configmap.yaml | the archive, as the runners get it |
+| ${ARCHIVE} | the same, made by \`k6 archive\`: the scenario and the target file without its secrets |
+| secret.env | names of the variables that hold the secrets, without values |
+| Dockerfile | the image of the runners |
+
+Know before you rely on it:
+
+${notes.map((note) => `- ${note}`).join("\n")}
+- Each runner keeps to an equal part of budget and highest rate, so all together never pass them; stop_when ends a runner by
+  the errors that it sees itself.
+- Each runner has its own summary, its own thresholds and its own sessions; the operator adds nothing up, and shows a run as
+  finished even where runners failed. \`report --merge\` does: a part that is missing, or broke off, makes it inconclusive.
+`,
+});
+
 type OperatorWish = {
   stage: LoadStage;
   targetFile: string;
@@ -87,7 +177,6 @@ type OperatorWish = {
   progress(line: string): void;
 };
 
-const IMAGE = "floodgate-k6:local";
 /** What Kubernetes takes of one ConfigMap, with room for its names. */
 const CONFIG_MAP_BYTES = 1_000_000;
 const ARCHIVE_MS = 120_000;
@@ -99,30 +188,16 @@ const emptyFolder = async (folder: string): Promise<string> => {
   return path;
 };
 
-const sentenceOf = (stderr: string): string => {
-  const said = stderr.split("\n").flatMap((line) => {
-    try {
-      return [(JSON.parse(line) as { msg?: string }).msg ?? ""];
-    } catch {
-      return line.trim() === "" ? [] : [line];
-    }
-  });
-  return (said.find((line) => line.trim() !== "") ?? "it said nothing").split("\n")[0] as string;
-};
-
 /** `variables` stand in the archive, and in k6's arguments: nothing secret is among them. */
 const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
   const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
   const forget = beforeSignalEnds(() => rmSync(home, { recursive: true, force: true }));
   const given = Object.entries(variables).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
   try {
-    await promisify(execFile)(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {
-      cwd: home,
-      timeout: ARCHIVE_MS,
-      env: { HOME: home, K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" },
-    });
-  } catch (error) {
-    throw new UsageError(`k6 archive failed: ${sentenceOf((error as { stderr?: string }).stderr ?? String(error))}`);
+    const { exited, due } = startK6(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {}, home);
+    due(ARCHIVE_MS, "write its archive");
+    const problem = exitProblem(await exited);
+    if (problem !== null) throw new UsageError(`k6 archive failed: ${problem.reason}`);
   } finally {
     forget();
     await rm(home, { recursive: true, force: true });
@@ -144,8 +219,7 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
 /** Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
 export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
-  const story = STORIES.get(stage.story);
-  if (story === undefined) throw new UsageError(`there is no scenario "${stage.story}"`);
+  const story = storyOfPlan(stage);
   const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
   const unable = cannotBeHanded(target);
   if (unable.length > 0) {
@@ -178,9 +252,10 @@ export const writeOperator = async (wish: OperatorWish) => {
     );
   }
   const name = `floodgate-${story.name}`;
-  const run: OperatorRun = { name, parallelism, image: IMAGE, k6Version: version, wanted, notes: warnings };
-  const texts = manifestsOf(run, isSmall ? archive : null);
-  for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
+  const secret = `${name}-target`;
+  const cluster = { name, secret, k6Version: version, parallelism, wanted, notes: warnings };
+  const texts = manifestsOf(cluster, isSmall ? archive : null);
+  for (const [file, text] of Object.entries(texts)) await writeFile(join(folder, file), text);
   const files = [ARCHIVE, ...Object.keys(texts)].map((file) => join(folder, file));
-  return { files, secret: secretName(run), warnings };
+  return { files, secret, warnings };
 };

@@ -1,11 +1,12 @@
 /** Every stage that a suite has: of a scenario one row each, of an experiment by its entry; and any other scenario alone (`load SCENARIO`). */
 import type { Faults, OperatorChanges } from "../../faults/disturbance.ts";
 import type { Experiment } from "../../faults/experiments.ts";
-import type { Component, Fault } from "../../faults/fault.ts";
+import type { Fault } from "../../faults/fault.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
 import { REFUSAL_OF } from "../../invariants/evidence/fault-windows.ts";
 import { EVERYWHERE, type LoadStage, METERS, STREAMS, type SuiteFor } from "../../stages/stage-plan.ts";
+import type { Target } from "../../target/target.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
@@ -64,6 +65,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   "retry-storm": { durationS: 28, arrivals: "poisson", step: "load", judges: BOTH_WAYS, reaches: SHED },
   "steady-mix": { judges: [...USUAL, APART, "refused-is-not-charged", "charged-once"], reaches: ["200"], objectives: true },
   "spike-and-recover": { judges: [...USUAL, OVER], reaches: ["200"] },
+  "soak-mix": { story: "steady-mix", judges: USUAL, reaches: ["200"] },
+  /** Reads and map loads: what was charged is compared call by call. */
+  "soak-charged": { story: "broken-dependency", judges: [...EVERYWHERE, ...METERS], reaches: ["200"] },
+  "soak-leaving": { story: "leaving-readers", judges: USUAL, reaches: ["200"], objectives: true, growth: true },
   /** Five times the service time at a constant rate: nothing is broken, and calls beyond the cap are shed. */
   brownout: { durationS: AT_MOST_S, judges: [...USUAL, OVER], reaches: SHED,
     disturbance: during("brownout", { by: "operator", component: "service", fault: "slowed" }) },
@@ -138,23 +143,13 @@ const SHARE_OF_CAP = 0.5;
 const TIMES_CAP = 1.7;
 const EXPERIMENT_HOLD_MS = 3_000;
 
-/** The part that decides how long a call waits. */
-const slowest = ({ faults }: Experiment): Exclude<Component, "service"> => {
-  const [first = "limiter"] = faults.flatMap(({ component }) => (component === "service" ? [] : [component]));
-  return faults.some(({ component }) => component === "keys") ? "keys" : first;
-};
+/** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
+const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
-/** Calls per second; `undefined`: what the story gives fits. */
-const rateBeside = (entry: Experiment, { target, embedded }: SuiteFor): number | undefined => {
-  const link = slowest(entry);
-  const isPast = entry.pastTheCap === true;
-  if (embedded && entry.load === "few-keys") return RATE_FEW_KEYS_PER_S;
-  // A process that is gone refuses at once, so that no call waits.
-  if (embedded && entry.load === "streams") return RATE_EMBEDDED_PER_S.api;
-  if (embedded) return (isPast ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S)[link];
+/** Calls per second on somebody's deployment, where the slowest part broken is `link`; `undefined`: what the story gives fits. */
+const rateElsewhere = (link: string, isPast: boolean, target: Target): number | undefined => {
   const view = viewOf(target);
-  const { limits = {} } = target;
-  const budgetMs = dependencyBudgetMs(link, limits) ?? BUDGET_MS;
+  const budgetMs = dependencyBudgetMs(link, target.limits ?? {}) ?? BUDGET_MS;
   const { org } = sharesOf(evenly(runtimeCallers(view)));
   const caps = inFlightCaps(view);
   if (isPast && caps.all !== undefined) return (TIMES_CAP * caps.all * 1000) / budgetMs;
@@ -164,51 +159,42 @@ const rateBeside = (entry: Experiment, { target, embedded }: SuiteFor): number |
   return own === null || profilePeakPerS(own) <= most ? undefined : most;
 };
 
-/** A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides. */
-const reachesOf = (entry: Experiment, embedded: boolean): string[] => {
-  const link = slowest(entry);
-  const shed = entry.pastTheCap === true ? ["429 b2b_overloaded"] : [];
-  const isRefused = entry.refuses === "all" || (entry.refuses === "some" && embedded);
-  if (isRefused && (link === "limiter" || link === "keys")) return [REFUSAL_OF[link], ...shed];
-  return ["200", ...shed];
-};
-
-/** Callers' own connections, as opposed to those behind the API. */
-const breaksConnections = ({ faults }: Experiment): boolean =>
-  faults.some(({ component }) => component === "edge" || component === "api");
-
-const judgesOf = (entry: Experiment): string[] => {
-  // Without an API nobody can be refused for want of a dependency.
-  const isOfDependency =
-    entry.faults.some(({ component }) => component === "limiter" || component === "keys") && !breaksConnections(entry);
-  const hasStreams = breaksConnections(entry) || entry.load === "streams";
-  return [
-    ...["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"],
-    ...["nothing-is-left-open", "organizations-do-not-share"],
-    ...(isOfDependency ? ["fails-closed", "refuses-in-time"] : []),
-    ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
-    ...(entry.load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
-    // They judge refusals, and where none is due there is nothing to see.
-    ...(entry.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
-    ...(entry.pastTheCap === true ? ["sheds-only-over-the-cap"] : []),
-  ];
-};
-
-/** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
-const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
-
-export const experimentStage = (given: SuiteFor, entry: Experiment): LoadStage => {
-  const { name, faults, healsInOrder, load, requiredStates = [] } = entry;
-  // Where connections break, streams are to be open on them.
-  const besideOthers = load === "streams" || breaksConnections(entry) ? "broken-edge" : "broken-dependency";
-  const story = load === "last-units" ? load : besideOthers;
+export const experimentStage = ({ target, embedded }: SuiteFor, entry: Experiment): LoadStage => {
+  const { name, faults, healsInOrder, load, refuses, requiredStates = [], pastTheCap } = entry;
+  const broken = faults.flatMap(({ component }) => (component === "service" ? [] : [component]));
+  /** What decides how long a call waits. */
+  const link = broken.includes("keys") ? "keys" : (broken[0] ?? "limiter");
+  const dependency = link === "limiter" || link === "keys" ? link : undefined;
+  /** Callers' own connections, as opposed to those behind the API; streams are to be open on them. */
+  const breaksConnections = broken.includes("edge") || broken.includes("api");
+  const hasStreams = breaksConnections || load === "streams";
+  const rates = pastTheCap === true ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S;
+  // A process that is gone refuses at once, so that no call waits for it.
+  const rateHere =
+    load === "few-keys" ? RATE_FEW_KEYS_PER_S : load === "streams" ? RATE_EMBEDDED_PER_S.api : rates[link];
+  // A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides.
+  const isRefused = refuses === "all" || (refuses === "some" && embedded);
   return {
-    ...{ kind: "load", name, driver: "open-loop", story, durationS: 60, ratePerS: rateBeside(entry, given) },
-    judges: judgesOf(entry),
-    pastTheCap: entry.pastTheCap,
+    ...{ kind: "load", name, driver: "open-loop", durationS: 60, pastTheCap },
+    story: load === "last-units" ? load : hasStreams ? "broken-edge" : "broken-dependency",
+    ratePerS: embedded ? rateHere : rateElsewhere(link, pastTheCap === true, target),
+    judges: [
+      ...["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"],
+      ...["nothing-is-left-open", APART],
+      // Without an API nobody can be refused for want of a dependency.
+      ...(broken.length > 0 && !breaksConnections ? ["fails-closed", "refuses-in-time"] : []),
+      ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
+      ...(load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
+      // They judge refusals, and where none is due there is nothing to see.
+      ...(refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
+      ...(pastTheCap === true ? [OVER] : []),
+    ],
     tenants: load === "few-keys" ? "few" : load === "last-units" ? load : undefined,
-    requiredStates: given.embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),
+    requiredStates: embedded ? requiredStates : requiredStates.filter((state) => SEEN_ANYWHERE.includes(state)),
     disturbance: { kind: "faults", name, faults, holdMs: EXPERIMENT_HOLD_MS, healsInOrder },
-    reaches: reachesOf(entry, given.embedded),
+    reaches: [
+      isRefused && dependency !== undefined ? REFUSAL_OF[dependency] : "200",
+      ...(pastTheCap === true ? ["429 b2b_overloaded"] : []),
+    ],
   };
 };
