@@ -2,8 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Answer } from "./answer.ts";
 import { firstLimit } from "./answer.ts";
-import { capacityClaims, capacityMeasurement, type Found } from "./capacity-claims.ts";
-import { advise, demandOf, demandVerdict } from "./demand.ts";
+import { advise, capacityClaims, capacityMeasurement, demandOf, demandVerdict, type Found } from "./capacity-claims.ts";
 import type { ProbeResult } from "./probe.ts";
 import { probeTable } from "./probe-table.ts";
 

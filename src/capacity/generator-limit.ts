@@ -50,16 +50,15 @@ const isOwnDoing = (result: ProbeResult): boolean =>
 
 /** The lowest rate that the generator spoilt again and again, unless as much was played well some other time. */
 export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
-  const played = Math.max(0, ...results.flatMap((r) => (generatorDoubt(r) === null ? [r.plan.ratePerS] : [])));
-  let lowest: Ceiling | null = null;
-  for (const result of results) {
+  const played = Math.max(0, ...results.map((one) => (generatorDoubt(one) === null ? one.plan.ratePerS : 0)));
+  const timesAt = (ratePerS: number): number =>
+    results.filter((one) => one.plan.ratePerS === ratePerS && isOwnDoing(one)).length;
+  const spoilt = results.flatMap((result): Ceiling[] => {
     const doubt = generatorDoubt(result);
     const { ratePerS } = result.plan;
-    if (doubt === null || ratePerS <= played || ratePerS >= (lowest?.ratePerS ?? Number.POSITIVE_INFINITY)) continue;
-    const times = results.filter((other) => other.plan.ratePerS === ratePerS && isOwnDoing(other)).length;
-    if (times >= TIMES) lowest = { ratePerS, doubt };
-  }
-  return lowest;
+    return doubt === null || ratePerS <= played || timesAt(ratePerS) < TIMES ? [] : [{ ratePerS, doubt }];
+  });
+  return spoilt.toSorted((a, b) => a.ratePerS - b.ratePerS)[0] ?? null;
 };
 
 /** What speaks for the answer not being the generator's limit, for a reader who doubts it. */

@@ -62,21 +62,33 @@ const TRIES = 3;
 /** Spoilt probes in a row at which the search gives up. */
 const SPOILT = 6;
 
+/** A probe that the generator did not spoil, with its own verdict. */
+type Judged = ProbeResult & { readonly ratePerS: number; readonly verdict: ProbeVerdict };
+
 type State = ReturnType<typeof stateOf>;
 
 const stateOf = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy) => {
-  const clean = results.filter((result) => generatorDoubt(result) === null);
-  const verdicts = clean.map(({ tallies, plan }) => judgeTallies(tallies, limits, plan.dispersions));
-  const spentS = results.reduce((sum, { plan, playedS }) => sum + plan.warmUpS + playedS, 0);
+  const clean = results
+    .filter((result) => generatorDoubt(result) === null)
+    .map((result): Judged => {
+      const { tallies, plan } = result;
+      return { ...result, ratePerS: plan.ratePerS, verdict: judgeTallies(tallies, limits, plan.dispersions) };
+    });
   const ceiling = ceilingOf(results);
-  /** The highest rate that may be played. */
-  const topPerS = Math.min(policy.maxPerS, (ceiling?.ratePerS ?? Number.POSITIVE_INFINITY) * 0.97);
-  return { limits, policy, results, clean, verdicts, spentS, topPerS, ceiling };
+  return {
+    ...{ limits, policy, results, clean, ceiling },
+    broken: clean.filter(({ verdict }) => verdict === "broken"),
+    spentS: results.reduce((sum, { plan, playedS }) => sum + plan.warmUpS + playedS, 0),
+    /** The highest rate that may be played. */
+    topPerS: Math.min(policy.maxPerS, (ceiling?.ratePerS ?? Number.POSITIVE_INFINITY) * 0.97),
+  };
 };
+
+const ratesOf = (probes: readonly Judged[]): number[] => probes.map(({ ratePerS }) => ratePerS);
 
 /** The verdict of all probes at one rate together. */
 const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => {
-  const there = clean.filter(({ plan }) => plan.ratePerS === ratePerS);
+  const there = clean.filter((one) => one.ratePerS === ratePerS);
   const sum = (of: number, part: "bad" | "n"): number =>
     there.reduce((all, { tallies }) => all + (tallies[of]?.[part] ?? 0), 0);
   const sums = limits.map((_, of) => ({ bad: sum(of, "bad"), n: sum(of, "n") }));
@@ -85,29 +97,26 @@ const verdictAt = ({ clean, limits }: State, ratePerS: number): ProbeVerdict => 
 
 /** The answer while no met rate lies below a broken one. */
 const answerBracket = (state: State): Answer => {
-  const { clean, results, verdicts, ceiling, policy } = state;
-  const rates = clean.map(({ plan }) => plan.ratePerS);
-  if (clean.length > 0 && verdicts.every((verdict) => verdict === "broken")) {
-    const high = Math.min(...rates);
+  const { clean, broken, results, ceiling, policy } = state;
+  if (clean.length > 0 && broken.length === clean.length) {
+    const high = Math.min(...ratesOf(clean));
     const reason = `the objectives are broken at ${perS(high)} already, the lowest rate that was tried`;
     const generator = "the probes left on schedule";
     return { kind: "never", ratePerS: 0, low: 0, high, binding: null, reason, generator };
   }
-  const low = Math.max(0, ...rates.filter((rate) => verdictAt(state, rate) === "met"));
+  const low = Math.max(0, ...ratesOf(clean).filter((rate) => verdictAt(state, rate) === "met"));
   const own = ceiling !== null && ceiling.ratePerS <= policy.maxPerS ? ceiling : null;
   const doubt = ceiling?.doubt ?? results.map(generatorDoubt).findLast((one) => one !== null) ?? null;
-  const isPermitted = low < policy.maxPerS * 0.98;
-  const why =
-    own !== null
-      ? `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`
-      : !isPermitted
-        ? `permits.load_max_rps of the target file allows no more than ${perS(policy.maxPerS)}`
-        : doubt !== null
-          ? `the generator or its host was disturbed: ${doubt}`
-          : "the time was used up before an objective was broken";
+  const why = (): string => {
+    if (own !== null) return `the generator was the limit: at ${perS(own.ratePerS)} ${own.doubt}`;
+    if (low >= policy.maxPerS * 0.98)
+      return `permits.load_max_rps of the target file allows no more than ${perS(policy.maxPerS)}`;
+    if (doubt !== null) return `the generator or its host was disturbed: ${doubt}`;
+    return "the time was used up before an objective was broken";
+  };
   return {
     ...{ kind: low > 0 ? "at-least" : "unknown", ratePerS: low, low, high: null, binding: null },
-    reason: `${low > 0 ? `at least ${perS(low)}` : "no rate was played long enough for a verdict"}; ${why}`,
+    reason: `${low > 0 ? `at least ${perS(low)}` : "no rate was played long enough for a verdict"}; ${why()}`,
     generator: own === null ? generatorEvidence(results, low) : `it is the generator's limit: ${own.doubt}`,
   };
 };
@@ -125,37 +134,29 @@ const bracketProbe = (state: State, ratePerS: number): Step =>
 
 /** Doubles the rate until one is broken, or lowers it until one is met. */
 const bracket = (state: State): Step => {
-  const { clean, verdicts, policy, topPerS, ceiling, spentS } = state;
-  const rates = clean.map(({ plan }) => plan.ratePerS);
+  const { clean, broken, policy, topPerS, ceiling, spentS } = state;
   if (clean.length === 0) return bracketProbe(state, Math.min(policy.startPerS, topPerS));
-  if (verdicts.includes("broken")) {
-    // All rates are broken: try a lower one.
-    const lower = Math.min(...rates) / 4;
-    return lower < LOWEST_PER_S || spentS > policy.playS
-      ? { answer: answerBracket(state) }
-      : bracketProbe(state, lower);
-  }
-  const highest = Math.max(...rates);
-  if (spentS > policy.playS) return { answer: answerBracket(state) };
+  // Where one is broken, all are: try a lower rate.
+  const lower = Math.min(...ratesOf(clean)) / 4;
+  if (spentS > policy.playS || (broken.length > 0 && lower < LOWEST_PER_S)) return { answer: answerBracket(state) };
+  if (broken.length > 0) return bracketProbe(state, lower);
+  const highest = Math.max(...ratesOf(clean));
   if (highest * 1.02 < topPerS && (ceiling === null || highest * 1.3 < topPerS)) {
     const next = ceiling === null ? 2 * highest : Math.sqrt(highest * topPerS);
     return bracketProbe(state, Math.min(next, topPerS));
   }
   // No higher rate may be played, so this one needs a definite verdict.
-  const verdict = verdictAt(state, highest);
-  return verdict === "met" ? { answer: answerBracket(state) } : probe(state, "confirm", highest, policy.confirmS, true);
+  const isMet = verdictAt(state, highest) === "met";
+  return isMet ? { answer: answerBracket(state) } : probe(state, "confirm", highest, policy.confirmS, true);
 };
 
 /** The middle between the highest rate that is not broken and the lowest that is; `null` when they are near. */
-const bisect = ({ limits, clean, verdicts }: State): number | null => {
+const bisect = ({ limits, clean }: State): number | null => {
   // Where there is no verdict, the measured share shows on which side the answer is.
-  const isBroken = clean.map(({ tallies }, i) =>
-    verdicts[i] === "open"
-      ? tallies.some(({ bad, n }, of) => bad > n * (limits[of] as number))
-      : verdicts[i] === "broken",
-  );
-  const lowestBroken = Math.min(...clean.flatMap(({ plan }, i) => (isBroken[i] ? [plan.ratePerS] : [])));
-  const below = clean.flatMap(({ plan }, i) => (!isBroken[i] && plan.ratePerS < lowestBroken ? [plan.ratePerS] : []));
+  const isBroken = ({ verdict, tallies }: Judged): boolean =>
+    verdict === "open" ? tallies.some(({ bad, n }, of) => bad > n * (limits[of] as number)) : verdict === "broken";
+  const lowestBroken = Math.min(...ratesOf(clean.filter(isBroken)));
+  const below = ratesOf(clean.filter((one) => !isBroken(one))).filter((rate) => rate < lowestBroken);
   const highestMet = Math.max(...below);
   return below.length > 0 && lowestBroken / highestMet > BISECTED ? Math.sqrt(lowestBroken * highestMet) : null;
 };
@@ -163,9 +164,9 @@ const bisect = ({ limits, clean, verdicts }: State): number | null => {
 /** An interval whose ends differ by more than this factor is not an answer. */
 const WIDEST = 2;
 
-const intervalOf = ({ limits, clean, verdicts, results }: State) => {
-  const broken = Math.min(...clean.flatMap((result, i) => (verdicts[i] === "broken" ? [offeredPerS(result)] : [])));
-  const range = { low: broken / 6, high: broken * 2 };
+const intervalOf = ({ limits, clean, broken, results }: State) => {
+  const lowestBroken = Math.min(...broken.map(offeredPerS));
+  const range = { low: lowestBroken / 6, high: lowestBroken * 2 };
   const thresholds = limits.map((limit, of) => thresholdOf(clean, of, limit, range));
   const lowest = lowestOf(thresholds);
   const [low, middle, high] = [0.025, 0.5, 0.975].map((p) => quantileOf(lowest, p)) as [number, number, number];
@@ -187,52 +188,44 @@ const intervalOf = ({ limits, clean, verdicts, results }: State) => {
 };
 
 const narrow = (state: State): Step => {
-  const { policy, results, clean, verdicts, topPerS, spentS } = state;
-  const rates = clean.map(({ plan }) => plan.ratePerS);
+  const { policy, results, clean, broken, topPerS, spentS } = state;
   const { low, middle, high, answer } = intervalOf(state);
   const sides = Math.log(high / low) / 2;
-  const played = (purpose: Purpose): number => results.filter(({ plan }) => plan.purpose === purpose).length;
-  const confirmations = clean.flatMap(({ plan }, i) => (plan.purpose === "confirm" ? [verdicts[i]] : []));
-  const refuted = confirmations.filter((verdict) => verdict === "broken").length;
+  const count = (of: Purpose, probes: readonly ProbeResult[] = results): number =>
+    probes.filter(({ plan }) => plan.purpose === of).length;
+  const refuted = count("confirm", broken);
   // After a refuted confirmation the search may play half as long again.
   const mayPlayS = policy.playS * (1 + refuted / 2);
   if (sides > Math.log1p(policy.tolerance) && spentS < mayPlayS) {
     const half = sides > NEAR ? bisect(state) : null;
     if (half !== null) return probe(state, "narrow", Math.min(half, topPerS), policy.narrowS, true);
-    const factor = sides > NEAR ? 1 : (OFFSETS[played("narrow") % OFFSETS.length] as number);
+    const factor = sides > NEAR ? 1 : (OFFSETS[count("narrow") % OFFSETS.length] as number);
     return probe(state, "narrow", Math.min(middle * factor, topPerS), policy.narrowS, sides > NEAR);
   }
-  const isConfirmed = confirmations.length > refuted;
-  if (!isConfirmed && refuted < 2 && played("confirm") < refuted + TRIES) {
+  const isConfirmed = count("confirm", clean) > refuted;
+  if (!isConfirmed && refuted < 2 && count("confirm") < refuted + TRIES) {
     return probe(state, "confirm", Math.min(low, topPerS), policy.confirmS, false);
   }
   const beyond = Math.min(BEYOND * middle, topPerS);
-  if (Math.max(...rates) < beyond * 0.95 && played("beyond") < TRIES) {
+  if (Math.max(...ratesOf(clean)) < beyond * 0.95 && count("beyond") < TRIES) {
     return probe(state, "beyond", beyond, policy.bracketS, false);
   }
   return { answer: answer(isConfirmed) };
 };
 
-/** Reports whether some probes are broken and others are not. */
-const isBracketed = ({ verdicts }: State): boolean =>
-  verdicts.includes("broken") && verdicts.some((verdict) => verdict !== "broken");
+const isBracketed = ({ broken, clean }: State): boolean => broken.length > 0 && broken.length < clean.length;
+
+const soFar = (state: State): Answer => (isBracketed(state) ? intervalOf(state).answer(false) : answerBracket(state));
 
 /** The answer from the probes so far, when nothing more may be played. */
-export const answerSoFar = (
-  results: readonly ProbeResult[],
-  limits: readonly number[],
-  policy: SearchPolicy,
-): Answer => {
-  const state = stateOf(results, limits, policy);
-  return isBracketed(state) ? intervalOf(state).answer(false) : answerBracket(state);
-};
+export const answerSoFar = (...played: Parameters<typeof stateOf>): Answer => soFar(stateOf(...played));
 
 /** Returns the next probe, given the results so far in the order of play, or the answer. */
 export const nextStep = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy): Step => {
   const state = stateOf(results, limits, policy);
   const last = results.at(-1);
   const spoilt = results.length - 1 - results.findLastIndex((result) => generatorDoubt(result) === null);
-  if (spoilt >= SPOILT) return { answer: answerSoFar(results, limits, policy) };
+  if (spoilt >= SPOILT) return { answer: soFar(state) };
   // A spoilt probe is repeated, unless the generator turned out to be unable to send its rate.
   if (spoilt > 0 && last !== undefined && last.plan.ratePerS <= state.topPerS) return { probe: last.plan };
   return isBracketed(state) ? narrow(state) : bracket(state);

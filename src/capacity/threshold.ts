@@ -48,33 +48,24 @@ const weigh = (
   limitLogit: number,
   grid: readonly number[],
 ): Fit => {
-  const logs: number[] = [];
   const near = points.flatMap(({ logRate, bad, n }, i) => {
     const count = counts[i] as number;
     return count < NO_WEIGHT ? [] : [{ logRate, bad: count * bad, good: count * (n - bad) }];
   });
-  let top = Number.NEGATIVE_INFINITY;
-  let best = { logRate: grid[0] as number, slope: 1 };
-  for (const at of grid) {
-    for (const slope of SLOPES) {
-      let sum = 0;
-      for (const { logRate, bad, good } of near) {
-        const logit = limitLogit + slope * (logRate - at);
-        const log = logShare(logit);
-        // The share of the others has a logit of the other sign: log(1 - p) = log p - logit.
-        sum += bad * log + good * (log - logit);
-      }
-      logs.push(sum);
-      if (sum > top) {
-        top = sum;
-        best = { logRate: at, slope };
-      }
-    }
-  }
-  const weights = grid.map((_, i) =>
-    SLOPES.reduce((sum, _slope, j) => sum + Math.exp((logs[i * SLOPES.length + j] as number) - top), 0),
-  );
-  return { weights: normalized(weights), best };
+  const logLikelihood = (at: number, slope: number): number =>
+    near.reduce((sum, { logRate, bad, good }) => {
+      const logit = limitLogit + slope * (logRate - at);
+      const log = logShare(logit);
+      // The share of the others has a logit of the other sign: log(1 - p) = log p - logit.
+      return sum + (bad * log + good * (log - logit));
+    }, 0);
+  const logs = grid.map((at) => SLOPES.map((slope) => logLikelihood(at, slope)));
+  const top = Math.max(...logs.flat());
+  const best = logs.findIndex((row) => row.includes(top));
+  return {
+    weights: normalized(logs.map((row) => row.reduce((sum, log) => sum + Math.exp(log - top), 0))),
+    best: { logRate: grid[best] as number, slope: SLOPES[logs[best]?.indexOf(top) ?? 0] as number },
+  };
 };
 
 /** How far the probes are from the fitted line, beside what independent calls would be. */

@@ -140,9 +140,9 @@ export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise
   const endMs = performance.now() + ALL_ORGS_MS;
   let answeredMs = performance.now();
   const found = new Map<string, number>();
-  const left = [...orgs];
+  const left = orgs.values();
   const ask = async (): Promise<void> => {
-    for (let org = left.pop(); org !== undefined; org = left.pop()) {
+    for (const org of left) {
       const withinMs = Math.min(answeredMs + CONTROL_CALL_MS, endMs) - performance.now();
       if (withinMs <= 0) return;
       const used = await readUsed(keys, org, withinMs).catch(() => undefined);
@@ -151,6 +151,6 @@ export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise
       answeredMs = performance.now();
     }
   };
-  await Promise.all(Array.from({ length: Math.min(ORGS_AT_ONCE, orgs.length) }, ask));
+  await Promise.all(Array.from({ length: ORGS_AT_ONCE }, ask));
   return found;
 };

@@ -7,7 +7,7 @@ import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
 import { measureBlock } from "./block.ts";
-import { type BlockLoad, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
+import { type BlockLoad, loadFor, partsOfBlock, profileOfBlock, type Side } from "./block-plan.ts";
 import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
 /**
@@ -26,10 +26,7 @@ export const SERVICE_MS = 80;
 export const SLOTS = 16;
 export const PAIRS = 16;
 const CAPACITY_PER_S = (SLOTS * 1000) / SERVICE_MS;
-const LOAD: BlockLoad = {
-  ...{ lowPerS: 0.7 * CAPACITY_PER_S, overloadPerS: 2 * CAPACITY_PER_S },
-  ...{ settleS: 0, lowS: 0.3, overloadS: 0.18 },
-};
+const LOAD: BlockLoad = { ...loadFor(CAPACITY_PER_S), settleS: 0, lowS: 0.3, overloadS: 0.18 };
 /** A rest after each block, in which most calls end before the other deployment is loaded. */
 const REST_S = 0.06;
 const LOAD_S = LOAD.lowS + LOAD.overloadS;

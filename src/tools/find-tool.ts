@@ -5,8 +5,9 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join, resolve, sep } from "node:path";
+import { startTimeOf } from "../supervision/processes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, isAlive, underLock } from "./go-compiler.ts";
+import { findGo, GO_MINOR_MIN, goBuild, hasPip, installGo, underLock } from "./go-compiler.ts";
 import { askVersion, TOOL_RECIPES, ToolError, ToolMissing, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
 type Stamp = { sources: string; go: string; machine: string; version: string; bytes: number };
@@ -91,16 +92,16 @@ const hashOfSources = async (root: string, name: ToolName): Promise<string> => {
 const removeLeftovers = async (folder: string, name: ToolName): Promise<void> => {
   for (const file of await readdir(folder)) {
     const [, of, pid] = /^(.+)\.(\d+)\.part(?:\.work|\.json)?$/.exec(file) ?? [];
-    if (of === name && !isAlive(Number(pid))) await rm(join(folder, file), { recursive: true, force: true });
+    if (of === name && startTimeOf(Number(pid)) === null)
+      await rm(join(folder, file), { recursive: true, force: true });
   }
 };
 
-/** The tool that the environment names, or the one in `.tools/`, built first if need be. Throws ToolError when it is something else. */
-export const findTool = async (name: ToolName, options: ToolOptions = {}) => {
+/** The tool that the environment names; `null` where it names none. Throws ToolError when it is something else. */
+const namedTool = async (name: ToolName, { env = process.env }: ToolOptions) => {
   const recipe = TOOL_RECIPES[name];
-  const env = options.env ?? process.env;
   const named = env[recipe.variable];
-  if (!named) return await builtTool(name, options);
+  if (!named) return null;
   // A bare name is looked up on PATH, as a shell would.
   const path = named.includes(sep) && !isAbsolute(named) ? resolve(named) : named;
   const answer = await askVersion(path, recipe, env);
@@ -110,19 +111,21 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}) => {
   );
 };
 
+/** The tool that the environment names, or the one in `.tools/`, built first if need be. */
+export const findTool = async (name: ToolName, options: ToolOptions = {}) =>
+  (await namedTool(name, options)) ?? (await builtTool(name, options));
+
 /** Looks and builds nothing: what `findTool` would come to; `problem`: why the one that the variable names is not taken. */
 export const seeTool = async (name: ToolName, options: ToolOptions = {}) => {
-  const recipe = TOOL_RECIPES[name];
-  const { root = REPOSITORY, env = process.env } = options;
+  const { root = REPOSITORY } = options;
   const { version: go, isEnough } = await findGo(root, options);
-  const tool = await findBuilt(name, root, await hashOfSources(root, name), go);
-  const seen = { tool, problem: null, go, canBeBuilt: isEnough || (tool === null && (await hasPip(options.env))) };
-  if (!env[recipe.variable]) return seen;
   try {
-    return { ...seen, tool: await findTool(name, options) };
+    const built = async () => findBuilt(name, root, await hashOfSources(root, name), go);
+    const tool = (await namedTool(name, options)) ?? (await built());
+    return { tool, problem: null, go, canBeBuilt: isEnough || (tool === null && (await hasPip(options.env))) };
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
-    return { ...seen, tool: null, problem: error.message, canBeBuilt: false };
+    return { tool: null, problem: error.message, go, canBeBuilt: false };
   }
 };
 

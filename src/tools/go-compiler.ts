@@ -3,11 +3,12 @@
  * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing behind.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rename, rm, stat, unlink, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readlink, rename, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { boundChild } from "../supervision/bounded-child.ts";
+import { isAlive, startTimeOf } from "../supervision/processes.ts";
 import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { askProgram, ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
@@ -36,21 +37,10 @@ const compilerIn = async (env: NodeJS.ProcessEnv) => {
   return { version, isEnough: Number(/go1\.(\d+)/.exec(version ?? "")?.[1] ?? 0) >= GO_MINOR_MIN, env };
 };
 
-const STALE_MS = 60_000;
-const TOUCH_MS = 10_000;
 const POLL_MS = 200;
 const REMINDER_MS = 30_000;
 
-export const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-};
-
-/** Returns what gives the lock back. It only saves work (a binary appears by one rename), so one that looks dead is taken over. */
+/** Returns what gives the lock back. It only saves work (a binary appears by one rename), so one whose holder died is taken over. */
 const takeLock = async (
   path: string,
   what: string,
@@ -59,24 +49,18 @@ const takeLock = async (
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     signal?.throwIfAborted();
     try {
-      await writeFile(path, String(process.pid), { flag: "wx" });
-      const touch = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), TOUCH_MS).unref();
-      return async () => {
-        clearInterval(touch);
-        await unlink(path).catch(() => {});
-      };
+      // A link is there whole or not at all; its text is the holder's number and start time.
+      await symlink(`${process.pid} ${startTimeOf(process.pid)}`, path);
+      return () => rm(path, { force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
-    const pid = Number(await readFile(path, "utf8").catch(() => ""));
-    const untouchedMs = Date.now() - ((await stat(path).catch(() => null))?.mtimeMs ?? Date.now());
-    if ((pid > 0 && !isAlive(pid)) || untouchedMs > STALE_MS) {
-      await unlink(path).catch(() => {});
-      continue;
-    }
-    if (waitedMs % reminderMs < POLL_MS) {
-      progress?.(`waiting for another process that is ${what}${pid > 0 ? ` (process ${pid})` : ""}`);
-    }
+    const held = await readlink(path).catch(({ code }: NodeJS.ErrnoException) => (code === "ENOENT" ? null : ""));
+    const [, pid = "", start = ""] = /^(\d+) (.*)$/.exec(held ?? "") ?? [];
+    const isDead = held !== null && !isAlive({ pid: Number(pid), start });
+    if (isDead) await rm(path, { force: true });
+    if (held === null || isDead) continue;
+    if (waitedMs % reminderMs < POLL_MS) progress?.(`waiting for another process that is ${what} (process ${pid})`);
     await sleep(POLL_MS);
   }
 };

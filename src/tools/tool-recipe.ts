@@ -9,12 +9,6 @@ export class ToolError extends Error {
 /** The tool is missing and cannot be built here, through no mistake of the user. Something may stand in for it. */
 export class ToolMissing extends ToolError {}
 
-/** `path` is absolute, or the name as found on PATH; `version` as the tool says it, without a "v". */
-export interface Tool {
-  path: string;
-  version: string;
-}
-
 export interface ToolOptions {
   env?: NodeJS.ProcessEnv;
   /** The clone: the folder with src/native, and with .tools. Default: this one. */
@@ -77,8 +71,12 @@ export const askProgram = (path: string, args: readonly string[], how: ExecFileO
     execFile(path, args, given, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
   });
 
-/** Returns what the program prints for its version arguments, or why it cannot be run. */
-export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.ProcessEnv) => {
+type Recognised = Pick<ToolRecipe, "versionArguments"> & {
+  recognise(output: string): { version: string } | { because: string };
+};
+
+/** The version that a program prints; or why it is none of the kind, or cannot be run. */
+export const askVersion = async (path: string, recipe: Recognised, env: NodeJS.ProcessEnv) => {
   const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
   const { error, stdout, stderr } = await askProgram(path, recipe.versionArguments, { env: bare, timeout: 20_000 });
   // Only a text code says that it could not be started; a number is an exit status, and then the output still says what it is.
@@ -87,26 +85,24 @@ export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.P
   return recipe.recognise(`${stdout}${stderr}`);
 };
 
-const REDIS_VARIABLE = "FLOODGATE_REDIS";
-/**
- * The first Redis in which a script may write after it has read the time, and a replica names its errors as our reader
- * expects.
- */
-const REDIS_LEAST_MAJOR = 6;
-const REDIS_ADVICE = `install it (apt-get install redis-server), or name one with ${REDIS_VARIABLE}`;
+const REDIS = {
+  variable: "FLOODGATE_REDIS",
+  versionArguments: ["--version"],
+  /** From 6 on, a script may write after it has read the time, and a replica names its errors as our reader expects. */
+  recognise: (output: string) => {
+    const version = /\bv=(\d+)(\.[\d.]+)?/.exec(output);
+    if (version === null || Number(version[1]) < 6) return { because: `it says "${output.trim().slice(0, 60)}"` };
+    return { version: `${version[1]}${version[2] ?? ""}` };
+  },
+};
 
 /** Finds redis-server, which is never built here. */
-export const findRedis = async (env: NodeJS.ProcessEnv = process.env): Promise<Tool> => {
-  const path = env[REDIS_VARIABLE] || "redis-server";
-  const { error, stdout: said } = await askProgram(path, ["--version"], { timeout: 5_000 });
-  if (error !== null) {
-    throw new ToolError(`expected redis-server for --limiter redis, but ${path} cannot be run: ${REDIS_ADVICE}`);
-  }
-  const version = /\bv=(\d+)(\.[\d.]+)?/.exec(said);
-  if (version === null || Number(version[1]) < REDIS_LEAST_MAJOR) {
-    throw new ToolError(
-      `expected redis-server ${REDIS_LEAST_MAJOR} or later for --limiter redis, but ${path} says "${said.trim().slice(0, 60)}": ${REDIS_ADVICE}`,
-    );
-  }
-  return { path, version: `${version[1]}${version[2] ?? ""}` };
+export const findRedis = async (env: NodeJS.ProcessEnv = process.env) => {
+  const path = env[REDIS.variable] || "redis-server";
+  const answer = await askVersion(path, REDIS, env);
+  if (!("because" in answer)) return { path, version: answer.version };
+  const advice = `install it (apt-get install redis-server), or name one with ${REDIS.variable}`;
+  throw new ToolError(
+    `expected redis-server 6 or later for --limiter redis, but ${path} is none: ${answer.because}; ${advice}`,
+  );
 };

@@ -51,14 +51,7 @@ export type RecordedComparison = {
   /** Ids of claims that must hold, that held before and fail now. */
   broken: string[];
   /** By stage and name; `before` and `after` are medians. */
-  rows: {
-    measurement: string;
-    before: number;
-    after: number;
-    worseBy: number;
-    margin: number;
-    verdict: RecordedVerdict;
-  }[];
+  rows: ReturnType<typeof judge>;
 };
 
 const FALSE_ALARM = 0.05;
@@ -76,44 +69,39 @@ const brokenNow = (before: readonly RunFigures[], after: readonly RunFigures[]):
   return [...verdicts(after, "fail")].filter((id) => held.has(id) && !failedBefore.has(id)).sort();
 };
 
-type Series = { measurement: string; rule: Rule; before: number[]; after: number[] };
+type Measured = RunFigures["measurements"];
 
-const seriesOf = (before: readonly RunFigures[], after: readonly RunFigures[]): Series[] => {
-  const byName = (runs: readonly RunFigures[]): Map<string, RunFigures["measurements"]> =>
-    Map.groupBy(
-      runs.flatMap(({ measurements }) => measurements),
-      ({ stage, name }) => `${stage} ${name}`,
-    );
+const byName = (runs: readonly RunFigures[]): Map<string, Measured> =>
+  Map.groupBy(
+    runs.flatMap(({ measurements }) => measurements),
+    ({ stage, name }) => `${stage} ${name}`,
+  );
+
+const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const now = byName(after);
-  return [...byName(before)].flatMap(([measurement, first]) => {
+  const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
-    const rule = RULES.find(([matches]) => matches.test(first[0]?.name ?? ""));
+    const [, worse, margin, added] = RULES.find(([matches]) => matches.test(first[0]?.name ?? "")) ?? [];
     // What some runs lack would be compared on the runs that happen to have it.
-    if (rule === undefined || first.length !== before.length || second.length !== after.length) return [];
-    return [{ measurement, rule, before: first.map(({ value }) => value), after: second.map(({ value }) => value) }];
+    if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
+    /** As logarithms, turned so that worse is higher; no value is below 0 but by chance. */
+    const turned = (values: Measured): number[] =>
+      values.map(({ value }) => {
+        const ln = Math.log(Math.max(1e-9, Math.max(0, value) + (added ?? 0)));
+        return worse === "higher" ? ln : -ln;
+      });
+    return [{ measurement, margin, first, second, was: turned(first), is: turned(second) }];
   });
-};
-
-const judge = (series: readonly Series[]): RecordedComparison["rows"] => {
-  const ln = series.map(({ rule: [, worse, , added], before, after }) => {
-    /** Turned so that worse is higher; none is below 0 but by chance. */
-    const turned = (value: number): number =>
-      (worse === "higher" ? 1 : -1) * Math.log(Math.max(1e-9, Math.max(0, value) + added));
-    return { was: before.map(turned), is: after.map(turned) };
-  });
-  const pWorse = holm(ln.map(({ was, is }) => rankSumP(was, is)));
-  return series.map(({ measurement, rule: [, , margin], before, after }, at) => {
-    const { was, is } = ln[at] as (typeof ln)[number];
+  const pWorse = holm(series.map(({ was, is }) => rankSumP(was, is)));
+  return series.map(({ measurement, margin, first, second, was, is }, at) => {
     const shift = median(is.flatMap((one) => was.map((other) => one - other))) as number;
     const limit = Math.log(margin);
-    const within = rankSumP(
-      is.map((one) => one - limit),
-      was,
-    );
+    const shifted = is.map((one) => one - limit);
     const isWorse = pWorse[at]! <= FALSE_ALARM && shift >= limit;
-    const verdict = isWorse ? "regression" : within <= MISSED ? "no-regression" : "inconclusive";
-    const [middle, now] = [median(before) as number, median(after) as number];
-    return { measurement, before: middle, after: now, worseBy: Math.exp(shift), margin, verdict };
+    const isInside = !isWorse && rankSumP(shifted, was) <= MISSED;
+    const verdict: RecordedVerdict = isWorse ? "regression" : isInside ? "no-regression" : "inconclusive";
+    const typical = (values: Measured): number => median(values.map(({ value }) => value)) as number;
+    return { measurement, before: typical(first), after: typical(second), worseBy: Math.exp(shift), margin, verdict };
   });
 };
 
@@ -125,7 +113,7 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   const kinds = [...new Set([...before, ...after].map(inside))];
   if (kinds.length > 1) return open(`the runs are not of one kind: ${kinds.join("; ")}`);
   const broken = brokenNow(before, after);
-  const rows = judge(seriesOf(before, after));
+  const rows = judge(before, after);
   const worse = rows.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
   const reasons = [
     ...(broken.length === 0 ? [] : [`claims that held before and fail now: ${broken.join(", ")}`]),

@@ -1,8 +1,7 @@
 /** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
 
 import { firstLimit } from "../../capacity/answer.ts";
-import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
-import { advise, demandOf } from "../../capacity/demand.ts";
+import { advise, capacityClaims, capacityMeasurement, demandOf, type Found } from "../../capacity/capacity-claims.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { judgeTallies, type ProbePlan } from "../../capacity/probe.ts";
 import { answerSoFar, nextStep, POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";

@@ -1,6 +1,4 @@
 /** Which tools are there: path and version, or how to get them. Nothing is built and nothing is downloaded. */
-import { accessSync, constants, statSync } from "node:fs";
-import { delimiter, join } from "node:path";
 import { seeTool } from "../../tools/find-tool.ts";
 import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
 import { askProgram, TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
@@ -8,19 +6,11 @@ import { type Finding, finding, type Section } from "./finding.ts";
 
 const VERSION_WAIT_MS = 10_000;
 
-const onPath = (names: readonly string[], env: NodeJS.ProcessEnv): string | null => {
-  for (const name of names) {
-    for (const folder of (env.PATH ?? "").split(delimiter).filter((part) => part !== "")) {
-      const path = join(folder, name);
-      try {
-        accessSync(path, constants.X_OK);
-        if (statSync(path).isFile()) return path;
-      } catch {
-        // The next folder may have it.
-      }
-    }
-  }
-  return null;
+/** The path of the first of these programs that the shell finds. */
+const onPath = async (names: readonly string[], { PATH }: NodeJS.ProcessEnv): Promise<string | null> => {
+  const first = 'for name; do command -v "$name" && break; done';
+  const { stdout } = await askProgram("/bin/sh", ["-c", first, "sh", ...names], { env: { PATH } });
+  return stdout.trim() || null;
 };
 
 const versionOf = async (path: string, args: string[]): Promise<string | null> => {
@@ -42,7 +32,7 @@ const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => 
 };
 
 const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding> => {
-  const path = onPath(["go"], env);
+  const path = await onPath(["go"], env);
   const version = path === null ? null : await versionOf(path, ["env", "GOVERSION"]);
   const todo = "install it from https://go.dev/dl";
   const state = needed ? "missing" : "info";
@@ -55,7 +45,7 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
 };
 
 const optional = async (name: string, names: string[], use: string, env: NodeJS.ProcessEnv): Promise<Finding> => {
-  const path = onPath(names, env);
+  const path = await onPath(names, env);
   if (path === null) return finding("info", name, `not found on PATH (optional: ${use})`);
   const said = await versionOf(path, ["--version"]);
   return finding("ok", name, `${/\d+\.\d+\S*/.exec(said ?? "")?.[0] ?? "unknown version"} at ${path} (optional)`);
