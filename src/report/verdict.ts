@@ -42,7 +42,7 @@ const COMMAND = /^(?:load|chaos)\//;
 const merged = (verdict: Verdict, reason: string) => ({ verdict, exit_code: EXIT_CODE[verdict], reason });
 
 /** What the other claims of a stage rest on is named first. */
-const named = (ids: readonly string[]): string => {
+const namesOf = (ids: readonly string[]): string => {
   const isFirst = (id: string): boolean => groupOf(id) === "answered";
   const unique = [...new Set([...ids.filter(isFirst), ...ids])];
   const more = unique.length - NAMED_MAX;
@@ -52,9 +52,8 @@ const named = (ids: readonly string[]): string => {
 /** What stands before the first `/` of a claim's id or a stage's name; the whole where there is none. */
 export const groupOf = (id: string): string => id.split("/", 1)[0]!;
 
-/** Whether `name` of a `required` list means this claim: its id, the group before `/`, or its stage. */
+/** Whether `name` of a `required` list is a group that the claim is of: what stands before `/`, or its stage. */
 const means = (name: string, claim: Claim): boolean =>
-  claim.id === name ||
   groupOf(claim.id) === name ||
   claim.stage === name ||
   groupOf(claim.stage) === name ||
@@ -64,26 +63,23 @@ const means = (name: string, claim: Claim): boolean =>
 const isJudged = (claim: Claim): boolean =>
   claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
-/** The claim that a stage of `load` or `chaos` was played: what its judges could not see there is no lack of the stage. */
-const playedClaim = (name: string, claims: readonly Claim[]): Claim | undefined =>
-  claims.find(({ id }) => id === `reached/${name.replace(COMMAND, "")}`);
-
 /**
  * What is missing of one required name, or `null`. A claim named by its own id has to be judged whatever its level, a stage
  * has to be played, and of any other group one claim has to be judged: what a deployment lacks for the others is skipped by
  * name. `verify --require-all` names every claim.
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
-  const played = claims.some(({ id }) => id === name) ? undefined : playedClaim(name, claims);
-  if (played !== undefined) return played.verdict === "skipped" ? `${name} (${played.reason})` : null;
+  const having = (id: string): Claim[] => claims.filter((claim) => claim.id === id);
+  const [named, played] = [having(name), having(`reached/${name.replace(COMMAND, "")}`)];
+  const own = named.length > 0 ? named : played;
+  const lacking = own.find(({ verdict }) => verdict === "skipped");
+  if (own.length > 0) return lacking === undefined ? null : `${name} (${lacking.reason})`;
   const meant = claims.filter((claim) => means(name, claim));
   if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
-  const own = meant.find(({ id, verdict }) => id === name && verdict === "skipped");
-  if (own !== undefined) return `${name} (${own.reason})`;
-  if (meant.some(({ id }) => id === name) || meant.some(isJudged)) return null;
+  if (meant.some(isJudged)) return null;
   const skipped = meant.filter(({ verdict }) => verdict === "skipped");
   const which = skipped.length === meant.length ? "all of it skipped" : "nothing of it judged";
-  return `${name} (${which}: ${named(meant.map(({ id }) => id))})`;
+  return `${name} (${which}: ${namesOf(meant.map(({ id }) => id))})`;
 };
 
 /** A reason in this sentence is cut after so many characters; the report has the whole. */
@@ -129,11 +125,11 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   const having = (verdict: Verdict): string[] => musts.filter((c) => c.verdict === verdict).map((c) => c.id);
   const [broken, open, held] = [having("fail"), having("inconclusive"), having("pass").length];
   const are = broken.length === 1 ? "is" : "are";
-  if (broken.length > 0) return merged("fail", `${broken.length} of ${ofAll} ${are} broken: ${named(broken)}.`);
+  if (broken.length > 0) return merged("fail", `${broken.length} of ${ofAll} ${are} broken: ${namesOf(broken)}.`);
   const reasons: string[] = [];
-  if (open.length > 0) reasons.push(`${open.length} of ${ofAll} could not be decided: ${named(open)}.`);
+  if (open.length > 0) reasons.push(`${open.length} of ${ofAll} could not be decided: ${namesOf(open)}.`);
   const absent = required.map((name) => missing(name, claims)).filter((text) => text !== null);
-  if (absent.length > 0) reasons.push(`Required, but not judged: ${named(absent)}.`);
+  if (absent.length > 0) reasons.push(`Required, but not judged: ${namesOf(absent)}.`);
   if (!claims.some(isJudged)) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
   const all = `${held} of ${counted(held, "required claim")} ${held === 1 ? "holds" : "hold"}`;
