@@ -5,8 +5,8 @@ import { loadTenants, seedNow, sendSeed } from "../deployments/tenants.ts";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import { makeToken } from "../supervision/private-file.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
+import type { LoadCall } from "./closed-loop.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { LoadCall } from "./processes/load-process.ts";
 
 export type Deployment = AsyncDisposable & {
   url: string;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { request } from "undici";
 import { startRedisPart } from "../deployments/part.ts";
 import { findRedis, ToolError } from "../tools/tool-recipe.ts";
+import { type LoadCall, type LoadResult, playLoad } from "./closed-loop.ts";
 import {
   type Bench,
   type BenchRoom,
@@ -19,7 +20,6 @@ import {
 } from "./comparison.ts";
 import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 type RouteRow = {
   name: string;
@@ -56,17 +56,14 @@ const blockOfLoad = (result: LoadResult, cpuUs: number, expected: number, distur
 
 const compareLoads = async (
   { rounds, blockS, connections }: Settings,
-  { supervisor }: BenchRoom,
   sides: readonly Side[],
   expected: number,
 ): Promise<Pair[]> => {
-  await using loader = await startBenchChild(supervisor, "load-process.ts", null);
   const usages = () => Promise.all(sides.map(({ server }) => server.usage()));
   const play = async (durationS: number): Promise<Pair> => {
     const disturbed = watchHost();
     const before = await usages();
-    const load: Load = { calls: sides.map(({ call }) => call), connections, durationS };
-    const results = (await loader.ask(load)) as LoadResult[];
+    const results = await playLoad({ calls: sides.map(({ call }) => call), connections, durationS });
     const after = await usages();
     const disturbances = disturbed();
     const [ours, against] = results.map((result, i) =>
@@ -95,7 +92,7 @@ const againstBare = async (
   await using bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
   const side = (server: BenchChild, base: string): Side => ({ server, call: { ...call, url: base + path } });
   const sides = [side(deployment.api, deployment.url), side(bare, (bare.made as { url: string }).url)];
-  return rateRows({ name, what, target }, "calls", await compareLoads(settings, room, sides, expected));
+  return rateRows({ name, what, target }, "calls", await compareLoads(settings, sides, expected));
 };
 
 const benchOf = (row: RouteRow): Bench => ({

@@ -1,10 +1,10 @@
 /** Resident memory over many calls. Charges go to SQLite, so the ledger that is kept by design lies on disk, not in memory. */
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
-import { type Bench, type BenchRoom, type Block, compare, plainBlock, type Row, type Settings } from "./comparison.ts";
+import { playLoad } from "./closed-loop.ts";
+import { type Bench, type Block, compare, plainBlock, type Row, type Settings } from "./comparison.ts";
 import { callsOf, type Deployment, startDeployment } from "./deployment.ts";
-import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { Load, LoadResult } from "./processes/load-process.ts";
+import type { BenchChild } from "./processes/child.ts";
 
 const MIB = 1024 * 1024;
 /** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */
@@ -18,17 +18,14 @@ type Sample = { calls: number; rssBytes: Record<string, number> };
 const sampleMemory = async (
   deployment: Deployment,
   processes: Record<string, BenchChild>,
-  { supervisor }: BenchRoom,
   { soakCalls, connections, blockS }: Settings,
 ): Promise<{ samples: Sample[]; doubts: string[] }> => {
-  await using loader = await startBenchChild(supervisor, "load-process.ts", null);
   const { read, mintTile, load, refused } = callsOf(deployment);
   const kinds = [read, mintTile, load, refused].map(({ path, ...call }) => ({ ...call, url: deployment.url + path }));
   const samples: Sample[] = [];
   let failed = 0;
   for (let calls = 0; calls < soakCalls; ) {
-    const question: Load = { calls: kinds, connections, durationS: blockS };
-    for (const { byStatus } of (await loader.ask(question)) as LoadResult[]) {
+    for (const { byStatus } of await playLoad({ calls: kinds, connections, durationS: blockS })) {
       for (const [status, n] of Object.entries(byStatus)) {
         calls += n;
         if (status !== "200" && status !== "401") failed += n;
@@ -50,7 +47,7 @@ export const soak: Bench = {
     await using deployment = await startDeployment(room.supervisor, { limiter: store });
     const { api, keys, limiter } = deployment;
     const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
-    const { samples, doubts } = await sampleMemory(deployment, processes, room, settings);
+    const { samples, doubts } = await sampleMemory(deployment, processes, settings);
     const last = samples.at(-1)?.calls ?? 0;
     const within = (from: number, to: number, name: string): Block => {
       const inside = samples.filter(({ calls }) => calls > last * from && calls <= last * to);

@@ -17,7 +17,7 @@ import {
 import { callsOf, startDeployment } from "./deployment.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
 import { type BenchChild, startBenchChild } from "./processes/child.ts";
-import type { StreamCount, StreamQuestion, StreamsSeen } from "./processes/stream-client-process.ts";
+import { openStreams, type StreamRequest } from "./stream-client.ts";
 
 const STREAMS = 1_000;
 const PATH = routeOf("chat.control").path;
@@ -29,7 +29,7 @@ const SETTLE_MS = 1_500;
 /** Flowing: 51,000 events a second in all, so that neither side nor the client is at its end and every event is a write. */
 const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
 
-type Side = AsyncDisposable & { server: BenchChild; url: string; headers: Record<string, string> };
+type Side = AsyncDisposable & StreamRequest & { server: BenchChild };
 
 const startOurs = async (
   { supervisor }: BenchRoom,
@@ -42,6 +42,7 @@ const startOurs = async (
     server: deployment.api,
     url: deployment.url + PATH,
     headers: callsOf(deployment).load.headers,
+    body: BODY,
     [Symbol.asyncDispose]: () => deployment[Symbol.asyncDispose](),
   };
 };
@@ -69,29 +70,24 @@ const startBare = async (
     server,
     url: url + PATH,
     headers: { "content-type": "application/json" },
+    body: BODY,
     [Symbol.asyncDispose]: server.end,
   };
 };
 
-const ask = (client: BenchChild, question: StreamQuestion): Promise<unknown> => client.ask(question);
-
-const open = (client: BenchChild, { url, headers }: Side, streams: number, rampMs: number): Promise<unknown> =>
-  ask(client, { do: "open", url, headers, body: BODY, streams, rampMs });
-
-const countEvents = async (client: BenchChild, side: Side, durationMs: number): Promise<Block> => {
-  const { begun } = (await open(client, side, STREAMS, RAMP_MS)) as StreamsSeen;
+const countEvents = async (side: Side, durationMs: number): Promise<Block> => {
+  await using streams = await openStreams(side, STREAMS, RAMP_MS);
+  const { begun } = streams.seen;
   const disturbed = watchHost();
   const before = await side.server.usage();
   const beganMs = performance.now();
-  const counted = (await ask(client, { do: "count", durationMs })) as StreamCount;
+  const { eventsPerS, clientCpu } = await streams.count(durationMs);
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
   const disturbances = disturbed();
-  const doubts = doubtsOfClient(counted.clientCpu, cpuUs / elapsedUs);
-  await ask(client, { do: "close" });
-  if (begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
-  const cpuUsEach = cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6);
-  return { value: counted.eventsPerS, cpuUsEach, doubts, disturbances };
+  const doubts = doubtsOfClient(clientCpu, cpuUs / elapsedUs);
+  if (begun < STREAMS || streams.seen.refused + streams.seen.lost > 0) doubts.push("streams were refused or lost");
+  return { value: eventsPerS, cpuUsEach: cpuUs / ((eventsPerS * elapsedUs) / 1e6), doubts, disturbances };
 };
 
 const events: Bench = {
@@ -101,28 +97,26 @@ const events: Bench = {
     const frames = await framesOf(room, PACE.flowing.tokens);
     await using ours = await startOurs(room, PACE.flowing);
     await using bare = await startBare(room, frames, PACE.flowing.serviceMs);
-    await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
-    const blockOf = (side: Side) => (durationS: number) => countEvents(client, side, durationS * 1_000);
+    const blockOf = (side: Side) => (durationS: number) => countEvents(side, durationS * 1_000);
     const pairs = await inTurn(settings, blockOf(ours), blockOf(bare));
     return rateRows({ name: events.name, what: events.what, target: { atLeast: 0.8 } }, "events", pairs);
   },
 };
 
 /** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
-const weighStream = async (client: BenchChild, start: () => Promise<Side>): Promise<Block> => {
+const weighStream = async (start: () => Promise<Side>): Promise<Block> => {
   await using side = await start();
   const weigh = async (): Promise<number> => {
     await pause(SETTLE_MS);
     await side.server.ask(null);
     return (await side.server.usage()).rssBytes;
   };
-  await open(client, side, STREAMS / 5, 100);
-  await ask(client, { do: "close" });
+  {
+    await using _before = await openStreams(side, STREAMS / 5, 100);
+  }
   const before = await weigh();
-  await open(client, side, STREAMS, 300);
-  const after = await weigh();
-  await ask(client, { do: "close" });
-  return plainBlock((after - before) / STREAMS / 1024);
+  await using _weighed = await openStreams(side, STREAMS, 300);
+  return plainBlock(((await weigh()) - before) / STREAMS / 1024);
 };
 
 const memory: Bench = {
@@ -131,12 +125,11 @@ const memory: Bench = {
   run: async ({ rounds, blockS }, room) => {
     const { tokens, serviceMs } = PACE.held;
     const frames = await framesOf(room, tokens);
-    await using client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
     const withGc = ["--expose-gc"];
     const pairs = await inTurn(
       { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
-      () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
-      () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
+      () => weighStream(() => startOurs(room, PACE.held, withGc)),
+      () => weighStream(() => startBare(room, frames, serviceMs, withGc)),
     );
     return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
   },

@@ -1,5 +1,5 @@
 /**
- * Servers and clients of a benchmark run in processes of their own, so that their CPU time is told apart. A child is sent
+ * Servers of a benchmark run in processes of their own, so that their CPU time is told apart from the client's. A child is sent
  * a line over its stdin and answers with one; it ends with its parent.
  */
 import { fileURLToPath } from "node:url";

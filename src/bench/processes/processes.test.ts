@@ -5,10 +5,10 @@ import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Journal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
+import { type LoadCall, playLoad } from "../closed-loop.ts";
+import { openStreams } from "../stream-client.ts";
 import type { BareOptions } from "./bare-process.ts";
 import { startBenchChild } from "./child.ts";
-import type { Load, LoadCall, LoadResult } from "./load-process.ts";
-import type { StreamCount, StreamQuestion, StreamsSeen } from "./stream-client-process.ts";
 
 const fastify: BareOptions = { kind: "fastify", method: "GET", path: "/x", status: 429, body: '{"subcode":"shed"}' };
 const frames = Array.from({ length: 20 }, (_, i) => `event: token\ndata: {"i":${i}}\n\n`);
@@ -34,17 +34,14 @@ const urlOf = (made: unknown): string => (made as { url: string }).url;
 describe("the processes of a benchmark", () => {
   test("the bare route answers the status and the bytes that it was given, and the load counts them by status", async () => {
     const server = await startBenchChild(supervisor, "bare-process.ts", fastify);
-    const loader = await startBenchChild(supervisor, "load-process.ts", null);
     try {
       const answer = await request(`${urlOf(server.made)}/x`);
       expect([answer.statusCode, await answer.body.text()]).toEqual([429, '{"subcode":"shed"}']);
       const call = (path: string): LoadCall => ({ url: urlOf(server.made) + path, method: "GET", headers: {} });
-      const load: Load = { calls: [call("/x"), call("/nowhere")], connections: 2, durationS: 0.5 };
-      const results = (await loader.ask(load)) as LoadResult[];
+      const results = await playLoad({ calls: [call("/x"), call("/nowhere")], connections: 2, durationS: 0.5 });
       expect(results.map(({ byStatus }) => Object.keys(byStatus))).toEqual([["429"], ["404"]]);
       expect((await server.usage()).cpuUs).toBeGreaterThan(0);
     } finally {
-      await loader.end();
       await server.end();
     }
   });
@@ -53,32 +50,22 @@ describe("the processes of a benchmark", () => {
     const server = await startBenchChild(supervisor, "bare-process.ts", fastify);
     const url = `${urlOf(server.made)}/x`;
     await server.end();
-    const loader = await startBenchChild(supervisor, "load-process.ts", null);
-    try {
-      const load: Load = { calls: [{ url, method: "GET", headers: {} }], connections: 3, durationS: 0.1 };
-      const [result] = (await loader.ask(load)) as LoadResult[];
-      expect(result?.byStatus).toEqual({ error: 3 });
-    } finally {
-      await loader.end();
-    }
+    const calls: LoadCall[] = [{ url, method: "GET", headers: {} }];
+    const [result] = await playLoad({ calls, connections: 3, durationS: 0.1 });
+    expect(result?.byStatus).toEqual({ error: 3 });
   });
 
   test("the bare stream says every frame, and the client counts events and streams that ended", async () => {
     const server = await startBenchChild(supervisor, "bare-process.ts", streams);
-    const client = await startBenchChild(supervisor, "stream-client-process.ts", null);
-    const ask = (question: StreamQuestion) => client.ask(question);
     try {
       const url = `${urlOf(server.made)}/y`;
       const answer = await request(url, { method: "POST", body: "{}" });
       expect(await answer.body.text()).toBe(frames.join(""));
-      const opened = await ask({ do: "open", url, headers: {}, body: "{}", streams: 3, rampMs: 0 });
-      expect(opened as StreamsSeen).toMatchObject({ begun: 3, refused: 0, lost: 0 });
-      const counted = (await ask({ do: "count", durationMs: 1_000 })) as StreamCount;
-      expect(counted.ended).toBeGreaterThan(0);
-      expect(counted.eventsPerS).toBeGreaterThan(0);
-      await ask({ do: "close" });
+      await using opened = await openStreams({ url, headers: {}, body: "{}" }, 3, 0);
+      expect(opened.seen).toMatchObject({ begun: 3, refused: 0, lost: 0 });
+      expect((await opened.count(1_000)).eventsPerS).toBeGreaterThan(0);
+      expect(opened.seen.ended).toBeGreaterThan(0);
     } finally {
-      await client.end();
       await server.end();
     }
   });
@@ -101,12 +88,7 @@ describe("the processes of a benchmark", () => {
   });
 
   test("what goes wrong in a child comes back as its sentence", async () => {
-    const child = await startBenchChild(supervisor, "load-process.ts", null);
-    try {
-      const load: Load = { calls: [{ url: "nonsense", method: "GET", headers: {} }], connections: 1, durationS: 0.1 };
-      await expect(child.ask(load)).rejects.toThrow(/load-process\.ts: Invalid URL/);
-    } finally {
-      await child.end();
-    }
+    const options = { kind: "fastify", method: "POST", path: "/x", status: 200, body: "no JSON" };
+    await expect(startBenchChild(supervisor, "bare-process.ts", options)).rejects.toThrow(/^bare-process\.ts: .*JSON/);
   });
 });

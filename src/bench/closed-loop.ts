@@ -1,13 +1,12 @@
 /**
- * The closed loop, in a process of its own. A question is one block of load on one server, or on several in turn, a
- * slice each: what slows a shared machine for a second then meets all sides alike.
+ * The closed loop: one block of load on one server, or on several in turn, a slice each, so that what slows a shared machine for
+ * a second meets all sides alike.
  */
 import { Client } from "undici";
-import { serveParent } from "./child.ts";
 
 export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<string, string>; body?: string };
 
-export type Load = {
+type Load = {
   calls: readonly LoadCall[];
   connections: number;
   /** For each of them, all its slices together. */
@@ -78,7 +77,7 @@ const openSide = async ({ url, method, headers, body }: LoadCall, connections: n
   return { play, result, close: () => Promise.all([...clients].map((client) => client.destroy())) };
 };
 
-const run = async ({ calls, connections, durationS }: Load): Promise<LoadResult[]> => {
+export const playLoad = async ({ calls, connections, durationS }: Load): Promise<LoadResult[]> => {
   const sides: Side[] = [];
   try {
     for (const call of calls) sides.push(await openSide(call, connections));
@@ -94,5 +93,3 @@ const run = async ({ calls, connections, durationS }: Load): Promise<LoadResult[
     await Promise.all(sides.map((side) => side.close()));
   }
 };
-
-serveParent(() => ({ made: null, answer: run }));
