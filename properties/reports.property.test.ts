@@ -16,7 +16,7 @@ import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
 import { openRunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/run-reports.ts";
-import { Journal } from "../src/supervision/journal.ts";
+import { openJournal } from "../src/supervision/journal.ts";
 import { FORM_MIN_CHARS, Redactor } from "../src/supervision/redaction.ts";
 import type { Undo } from "../src/supervision/undo.ts";
 import { law } from "./laws/law.ts";
@@ -71,7 +71,7 @@ const filesOf = async (redactor: Redactor, document: RunDocument, text: string):
   const writer = folder.openLines("history.ndjson");
   await writer.write(JSON.stringify({ id: "1", error: text }));
   await writer.close();
-  const journal = new Journal(join(path, "journal.ndjson"), redactor);
+  const journal = openJournal(join(path, "journal.ndjson"), redactor);
   const undo: Undo = {
     how: "command",
     fault: text,

@@ -5,7 +5,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { commitOf } from "../run/run-reports.ts";
-import { Journal } from "../supervision/journal.ts";
+import { openJournal } from "../supervision/journal.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
@@ -75,7 +75,7 @@ const measure = async (options: Options, room: BenchRoom) => {
 /** Whatever ends it, also a signal or kill -9: its processes end and the stores go. */
 const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
-  const journal = new Journal(join(folder, "journal.ndjson"));
+  const journal = openJournal(join(folder, "journal.ndjson"));
   // For the watchdog; it is removed below otherwise.
   journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });

@@ -34,7 +34,8 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   await remoteWatch?.hold(leased);
   const about = { kind: "fault", name: `${link}.${name}`, undo } as const;
   const held = context.supervisor.begin(about, `heal ${link}.${name}`, async () => {
-    await fault.take(proxy, { callMs: CALL_MS });
+    // Not the run's signal, because a stop means to heal now.
+    await fault.take(proxy, { callMs: CALL_MS, signal: AbortSignal.timeout(HEAL_MS) });
     await remoteWatch?.release(leased);
     return "";
   });

@@ -46,8 +46,7 @@ export const prepareFixtures = async (context: RunContext, { file, target }: Pre
     const command = target.fixtures?.[name];
     if (command === undefined || command === null) continue;
     context.events.step(`fixtures.${name} of ${file}`);
-    const effect = { kind: "fixture", name: `fixtures.${name}`, undo: { how: "nothing" }, detail: command } as const;
-    const id = context.journal.about(effect);
+    const id = context.journal.about({ kind: "fixture", name: `fixtures.${name}`, detail: command });
     try {
       const { signal } = context;
       let said = "";

@@ -15,7 +15,7 @@ import { doubt } from "../history/claim.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
 import { known } from "../history/statistics/counts.ts";
 import type { PreparedTarget } from "../stages/prepare-target.ts";
-import { Journal } from "../supervision/journal.ts";
+import { openJournal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
@@ -236,7 +236,7 @@ export const recordRun = async <T>(
   const note = (id: string, reason: string): void => {
     progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
   };
-  const journal = new Journal(folder.pathOf("journal.ndjson"));
+  const journal = openJournal(folder.pathOf("journal.ndjson"));
   const watcher = startOtlpExport({
     env: process.env,
     resource: { "floodgate.run": folder.id, "floodgate.profile": profile, "floodgate.seed": `${request.seed}` },
@@ -275,7 +275,7 @@ export const recordRun = async <T>(
   for (const lock of locks) lock.release();
   for (const id of locked) journal.undone(id, "released");
   journal.close();
-  progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
+  progress.unwritten.push(...[journal.trouble() ?? []].flat(), ...(await recorder.close()));
   rmSync(folder.pathOf(ROOM), { force: true });
   return { document: await finish(request, recorded, stop), folder, came };
 };

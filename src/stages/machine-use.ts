@@ -6,6 +6,7 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { cpus } from "node:os";
 import { readGauges } from "../client/control-planes.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import type { RunContext } from "../deployments/run-context.ts";
 import type { Driven } from "../drivers/driver.ts";
 import type { Calibration, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
@@ -25,14 +26,6 @@ import {
 } from "../supervision/processes.ts";
 
 const EVERY_MS = 500;
-
-type SamplingOf = {
-  stage: string;
-  apis: readonly string[];
-  pids: readonly number[];
-  nowUs(): number;
-  onSample(sample: Sample): void;
-};
 
 const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
 
@@ -68,7 +61,12 @@ const usedValues = ({ machine: then, ...was }: Used, { machine: now, ...is }: Us
 };
 
 /** Begins; the answer ends it. A gauge that cannot be read is left out: the judges read their own after the stage. */
-export const sampleStage = ({ stage, apis, pids, nowUs, onSample }: SamplingOf): (() => void) => {
+export const sampleStage = (
+  { nowUs, sample }: Pick<RunContext, "nowUs" | "sample">,
+  stage: string,
+  apis: readonly string[],
+  pids: readonly number[],
+): (() => void) => {
   let isOver = false;
   let isReading = false;
   let was = usedNow(pids);
@@ -83,7 +81,7 @@ export const sampleStage = ({ stage, apis, pids, nowUs, onSample }: SamplingOf):
     isReading = false;
     const values = Object.entries({ ...used, ...(gauges && gaugeValues(gauges)) }).filter(([, is]) => is !== undefined);
     if (isOver || values.length === 0) return;
-    onSample({ type: "sample", stage, at_us, values: Object.fromEntries(values) });
+    sample({ type: "sample", stage, at_us, values: Object.fromEntries(values) });
   };
   const timer = setInterval(() => void look(), EVERY_MS);
   timer.unref();

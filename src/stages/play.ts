@@ -128,9 +128,8 @@ export const play = async (
       return { problems: [inconclusive(reason)], notes: [] };
     });
   };
-  const apis = deployment.target.control?.api ?? [];
   using atEnd = new DisposableStack();
-  atEnd.defer(sampleStage({ stage, apis, pids, nowUs: context.nowUs, onSample: context.sample }));
+  atEnd.defer(sampleStage(context, stage, deployment.target.control?.api ?? [], pids));
   const driver = inHand(context.supervisor, `the ${plan.driver} driver`, given ?? (await driverFor(context, plan)));
   const driven = await driver(
     {

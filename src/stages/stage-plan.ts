@@ -5,6 +5,7 @@ import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
 import type { IsolationPart } from "../shedding/isolation.ts";
 import type { Target } from "../target/target.ts";
+import type { VerifyOptions } from "../verify/run-verify.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
@@ -62,22 +63,12 @@ export type LoadStage = {
   growth?: true;
 };
 
-export type VerifyStage = {
-  kind: "verify";
-  /** `after-load`: some rules once more, at the end. */
-  name: "verify" | "after-load";
-  only?: readonly string[];
-  ratePerS: number;
-  skip: readonly string[];
-  allowWrites: boolean;
-  allowQuotaBurn: boolean;
-  allowLoad: boolean;
-  /**
-   * How long to wait for an overload to end, and how long a deployment may shed everything before its slots count as
-   * lost; default: one minute.
-   */
-  patienceMs?: number;
-};
+/** `after-load`: some rules once more, at the end. */
+export type VerifyStage = { kind: "verify"; name: "verify" | "after-load" } & Pick<
+  VerifyOptions,
+  "only" | "patienceMs"
+> &
+  Required<Pick<VerifyOptions, "ratePerS" | "skip" | "allowWrites" | "allowQuotaBurn" | "allowLoad">>;
 
 export type StagePlan = LoadStage | VerifyStage;
 

@@ -10,9 +10,7 @@ import type { Line } from "../history/line.ts";
 import { stageMeasure } from "../history/measure.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import { type StageOutcome, stageOutcome } from "../history/stage-outcome.ts";
-import type { Journal } from "../supervision/journal.ts";
-import type { EffectJournal } from "../verify/effects.ts";
-import { runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
+import { PATIENCE_MS, runVerify, VERIFY_COMMAND, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 import type { VerifyStage } from "./stage-plan.ts";
 
@@ -23,29 +21,17 @@ const ALL_MOST_CHARS = 64 << 20;
 const keepAnswers = (folder: Pick<RunFolder, "openLines">) => {
   const file = folder.openLines(ANSWERS_FILE);
   let left = ALL_MOST_CHARS;
-  let writing = Promise.resolve();
   return {
+    close: file.close,
     see: ({ id, status, headers, text, chunks, received }: Answer): void => {
       const body = (text === "" ? chunks.map((chunk) => chunk.text).join("") : text).slice(0, ANSWER_MOST_CHARS);
       const line = JSON.stringify({ id, status, ended: received.ended, headers, body });
       left -= line.length;
-      if (left < 0) return;
-      writing = writing.then(() => file.write(line));
-      writing.catch(() => undefined);
-    },
-    close: async (): Promise<void> => {
-      await writing;
-      await file.close();
+      // What could not be written shows when the file is closed.
+      if (left >= 0) file.write(line).catch(() => undefined);
     },
   };
 };
-
-/** `verify` removes what it makes; if the run dies only people can, so the journal just names it. */
-const effectJournal = (journal: Journal): EffectJournal => ({
-  about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
-  done: (id, detail) => journal.done(id, { detail }),
-  undone: (id, detail) => journal.undone(id, detail),
-});
 
 type VerifyWish = Omit<
   VerifyOptions,
@@ -75,7 +61,7 @@ export const playRules = async (
   const result = await runVerify({
     ...{ target, secrets, runBudget: budget, seed, signal, idPrefix: `${run}.${stage}.c` },
     clock: createRunClock(epochUs),
-    journal: effectJournal(journal),
+    journal,
     ...wish,
     onLine: (line) => {
       measure.see(line);
@@ -104,7 +90,6 @@ export const playRules = async (
 
 /** As the rule `shedding-ends` has it: less may be others' traffic. */
 const ENOUGH_SHED = 12;
-const PATIENCE_MS = 60_000;
 
 /**
  * The verdict of a rule that needs an admitted call, where none is admitted any more: with fixed caps a single call is

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Journal, openEffects, readJournal } from "./journal.ts";
+import { openEffects, openJournal, readJournal } from "./journal.ts";
 import { Redactor } from "./redaction.ts";
 
 let folder: string;
@@ -39,7 +39,7 @@ const { api_url: _, ...NAMED } = UNDO;
 
 describe("the journal", () => {
   test("an effect stands in the file before `about` has returned, for its owner alone", () => {
-    const journal = new Journal(path);
+    const journal = openJournal(path);
     const id = journal.about({ kind: "fault", name: "limiter.refused", undo: UNDO });
     expect(readJournal(path).entries).toMatchObject([{ id, kind: "fault", phase: "about", undo: NAMED }]);
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -47,7 +47,7 @@ describe("the journal", () => {
   });
 
   test("what was begun is open until it is undone, whether or not it was confirmed", () => {
-    const journal = new Journal(path);
+    const journal = openJournal(path);
     const first = journal.about({ kind: "fault", name: "first", undo: UNDO });
     const second = journal.about({ kind: "proxy", name: "second", undo: UNDO });
     journal.done(second);
@@ -68,7 +68,7 @@ describe("the journal", () => {
   test("secrets are masked in it", () => {
     const redactor = new Redactor();
     redactor.register("correct horse");
-    const journal = new Journal(path, redactor);
+    const journal = openJournal(path, redactor);
     journal.about({
       kind: "key",
       name: "svc_sk_live_abcdefghijklmnop",
@@ -81,7 +81,7 @@ describe("the journal", () => {
   });
 
   test("nothing that could be executed stands in it: no command, no folder of one, no address", () => {
-    const journal = new Journal(path);
+    const journal = openJournal(path);
     const command = {
       how: "command",
       fault: "limiter.stopped",
@@ -145,7 +145,7 @@ describe("the journal", () => {
   });
 
   describe("that somebody else could have written is not read", () => {
-    beforeEach(() => new Journal(path).close());
+    beforeEach(() => openJournal(path).close());
     const reading = () => readJournal(path);
 
     test("writable for others, or in a folder that is", () => {
@@ -195,7 +195,7 @@ describe("the journal", () => {
   });
 
   test("a torn last line is counted and costs no other", () => {
-    const journal = new Journal(path);
+    const journal = openJournal(path);
     journal.about({ kind: "fault", name: "f", undo: UNDO });
     journal.close();
     appendFileSync(path, '{"at":"2026-11-21T08:00:00Z","id":"1-2","ki');
@@ -203,7 +203,7 @@ describe("the journal", () => {
   });
 
   test("after it is closed nothing can be begun, and what ends late is no error", () => {
-    const journal = new Journal(path);
+    const journal = openJournal(path);
     const id = journal.about({ kind: "fault", name: "f", undo: UNDO });
     journal.close();
     expect(() => journal.about({ kind: "fault", name: "g", undo: UNDO })).toThrow();
@@ -212,10 +212,10 @@ describe("the journal", () => {
   });
 
   test("two journals of one file do not mix up their effects", () => {
-    const one = new Journal(path);
+    const one = openJournal(path);
     one.about({ kind: "fault", name: "one", undo: UNDO });
     one.close();
-    const other = new Journal(path);
+    const other = openJournal(path);
     other.undone(other.about({ kind: "fault", name: "other", undo: UNDO }));
     other.close();
     expect(openEffects(readJournal(path).entries)).toMatchObject([{ name: "one" }]);

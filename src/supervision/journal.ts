@@ -39,73 +39,71 @@ const append = (descriptor: number, { undo, ...entry }: Written, redactor: Redac
   fsyncSync(descriptor);
 };
 
-export class Journal {
-  readonly path: string;
-  /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
-  trouble: string | null = null;
-  readonly #descriptor: number;
-  readonly #write: (entry: Written) => void;
-  readonly #open = new Map<string, Effect>();
-  #keeper: Keeper | null = null;
+/** `undo`: nothing where nothing is known that undoes it. */
+type About = Pick<Effect, "kind" | "name"> & Partial<Pick<Effect, "undo">> & Pick<JournalEntry, "detail" | "run">;
+
+export type Journal = ReturnType<typeof openJournal>;
+/** What is done to others, as it is written down. */
+export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
+
+export const openJournal = (path: string, redactor?: Redactor) => {
+  const descriptor = openSync(path, "a", 0o600);
+  const write = (entry: Written): void => append(descriptor, entry, redactor);
+  const open = new Map<string, Effect>();
+  let keeper: Keeper | null = null;
   // Two runs may write into one file, one after the other.
-  readonly #prefix = randomBytes(3).toString("hex");
-  #last = 0;
-  #closed = false;
-
-  constructor(path: string, redactor?: Redactor) {
-    this.path = path;
-    this.#write = (entry) => append(this.#descriptor, entry, redactor);
-    this.#descriptor = openSync(path, "a", 0o600);
-  }
-
-  /** From now on the keeper hears of every effect; first of what is open already. */
-  keptBy(keeper: Keeper): void {
-    for (const effect of this.#open.values()) keeper.keep(effect);
-    this.#keeper = keeper;
-  }
-
-  /** On disk and with the keeper when it returns; throws when it is not, and then the side effect must not be done. */
-  about(effect: Omit<Effect, "id"> & Pick<JournalEntry, "detail" | "run">): string {
-    const id = `${this.#prefix}-${++this.#last}`;
-    const { kind, name, undo } = effect;
-    if (this.#closed) throw new Error(`the journal is closed; "${name}" must not be done now`);
-    this.#write({ id, phase: "about", ...effect });
-    this.#keep({ id, kind, name, undo });
-    return id;
-  }
-
-  done(id: string, more: { undo?: Undo; detail?: string } = {}): void {
-    const effect = this.#open.get(id);
-    if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
-    const { kind, name } = effect;
-    this.#write({ id, phase: "done", kind, name, ...more });
-    if (more.undo !== undefined) this.#keep({ ...effect, undo: more.undo });
-  }
-
-  /** Idempotent. After `close`, and on a full disk, the entry stays open, which does no harm: healing again is safe. */
-  undone(id: string, detail?: string): void {
-    const effect = this.#open.get(id);
-    if (effect === undefined || this.#closed) return;
-    const { kind, name } = effect;
-    this.#open.delete(id);
-    this.#keeper?.forget(id);
-    try {
-      this.#write({ id, phase: "undone", kind, name, detail: detail || undefined });
-    } catch (error) {
-      this.trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
-    }
-  }
-
-  close(): void {
-    if (!this.#closed) closeSync(this.#descriptor);
-    this.#closed = true;
-  }
-
-  #keep(effect: Effect): void {
-    this.#open.set(effect.id, effect);
-    this.#keeper?.keep(effect);
-  }
-}
+  const prefix = randomBytes(3).toString("hex");
+  let last = 0;
+  let isClosed = false;
+  let trouble: string | null = null;
+  const keep = (effect: Effect): void => {
+    open.set(effect.id, effect);
+    keeper?.keep(effect);
+  };
+  return {
+    path,
+    /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
+    trouble: (): string | null => trouble,
+    /** From now on the keeper hears of every effect; first of what is open already. */
+    keptBy: (by: Keeper): void => {
+      for (const effect of open.values()) by.keep(effect);
+      keeper = by;
+    },
+    /** On disk and with the keeper when it returns; throws when it is not, and then the side effect must not be done. */
+    about: ({ undo = { how: "nothing" }, ...about }: About): string => {
+      const id = `${prefix}-${++last}`;
+      const { kind, name } = about;
+      if (isClosed) throw new Error(`the journal is closed; "${name}" must not be done now`);
+      write({ id, phase: "about", ...about, undo });
+      keep({ id, kind, name, undo });
+      return id;
+    },
+    done: (id: string, more: { undo?: Undo; detail?: string } = {}): void => {
+      const effect = open.get(id);
+      if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
+      const { kind, name } = effect;
+      write({ id, phase: "done", kind, name, ...more });
+      if (more.undo !== undefined) keep({ ...effect, undo: more.undo });
+    },
+    /** Idempotent. After `close`, and on a full disk, the entry stays open, which does no harm: healing again is safe. */
+    undone: (id: string, detail?: string): void => {
+      const effect = open.get(id);
+      if (effect === undefined || isClosed) return;
+      const { kind, name } = effect;
+      open.delete(id);
+      keeper?.forget(id);
+      try {
+        write({ id, phase: "undone", kind, name, detail: detail || undefined });
+      } catch (error) {
+        trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
+      }
+    },
+    close: (): void => {
+      if (!isClosed) closeSync(descriptor);
+      isClosed = true;
+    },
+  };
+};
 
 const TEXT_MOST = 2_000;
 const MANY = 100;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { startToxiproxy } from "../tools/toxiproxy-server.ts";
-import { Journal, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
+import { type Journal, openEffects, openJournal, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
 import { listenForStop } from "./stop-signals.ts";
 import { Supervisor } from "./supervisor.ts";
@@ -17,7 +17,7 @@ let journal: Journal;
 let supervisor: Supervisor;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-supervision-"));
-  journal = new Journal(join(folder, "journal.ndjson"));
+  journal = openJournal(join(folder, "journal.ndjson"));
   supervisor = await Supervisor.open({ journal, watchdog: null, stopMs: 300 });
 });
 afterEach(async () => {
@@ -267,10 +267,10 @@ describe("the end of a run", () => {
 
 describe("a whole runner", () => {
   const SCRIPT = `
-    import { Journal } from ${JSON.stringify(join(import.meta.dirname, "journal.ts"))};
+    import { openJournal } from ${JSON.stringify(join(import.meta.dirname, "journal.ts"))};
     import { listenForStop } from ${JSON.stringify(join(import.meta.dirname, "stop-signals.ts"))};
     import { Supervisor } from ${JSON.stringify(join(import.meta.dirname, "supervisor.ts"))};
-    const journal = new Journal(process.argv[1]);
+    const journal = openJournal(process.argv[1]);
     const supervisor = await Supervisor.open({ journal, watchdog: ${JSON.stringify(WATCHDOG_PROCESS)} });
     const stop = listenForStop((signal, times) => console.log(signal, times));
     supervisor.registerUndo("heal", async () => console.log("healed"));

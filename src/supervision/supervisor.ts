@@ -49,7 +49,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
   const watchdog = entry === null ? null : await startWatchdog(entry, journal.path, mark);
   const run = { pid: process.pid, start: birthOf(process.pid), mark };
   /** The journal's entry of the run itself: while it is open and its process lives, nobody else may heal. */
-  const self = journal.about({ kind: "child", name: RUN_ITSELF, undo: { how: "nothing" }, run });
+  const self = journal.about({ kind: "child", name: RUN_ITSELF, run });
   if (watchdog !== null) journal.keptBy(watchdog);
   // For whatever is started without us (a driver's processes, a compiler), so that it is known for ours.
   process.env[RUN_MARK] = mark;
@@ -62,7 +62,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
 
   const startNow = async (spec: ChildSpec) => {
     const { name, endLast = false, graceMs = GRACE_MS } = spec;
-    const id = journal.about({ kind: "child", name, undo: { how: "nothing" }, detail: spec.command });
+    const id = journal.about({ kind: "child", name, detail: spec.command });
     const spawned = (group: GroupId): void =>
       journal.done(id, { undo: { how: "end-process", ...group, end_last: endLast } });
     const { group, ...started } = await startChild(spec, { [RUN_MARK]: mark }, spawned).catch((error: unknown) => {
@@ -86,8 +86,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       /** To this process alone, written to the journal. */
       signal: (signal: NodeJS.Signals): void => {
         // Waking is healing, which must not wait for a journal or a watchdog. All else is written down before it is sent.
-        const about = { kind: "signal", name, undo: { how: "nothing" }, detail: signal } as const;
-        const sent = signal === "SIGCONT" ? null : journal.about(about);
+        const sent = signal === "SIGCONT" ? null : journal.about({ kind: "signal", name, detail: signal });
         const over = (detail: string): void => void (sent !== null && journal.undone(sent, detail));
         if (!signalProcess(group, signal)) {
           over("not sent");

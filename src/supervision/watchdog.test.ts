@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
-import { Journal, openEffects, readJournal } from "./journal.ts";
+import { openEffects, openJournal, readJournal } from "./journal.ts";
 import { markedProcesses, type ProcessId, signalProcess, startTimeOf } from "./processes.ts";
 import { waitUntil } from "./waiting.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -112,7 +112,7 @@ describe("the watchdog", () => {
     ({ how: "command", fault: "limiter.refused", commands, cwd: folder, target }) as const;
   /** A journal that a live watchdog keeps, as a run has it. */
   const kept = async (mark = "mark-of-no-process") => {
-    const journal = new Journal(journalPath);
+    const journal = openJournal(journalPath);
     const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, mark);
     journal.keptBy(watchdog);
     const start = startTimeOf(watchdog.pid) as string;

@@ -1,16 +1,10 @@
 /** Keys that this run creates: written to the journal before each is made, deleted on every way out, else left open in the journal. */
-
-export type EffectJournal = {
-  /** On disk when it returns. The returned id is passed to `done` and `undone`. */
-  about(effect: { kind: "key" | "session"; name: string; detail?: string }): string;
-  done(id: string, detail?: string): void;
-  undone(id: string, detail?: string): void;
-};
+import type { SideEffects } from "../supervision/journal.ts";
 
 export type Effects = ReturnType<typeof createEffects>;
 export type Effect = ReturnType<Effects["about"]>;
 
-export const createEffects = (journal?: EffectJournal) => {
+export const createEffects = (journal?: SideEffects) => {
   const open = new Map<string, { name: string; undo(): Promise<boolean> }>();
   const staying: string[] = [];
   let made = 0;
@@ -26,7 +20,7 @@ export const createEffects = (journal?: EffectJournal) => {
         /** It was made; `undo` resolves to whether it was removed. */
         happened: (detail: string, undo: () => Promise<boolean>): void => {
           open.set(id, { name, undo });
-          journal?.done(id, detail);
+          journal?.done(id, { detail });
         },
         /** It was not made, or is gone. */
         over: (detail: string): void => over(id, detail),
@@ -34,7 +28,7 @@ export const createEffects = (journal?: EffectJournal) => {
         stays: (what: string, detail: string): void => {
           open.delete(id);
           staying.push(what);
-          journal?.done(id, detail);
+          journal?.done(id, { detail });
         },
       };
     },

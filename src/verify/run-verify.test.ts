@@ -214,7 +214,7 @@ describe("a run of verify", () => {
           journal.push(`about ${kind} ${name} with ${api.liveKeys() - live} keys made`);
           return String(journal.length);
         },
-        done: (_id, detail) => {
+        done: (_id, { detail } = {}) => {
           journal.push(`done ${detail?.replace(/\S+$/, "…")}`);
           // The key is there now; whatever comes next is not sent any more.
           stop.abort(new Error("stopped by hand"));

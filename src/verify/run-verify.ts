@@ -3,13 +3,14 @@ import { createRunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
 import { claimOf } from "../history/claim.ts";
 import type { Claim } from "../history/run-document.ts";
+import type { SideEffects } from "../supervision/journal.ts";
 import { SecretError } from "../target/secrets.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { CannotJudge, type Open, type Verdict } from "./checks.ts";
 import { type Context, type ContextParts, callersOf, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
-import { createEffects, type EffectJournal } from "./effects.ts";
+import { createEffects } from "./effects.ts";
 import { type Asked, createBudget, deniedBy, lackOf, OPTION_OF, type Spending } from "./planning/needs.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
@@ -55,8 +56,8 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
 
 /** RFC 7519 suggests a few minutes at most. */
 const LEEWAY_MS = 120_000;
-/** Longer than any `Retry-After` of an overload. */
-const PATIENCE_MS = 60_000;
+/** An overload is waited for so long, and a deployment may shed everything for so long before its slots count as lost. */
+export const PATIENCE_MS = 60_000;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
@@ -72,7 +73,7 @@ export type VerifyOptions = Asked &
     only?: readonly string[];
     skip?: readonly string[];
     ratePerS?: number;
-    journal?: EffectJournal;
+    journal?: SideEffects;
     onProgress?(progress: VerifyProgress): void;
   };
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Journal } from "../../supervision/journal.ts";
+import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { type LoadCall, playLoad } from "../closed-loop.ts";
 import { openStreams } from "../stream-client.ts";
@@ -22,7 +22,7 @@ const streams: BareOptions = {
 const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
 let supervisor: Supervisor;
 beforeAll(async () => {
-  supervisor = await Supervisor.open({ journal: new Journal(join(folder, "journal.ndjson")), watchdog: null });
+  supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
 });
 afterAll(async () => {
   expect(await supervisor.close()).toEqual([]);

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Journal, openEffects, readJournal } from "../../supervision/journal.ts";
+import { type Journal, openEffects, openJournal, readJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { DisturbanceContext, OperatorChanges } from "../disturbance.ts";
 import { changeDeployment } from "./operator.ts";
@@ -19,7 +19,7 @@ let supervisor: Supervisor;
 let servers: Server[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "floodgate-operator-"));
-  journal = new Journal(join(folder, "journal.ndjson"));
+  journal = openJournal(join(folder, "journal.ndjson"));
   supervisor = await Supervisor.open({ journal, watchdog: null });
   servers = [];
 });

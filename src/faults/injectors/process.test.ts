@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import { openPart, type Part } from "../../deployments/part.ts";
-import { Journal, openEffects, readJournal } from "../../supervision/journal.ts";
+import { openEffects, openJournal, readJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { httpProbe, observeLink } from "../../tools/link-probe.ts";
@@ -24,7 +24,7 @@ let port: number;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-part-"));
-  supervisor = await Supervisor.open({ journal: new Journal(join(folder, "journal.ndjson")), watchdog: null });
+  supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
   const opened = await openPart(
     "service",
     async (again: number | null) => {

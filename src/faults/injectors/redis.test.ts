@@ -8,7 +8,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OwnParts } from "../../deployments/deployment.ts";
 import { type RedisPart, startRedisPart } from "../../deployments/part.ts";
-import { Journal } from "../../supervision/journal.ts";
+import { openJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import { storeInjector } from "./own-parts.ts";
@@ -24,7 +24,7 @@ describe.skipIf(!hasRedis)(`errors of Redis${skipped}`, () => {
   let redis: RedisPart;
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "floodgate-redis-errors-"));
-    supervisor = await Supervisor.open({ journal: new Journal(join(folder, "journal.ndjson")), watchdog: null });
+    supervisor = await Supervisor.open({ journal: openJournal(join(folder, "journal.ndjson")), watchdog: null });
     redis = await startRedisPart({
       supervisor,
       path: "redis-server",

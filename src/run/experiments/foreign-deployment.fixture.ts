@@ -6,7 +6,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openEmbedded } from "../../deployments/embedded.ts";
 import type { RunEvents } from "../../deployments/run-context.ts";
-import { Journal, readJournal } from "../../supervision/journal.ts";
+import { openJournal, readJournal } from "../../supervision/journal.ts";
 import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { Target } from "../../target/target.ts";
@@ -28,7 +28,7 @@ export type ForeignDeployment = {
 export const startForeign = async (folder: string, toxiproxyPath: string): Promise<ForeignDeployment> => {
   const redactor = new Redactor();
   const run = makeRunFolder({ profile: "theirs", now: new Date(), reports: folder, out: join(folder, "theirs") });
-  const journal = new Journal(run.pathOf("journal.ndjson"), redactor);
+  const journal = openJournal(run.pathOf("journal.ndjson"), redactor);
   const supervisor = await Supervisor.open({ journal, watchdog: null });
   const quiet = { step: () => undefined } as unknown as RunEvents;
   const theirs = { supervisor, folder: run, seed: 1, events: quiet, toolOrStandIn: async () => toxiproxyPath };

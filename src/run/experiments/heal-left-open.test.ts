@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
-import { Journal } from "../../supervision/journal.ts";
+import { openJournal } from "../../supervision/journal.ts";
 import { RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";
 import type { Undo } from "../../supervision/undo.ts";
@@ -45,7 +45,7 @@ const runFolder = (name: string): string => join(reports, "runs", name);
 const killedRun = (name: string, ...undos: Undo[]): string => {
   const folder = runFolder(name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const journal = new Journal(join(folder, "journal.ndjson"));
+  const journal = openJournal(join(folder, "journal.ndjson"));
   const run = { pid: 4_194_303, start: "1", mark: MARK };
   journal.about({ kind: "child", name: "the run itself", undo: { how: "nothing" }, run });
   for (const undo of undos) {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/link-faults.ts";
-import { Journal } from "../../supervision/journal.ts";
+import { openJournal } from "../../supervision/journal.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-urls.ts";
@@ -17,7 +17,7 @@ import { healBeforehand, healLeftOpen, leftBrokenIn } from "./left-open.ts";
 const killedRun = (reports: string, name: string, undo: Undo): void => {
   const folder = join(reports, "runs", name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const journal = new Journal(join(folder, "journal.ndjson"));
+  const journal = openJournal(join(folder, "journal.ndjson"));
   journal.done(journal.about({ kind: "fault", name: "limiter.stopped", undo }));
   journal.close();
 };

@@ -16,7 +16,7 @@ const manage = async (
       allowWrites: true,
       journal: {
         about: ({ name }) => `${journal.push(`about ${name}`)}`,
-        done: (_id, detail) => void journal.push(`done ${detail}`),
+        done: (_id, { detail } = {}) => void journal.push(`done ${detail}`),
         undone: (_id, detail) => void journal.push(`undone ${detail}`),
       },
     };
