@@ -90,22 +90,19 @@ export type Judgement<T> = {
 export class Checks {
   readonly #expected: string;
   #seen = 0;
-  #unclear = 0;
-  #unclearWhy = "";
   #off = "";
-  #spent = "";
+  #spent: string | undefined;
   #idle = false;
-  #broken = 0;
-  #failure: Failure | null = null;
-  readonly #notes = new Map<string, number>();
-  readonly #evidence: string[] = [];
+  readonly #unclear: string[] = [];
+  readonly #failures: Failure[] = [];
+  readonly #notes: string[] = [];
 
   constructor(expected: string) {
     this.#expected = expected;
   }
 
   get failed(): boolean {
-    return this.#broken > 0;
+    return this.#failures.length > 0;
   }
 
   /** Judges an answer by its outcome. Returns whether it fits. `steps`: the calls before it, for the crash file. */
@@ -152,15 +149,11 @@ export class Checks {
   breach(expected: string, got: string, steps: readonly Answer[], accepts: Failure["accepts"] = null) {
     const foreign = steps.find((answer) => answer.foreign);
     if (foreign !== undefined) return this.unclear(ofAGateway(foreign));
-    this.#broken += 1;
-    const last = steps.at(-1);
-    if (last !== undefined && this.#evidence.length < EVIDENCE_MAX) this.#evidence.push(last.id);
-    this.#failure ??= { expected, got, steps: steps.slice(-STEPS_MAX), accepts };
+    this.#failures.push({ expected, got, steps: steps.slice(-STEPS_MAX), accepts });
   }
 
   unclear(why: string): void {
-    this.#unclear += 1;
-    if (this.#unclearWhy === "") this.#unclearWhy = why;
+    this.#unclear.push(why);
   }
 
   isUnclear(answer: Answer): boolean {
@@ -178,7 +171,7 @@ export class Checks {
   }
 
   note(text: string): void {
-    this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1);
+    this.#notes.push(text);
   }
 
   fine(): void {
@@ -192,22 +185,22 @@ export class Checks {
   }
 
   result(nothing = "nothing could be tried"): Verdict {
-    const notes = [...this.#notes].map(([text, n]) => (n > 1 ? `${text} (${n} times)` : text));
+    const notes = [...Map.groupBy(this.#notes, (text) => text)].map(([text, { length: n }]) =>
+      n > 1 ? `${text} (${n} times)` : text,
+    );
+    const evidence = this.#failures.flatMap(({ steps }) => steps.at(-1)?.id ?? []).slice(0, EVIDENCE_MAX);
     const made = (verdict: Verdict["verdict"], reason: string, got: string): Verdict => ({
       ...{ verdict, reason: maskSecrets([reason, ...notes].join("; ")) },
-      ...{ expected: this.#expected, got: maskSecrets(got), evidence: this.#evidence },
+      ...{ expected: this.#expected, got: maskSecrets(got), evidence },
     });
-    if (this.#failure !== null) {
-      const calls = this.#broken === 1 ? "1 call" : `${this.#broken} calls`;
-      const reason = `expected ${this.#failure.expected}; ${calls} did not match`;
-      return { ...made("fail", reason, this.#failure.got), failure: this.#failure };
-    }
+    const [failure] = this.#failures;
+    const count = this.#failures.length === 1 ? "1 call" : `${this.#failures.length} calls`;
+    if (failure !== undefined)
+      return { ...made("fail", `expected ${failure.expected}; ${count} did not match`, failure.got), failure };
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
-    if (this.#unclear > 0) {
-      const reason = `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`;
-      const open = made("inconclusive", reason, "not enough to judge by");
-      return this.#spent === "" ? open : { ...open, spent: this.#spent };
-    }
+    const [why] = this.#unclear;
+    const reason = `${this.#unclear.length} calls could not be judged: ${why}`;
+    if (why !== undefined) return { ...made("inconclusive", reason, "not enough to judge by"), spent: this.#spent };
     if (this.#seen > 0) return made("pass", `${this.#seen} checked`, "as expected");
     return { ...made("skipped", `skipped: ${nothing}`, "not judged"), ...(this.#idle ? { idle: true } : {}) };
   }

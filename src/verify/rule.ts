@@ -39,13 +39,9 @@ export type Rule = {
 
 /** A refusal's name, `2xx`, or an outcome as it is. */
 export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
+type Fits = Fit | readonly Fit[];
 /** `or`: outcomes by other readings. `inEachForm`: sent once in each header that the exchange reads. */
-export type Row = readonly [
-  call: TestCall,
-  fits: Fit | readonly Fit[],
-  or?: Fit | readonly Fit[] | undefined,
-  inEachForm?: true,
-];
+export type Row = readonly [call: TestCall, fits: Fits, or?: Fits, inEachForm?: true];
 
 /** `expected`: what must hold, if the title does not say it. */
 type About = { title: string; expected?: string | ((context: Context) => string); needs?: Needs; cost?: Rule["cost"] };
@@ -59,30 +55,29 @@ type Stepwise = About & {
   step(context: Context, checks: Checks): Promise<string | Verdict | undefined | void>;
 };
 
-const outcomes = (fits: Fit | readonly Fit[] = []): string[] =>
+const outcomes = (fits: Fits = []): string[] =>
   [fits].flat().map((fit) => (fit in REFUSALS ? outcomeOf(fit as RefusalName) : (fit as string)));
 
 export const acceptsOf = ([, fits, or]: Row): Accepts => ({ accepts: outcomes(fits), tolerates: outcomes(or) });
 
-export const all = (calls: readonly TestCall[], ...fits: [Fit | readonly Fit[], (Fit | readonly Fit[])?]): Row[] =>
-  calls.map((call): Row => [call, ...fits]);
+export const all = (calls: readonly TestCall[], fits: Fits, or?: Fits): Row[] => calls.map((call) => [call, fits, or]);
 
-export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits, or]): Row => [call, fits, or, true]);
+export const inEachForm = (rows: readonly Row[]): Row[] => rows.map(([call, fits, or]) => [call, fits, or, true]);
 
 export const roleOf = ({ credential }: TestCall): Role | null =>
   "of" in credential ? (credential.of.replace(/^role:/, "") as Role) : null;
 
 const needsOf = (rows: readonly Row[]): Needs => {
-  const roles = [...new Set(rows.map(([call]) => roleOf(call)))].filter((name) => name !== null);
-  const isNamed = rows.every(([call]) => roleOf(call) !== null);
-  return {
-    ...(!isNamed ? {} : roles.length === 1 ? { roles } : { anyOf: roles }),
-    ...(rows.some(([{ route }]) => route === "maps.tiles") ? { tileUrl: true } : {}),
-  };
+  const names = [...new Set(rows.map(([call]) => roleOf(call)))];
+  const roles = names.filter((name) => name !== null);
+  const needs: Needs = rows.some(([{ route }]) => route === "maps.tiles") ? { tileUrl: true } : {};
+  // A call by nobody needs no role.
+  if (roles.length < names.length) return needs;
+  return roles.length === 1 ? { roles, ...needs } : { anyOf: roles, ...needs };
 };
 
 const callsOf = (rows: readonly Row[]): number =>
-  rows.reduce((sum, [, , , each]) => sum + (each ? FORMS.length : 1), 0);
+  rows.length + rows.filter(([, , , each]) => each).length * (FORMS.length - 1);
 
 const tryRows = async (context: Context, checks: Checks, { rows, nothing }: Listed, open: boolean) => {
   const possible = (typeof rows === "function" ? await rows(context) : rows).filter(([call]) => {
@@ -92,8 +87,8 @@ const tryRows = async (context: Context, checks: Checks, { rows, nothing }: List
   const forms = possible.some(([, , , each]) => each) ? await context.exchangeForms() : [];
   const calls = possible.flatMap((row) => {
     const [call, , , each] = row;
-    const inForms = each ? forms.map((form) => ({ ...call, form })) : [call];
-    return inForms.map((one) => ({ call: open ? { ...one, open } : one, accepts: acceptsOf(row) }));
+    const asked = open ? { ...call, open } : call;
+    return (each ? forms : [call.form]).map((form) => ({ call: { ...asked, form }, accepts: acceptsOf(row) }));
   });
   let stuck: unknown;
   await context.each(calls, async ({ call, accepts }) => {

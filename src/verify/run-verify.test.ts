@@ -108,6 +108,21 @@ describe("a run of verify", () => {
     expect(mergeClaims(short.claims, []).verdict).toBe("inconclusive");
   });
 
+  test.each(["rate-limit-is-reported", "overload-is-reported"])(
+    "leaves %s open when its burst spends the budget",
+    async (id) => {
+      const own = await startSecondApi({ variants: ["no-rate-limit"] });
+      try {
+        const target = { ...own.target, budget: { requests: 20 } };
+        const { claims, spent } = await verify({ target, only: [id], allowLoad: true });
+        expect(spent.requests).toBe(20);
+        expect(claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
+      } finally {
+        await own.close();
+      }
+    },
+  );
+
   test("keeps to the runBudget of a whole run, and is not ended by calls that must be refused", async () => {
     const budget = { map_loads: 0, requests: 200 };
     const runBudget = guardBudget(budget);

@@ -70,24 +70,24 @@ export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", 
 export const serverCallWith = (key: MadeKey, route: "design.styles" | "poi.enrich", more: More = {}): TestCall =>
   withKey(key, { ...{ route, origin: "none", what: "a server key made by this run", open: true }, ...more });
 
-/** What an answer to a creation holds is not specified (items 50, 126, 141): id and secret are found under any usual name and depth. */
-const everyText = (value: unknown): string[] => {
-  if (typeof value === "string") return [value];
-  if (Array.isArray(value)) return value.flatMap(everyText);
-  return isObject(value) ? Object.values(value).flatMap(everyText) : [];
+/** Every value in a JSON value at any depth, with its member's name, outermost first. */
+const valuesIn = (value: unknown, name = ""): [name: string, value: unknown][] => {
+  const members = typeof value === "object" && value !== null ? Object.entries(value) : [];
+  return [[name, value], ...members.flatMap(([inner, one]) => valuesIn(one, inner))];
 };
+
+/** What an answer to a creation holds is not specified (items 50, 126, 141): id and secret are found under any usual name and depth. */
+const everyText = (value: unknown): string[] =>
+  valuesIn(value).flatMap(([, one]) => (typeof one === "string" ? one : []));
 
 /** A secret by its member's name; it may lack the prefix, which another rule judges. */
 const secretByName = (value: unknown, id: unknown): string | undefined => {
-  if (Array.isArray(value)) return value.map((inner) => secretByName(inner, id)).find((found) => found !== undefined);
-  if (!isObject(value)) return undefined;
-  for (const [name, inner] of Object.entries(value)) {
-    const named = /^(key|secret|api_?key|token|value)$/i.test(name) && inner !== id;
-    if (named && typeof inner === "string" && /^[\w-]{16,}$/.test(inner)) return inner;
-    const found = secretByName(inner, id);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  const isSecret = (text: unknown): text is string => typeof text === "string" && /^[\w-]{16,}$/.test(text);
+  const named = valuesIn(value).filter(([name]) => /^(key|secret|api_?key|token|value)$/i.test(name));
+  return named
+    .map(([, one]) => one)
+    .filter(isSecret)
+    .find((text) => text !== id);
 };
 
 const idInAddress = (text: string): string | undefined => {
@@ -134,13 +134,11 @@ const madeIn = (answer: Answer) => {
   return { ids: ids.filter((id) => id !== secret), secret };
 };
 
-export const tellsList = (value: unknown, wanted: readonly string[]): boolean => {
-  const isSame = (found: readonly unknown[]): boolean =>
-    found.length === wanted.length && wanted.every((text) => found.includes(text));
-  if (typeof value === "string") return wanted.length > 0 && isSame(value.split(/[\s,]+/));
-  if (Array.isArray(value)) return isSame(value) || value.some((inner) => tellsList(inner, wanted));
-  return isObject(value) && Object.values(value).some((inner) => tellsList(inner, wanted));
-};
+export const tellsList = (value: unknown, wanted: readonly string[]): boolean =>
+  valuesIn(value).some(([, one]) => {
+    const found = typeof one === "string" && wanted.length > 0 ? one.split(/[\s,]+/) : one;
+    return Array.isArray(found) && found.length === wanted.length && wanted.every((text) => found.includes(text));
+  });
 
 export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));
@@ -186,19 +184,18 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
     effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
   };
   const before = context.answers.length;
-  const isRefusedEveryTime = (): boolean =>
-    context.answers
-      .slice(before)
-      .filter(({ testCall }) => testCall.beforeSent === beforeSent)
-      .every(isRefusedForSure);
+  const isRefusedEveryTime = (): boolean => {
+    const own = context.answers.slice(before).filter(({ testCall }) => testCall.beforeSent === beforeSent);
+    return own.every(isRefusedForSure);
+  };
   const call: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
   const answer = await context.send(call).catch((error: unknown) => {
     // Stopped between two attempts: the answer to the first is known.
     if (isRefusedEveryTime()) effect?.over("not made");
     throw error;
   });
-  const made = effect as Effect | null;
-  if (made === null) return { answer, key: null, secret: null };
+  // An answered call has left.
+  const made = effect as Effect | null as Effect;
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
     if (more.credential === undefined && (await isSaidAnywhere(context, admin, answer)))

@@ -48,22 +48,22 @@ const refused = (id: string, spec: readonly number[], rule: Refused): Rule => {
     step: async (context, checks) => {
       const admin = admins.find(context.has) as AdminRole;
       for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
-        const { answer, secret } = await keys.createKey(context, admin, tried, what === undefined ? {} : { what });
+        const { answer, secret } = await keys.createKey(context, admin, tried, { what });
         // Which check decides if two fail is not specified (item 135).
         if (answer.outcome === keys.OUTCOME.limit && !accepts.includes(keys.OUTCOME.limit))
           return `the organization of ${admin} is at its key limit, and that is reported first`;
         const left = isAdmitted(answer) ? bodies.noMoreKeys(context) : null;
         if (left !== null) checks.note(left);
         const tolerates = what === undefined ? [] : [keys.OUTCOME.malformed];
+        let open: string | null = null;
         if (!fits(answer, [...accepts, ...tolerates]) && !answer.transient) {
           const otherwise = bodies.notAsExpected(answer);
           if (otherwise !== null && !(await isOurs(context, admin, answer))) return otherwise;
-          const open = (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret));
-          if (open && what === undefined) return open;
-          if (open) checks.note(open);
-          if (open) continue;
+          open = (await bodies.misunderstood(context, answer)) ?? (await doubt?.(context, answer, secret)) ?? null;
         }
-        checks.expect(answer, { accepts, tolerates });
+        if (open !== null && what === undefined) return open;
+        if (open !== null) checks.note(open);
+        else checks.expect(answer, { accepts, tolerates });
       }
       for (const given of checks.failed || bodies.noMoreKeys(context) !== null ? [] : evenAfter) {
         const { answer: before } = await keys.createKey(context, admin, given);

@@ -109,47 +109,52 @@ export const crowd = (context: Context): Caller[] => {
 
 const AT_ONCE = { atOnce: true, once: true } as const;
 
-export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[] };
+export const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
+
+export type Edge = { answers: readonly Answer[]; limited: readonly Answer[]; others: readonly Answer[] };
 
 /** Outage answers per call to another organization, which tells whether only one key is affected. */
 const OTHERS_ASKED = 3;
 
 export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
-  const edge: Edge = { answers: [], limited: [], others: [] };
-  const ratePerS = rateAllowed(context);
+  const [answers, others] = [[] as Answer[], [] as Answer[]];
   const atOnce = Math.min(IN_FLIGHT_MAX, Math.max(1, inFlightMax(context.target) - 1));
   const caller = serverOrSession(context, "design");
   const other = otherCaller(context);
   if (other !== null) await context.send({ ...other, route: "design.themes" });
-  const running = new Set<Promise<void>>();
-  const beganMs = performance.now();
-  let sent = 0;
-  let asked = 0;
+  const calls: Promise<void>[] = [];
+  let [running, sent, asked, isOver] = [0, 0, 0, false];
   const start = (call: TestCall, into: Answer[]): void => {
+    running += 1;
     const one = context.send({ ...call, ...AT_ONCE }).then((answer) => {
       into.push(answer);
-      if (answer.subcode === "rate_limited" && into === edge.answers) edge.limited.push(answer);
-      running.delete(one);
+      running -= 1;
     });
-    running.add(one);
+    // A call that may not be sent ends the burst.
+    one.catch(() => {
+      isOver = true;
+    });
+    calls.push(one);
   };
   const askOther = (): void => {
-    if (other !== null) start({ ...other, route: "design.themes" }, edge.others);
+    if (other !== null) start({ ...other, route: "design.themes" }, others);
     asked += 1;
   };
-  while (performance.now() - beganMs < EDGE_FOR_S * 1000 && edge.limited.length < enough) {
-    const due = ((performance.now() - beganMs) / 1000) * ratePerS;
-    for (; sent < due && running.size < atOnce; sent++) start({ ...caller, route: "design.styles" }, edge.answers);
-    const isLimited = edge.limited.length > 0;
-    if (isLimited && asked === 0) askOther();
-    const looksAway = !isLimited && edge.answers.filter(saysAway).length >= ENOUGH * (asked + 1);
-    if (looksAway && asked < OTHERS_ASKED) askOther();
+  const limitedNow = (): Answer[] => answers.filter(isLimited);
+  const beganMs = performance.now();
+  const sinceS = (): number => (performance.now() - beganMs) / 1000;
+  while (sinceS() < EDGE_FOR_S && limitedNow().length < enough && !isOver) {
+    for (const due = sinceS() * rateAllowed(context); sent < due && running < atOnce; sent++)
+      start({ ...caller, route: "design.styles" }, answers);
+    const isMet = limitedNow().length > 0;
+    const looksAway = !isMet && answers.filter(saysAway).length >= ENOUGH * (asked + 1);
+    if ((isMet && asked === 0) || (looksAway && asked < OTHERS_ASKED)) askOther();
     await wait(TICK_MS, context.signal);
   }
   // One call only: more could reach the other organization's own limit.
-  if (edge.limited.length > 0 && asked === 0) askOther();
-  await Promise.all(running);
-  return edge;
+  if (limitedNow().length > 0 && asked === 0) askOther();
+  await Promise.all(calls);
+  return { answers, limited: limitedNow(), others };
 };
 
 export const rateEdge = (context: Context): Promise<Edge> =>
@@ -187,12 +192,12 @@ export const overload = (context: Context) =>
     const other = otherCaller(context);
     if (other !== null) await context.send({ ...other, route: "design.themes" });
     for (const size of wavesFor(context, other === null ? 0 : 1)) {
-      const streams = wave(context, size, [caller]);
-      if (other !== null) {
+      const beside = async (): Promise<void> => {
+        if (other === null) return;
         await wait(TICK_MS * 2, context.signal);
-        found.others.push(await context.send({ ...other, route: "design.themes", ...AT_ONCE }));
-      }
-      const came = await streams;
+        others.push(await context.send({ ...other, route: "design.themes", ...AT_ONCE }));
+      };
+      const [came] = await Promise.all([wave(context, size, [caller]), beside()]);
       answers.push(...came);
       bySize.set(size, came);
       found.size = size;

@@ -79,7 +79,6 @@ const misnamed = async (context: Context, first: load.Edge): Promise<Answer | nu
 };
 
 const retryAfterIn = ({ headers }: Answer): string => foreignHeader(headers["retry-after"]);
-const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
 
 const WAIT_MAX_MS = 15_000;
 
@@ -100,7 +99,7 @@ export const RATE_RULES: readonly Rule[] = [
         const got = `${what}; again later, and not in calm`;
         return void checks.require(false, one, "429 rate_limited over the rate limit", got);
       }
-      for (const answer of answers.filter(isLimited)) {
+      for (const answer of answers.filter(load.isLimited)) {
         const isReadable = retryAfterMs(answer) !== undefined;
         checks.require(isReadable, answer, "Retry-After in seconds or as a date", `it was ${retryAfterIn(answer)}`);
       }
@@ -117,7 +116,7 @@ export const RATE_RULES: readonly Rule[] = [
       if (waitMs === undefined || waitMs > WAIT_MAX_MS) return `Retry-After was ${retryAfterIn(last)}`;
       await wait(waitMs, context.signal);
       const again = await context.send({ ...last.testCall, once: true, atOnce: true });
-      checks.require(!isLimited(again), again, "no rate_limited", inWords(again));
+      checks.require(!load.isLimited(again), again, "no rate_limited", inWords(again));
     },
   }),
   load.rules.info("rate-limit-spares-others", [230], {
@@ -128,7 +127,8 @@ export const RATE_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const edge = await load.rateEdge(context);
       if (edge.limited.length === 0) return notMet(context, edge);
-      for (const answer of edge.others) checks.require(!isLimited(answer), answer, "no rate_limited", inWords(answer));
+      for (const answer of edge.others)
+        checks.require(!load.isLimited(answer), answer, "no rate_limited", inWords(answer));
       return "nobody else called meanwhile";
     },
   }),
@@ -152,7 +152,7 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
     const call: TestCall = { ...first.testCall, once: true, atOnce: true };
     for (let times = 0, waitMs = FIRST_MS; ; times++, waitMs *= 2) {
       const answer = await context.send(call);
-      if (!isLimited(answer)) {
+      if (!load.isLimited(answer)) {
         return isAdmitted(answer) ? checks.fine() : checks.unclear(inWords(answer));
       }
       const restMs = retryAfterMs(answer);

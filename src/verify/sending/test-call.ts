@@ -57,7 +57,7 @@ export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of
-    .replace(/^[^:]*:/, "")
+    .slice(ref.of.indexOf(":") + 1)
     .toUpperCase()
     .replace(/[^A-Z0-9]+/g, "_");
   if (ref.as === "session") return `$SESSION_${name}_${ref.product.toUpperCase()}`;
@@ -122,26 +122,18 @@ export const describe = (call: TestCall, sent: { method: string; path: string })
 export const stepOfTestCall = (view: TargetView, n: number, call: TestCall): Step => {
   const { route, credential, origin, product, body: asked, path, form } = call;
   const step = stepOf(view, n, {
-    ...{ route: route === "-" ? "design.styles" : route, credential, origin },
+    ...{ route: route === "-" ? "design.styles" : route, credential, origin, path, body: asked },
     via: form === "x-api-key" ? "x-api-key" : "authorization",
     ...(product === undefined ? {} : { product }),
-    ...(asked === undefined ? {} : { body: asked }),
-    ...(path === undefined ? {} : { path }),
   });
   const facts = { ...step.facts, ...call.facts };
   const isKnown = facts.state === undefined || facts.state === "valid";
   return { ...step, route, facts, org: isKnown ? step.org : "-" };
 };
 
+type Names = Record<"id" | "idPrefix", string>;
 /** `shared`: headers of the target file, names in lower case. */
-type Parts = {
-  step: Step;
-  id: string;
-  idPrefix: string;
-  secret: string | null;
-  origin: string | undefined;
-  shared: Record<string, string>;
-};
+type Parts = Names & { step: Step; secret: string | null; origin?: string; shared: Readonly<Record<string, string>> };
 
 export const buildRequest = (places: Places, call: TestCall, parts: Parts) => {
   const { step, id, idPrefix, secret, origin: listedOrigin, shared } = parts;
