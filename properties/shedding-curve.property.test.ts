@@ -56,7 +56,7 @@ const COUNT = BUDGET.profile === "nightly" ? 144 : 18;
 /** By chance one interval in twenty misses; of few deployments two more may. */
 const MISSED_MOST = Math.floor(COUNT / 10) + (BUDGET.profile === "nightly" ? 0 : 2);
 
-test(`the knee of ${COUNT} deployments is within 3 % of the closed form, and inside its interval in nine of ten`, {
+test(`of ${COUNT} deployments nine of ten have the knee of the closed form, within 3 % and inside its interval`, {
   timeout: 600_000,
 }, () => {
   let missed = 0;
@@ -66,12 +66,11 @@ test(`the knee of ${COUNT} deployments is within 3 % of the closed form, and ins
     const service = SERVICES[Math.floor(seed / SLOTS.length) % SERVICES.length] as Service;
     const inFlight = seed % 4 === 0 ? Math.round(1.5 * slots) : slots;
     const server = queueing({ slots, inFlight, serviceMs: (1000 * slots) / KNEE_PER_S, service, seed });
-    const { before } = curveOf(server, seed, KNEE_PER_S * (0.9 + 0.01 * (seed % 20)), 300).knee;
-    if (before === null) throw new Error(`seed ${seed}: no knee`);
-    if (before.low > KNEE_PER_S || before.high < KNEE_PER_S) missed += 1;
-    return Math.abs(before.value / KNEE_PER_S - 1);
+    const { overall } = curveOf(server, seed, KNEE_PER_S * (0.9 + 0.01 * (seed % 20)), 300).knee;
+    if (overall === null) throw new Error(`seed ${seed}: no knee`);
+    if (overall.low > KNEE_PER_S || overall.high < KNEE_PER_S) missed += 1;
+    return Math.abs(overall.value / KNEE_PER_S - 1);
   });
   expect(missed).toBeLessThanOrEqual(MISSED_MOST);
-  expect(off.reduce((sum, by) => sum + by, 0) / off.length).toBeLessThan(0.03);
-  expect(off.filter((by) => by <= 0.03).length).toBeGreaterThanOrEqual(0.75 * COUNT);
+  expect(off.filter((by) => by > 0.03).length).toBeLessThanOrEqual(MISSED_MOST);
 });

@@ -61,10 +61,11 @@ export const shownCurve = (found: unknown): Curve | null => {
   const { slots, replicas } = shaped(of.closedForm, { slots: 0, replicas: 0 });
   const isForm = slots >= 1 && replicas >= 1 && slots * replicas <= SLOTS_MOST && curve.serviceMs > 0;
   const knee = fieldsOf(of.knee);
+  const before = estimateOf(knee.before);
   return {
     ...curve,
     levels,
-    knee: { before: estimateOf(knee.before), after: estimateOf(knee.after) },
+    knee: { before, after: estimateOf(knee.after), overall: estimateOf(knee.overall) ?? before },
     kneeBy: oneLine(curve.kneeBy) || null,
     closedForm: isForm ? { slots, replicas } : null,
     notPlayed: listOf(of.notPlayed).filter(isMeasured),
@@ -74,8 +75,10 @@ export const shownCurve = (found: unknown): Curve | null => {
 };
 
 /** A level as a multiple of the knee: `1.5`; `–` without a knee. */
-export const timesKnee = ({ knee: { before } }: Curve, ratePerS: number): string =>
-  before === null || before.value <= 0 ? "–" : (ratePerS / before.value).toPrecision(ratePerS < before.value ? 2 : 3);
+export const timesKnee = ({ knee: { overall } }: Curve, ratePerS: number): string =>
+  overall === null || overall.value <= 0
+    ? "–"
+    : (ratePerS / overall.value).toPrecision(ratePerS < overall.value ? 2 : 3);
 
 const WAY = ["good/s", "±", "shed", "other", "p99"] as const;
 
@@ -111,14 +114,14 @@ export const curveTable = (curve: Curve): { heads: string[]; rows: string[][] } 
 };
 
 /** The knee on both sides of the overload, and what was not played. */
-export const kneeSentences = ({ knee: { before, after }, levels, notPlayed, kneeBy }: Curve): string[] => {
+export const kneeSentences = ({ knee: { before, after, overall }, levels, notPlayed, kneeBy }: Curve): string[] => {
   const isSame = before !== null && after !== null && after.low <= before.high && after.high >= before.low;
   const rated = ({ value, low, high }: Estimate): string =>
     `${perSecond(value)}${Number.isFinite(high) ? ` (${perSecond(low)} to ${perSecond(high)})` : ""}`;
   return [
     before === null
       ? `No knee up to ${perSecond(Math.max(...levels.map(({ ratePerS }) => ratePerS)))}.`
-      : `The knee is at ${rated(before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
+      : `The knee is at ${rated((isSame && overall) || before)}${kneeBy === null ? "" : `, ended by ${kneeBy}`}.`,
     ...(after === null || isSame ? [] : [`After the overload it is at ${rated(after)}.`]),
     ...(notPlayed.length === 0 ? [] : [`Not played: ${notPlayed.map(figure).join(", ")} times the knee.`]),
   ];

@@ -115,7 +115,7 @@ test("a server of fixed slots passes, and its knee is its slots over their time"
     ...{ goodput_retention_5: "pass", metastability: "pass", false_sheds: "pass", refusal_price: "pass" },
     ...{ wasted_work: "pass", jain_index: "pass", oscillation: "pass", slots_leaked: "skipped" },
   });
-  expect((curve.knee.before?.value as number) / KNEE_PER_S).toBeCloseTo(1, 1);
+  expect((curve.knee.overall?.value as number) / KNEE_PER_S).toBeCloseTo(1, 1);
 });
 
 describe("a server that breaks under overload fails the claim about it", () => {
@@ -133,7 +133,7 @@ describe("a server that breaks under overload fails the claim about it", () => {
     expect(failedOf(claimsOf(curve, { exclusive: false })).join(), "the same before and after").toContain(claim);
     const { before } = curve.knee;
     const after = before && { value: before.value / 2, low: before.low / 2, high: before.high / 2 };
-    const moved = claimsOf({ ...curve, knee: { before, after } }, { exclusive: false });
+    const moved = claimsOf({ ...curve, knee: { before, after, overall: before } }, { exclusive: false });
     expect(failedOf(moved)).toEqual([]);
     expect(moved.find(({ id }) => id === `curve/${claim}`)?.reason).toContain("other callers");
     const edge = curve.levels.map((level) => ({ ...level, failed: { "edge 503": Math.ceil(level.offered / 10) } }));

@@ -155,10 +155,10 @@ const lostCapacity = (curve: Curve): string | null => {
 
 /** Every calm level has to show it: a limiter that measures its shortest round trip may spoil one. */
 const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
-  const { before } = curve.knee;
+  const { overall } = curve.knee;
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
-  const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (before?.value ?? 0));
+  const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (overall?.value ?? 0));
   if (pairs.length === 0) {
     // What a ramp before the curve has slowed has its knee below every level.
     const isLost = lowest !== undefined && lostAt(lowest).by - lostAt(lowest).half > LOST;
@@ -183,7 +183,7 @@ const asStated = (curve: Curve): Curve => {
   const system = statedSystem(curve);
   if (system?.replicas !== 1) return curve;
   const knee = { value: system.perS, low: system.perS, high: system.perS };
-  return { ...curve, models: [], knee: { before: knee, after: knee } };
+  return { ...curve, models: [], knee: { before: knee, after: knee, overall: knee } };
 };
 
 /** Each way has to show it: capacity that moved meanwhile makes the levels of one way too high. */
@@ -411,7 +411,7 @@ const beyondReach = (curve: Curve): Finding | null => {
       `more tenants, each with its key: ${these} (${RATE_LIMITED} for ${percent(limited)} of a level's calls)`,
     );
   }
-  if (curve.knee.before !== null || curve.notPlayed.length === 0) return null;
+  if (curve.knee.overall !== null || curve.notPlayed.length === 0) return null;
   return skipped("a load that reaches the knee, which is beyond what permits.load_max_rps allows");
 };
 
@@ -424,7 +424,7 @@ type Judged = {
 
 /** Why a need is not met, for each need; an unmet one makes the verdict inconclusive. */
 const UNMET = {
-  knee: ({ curve }) => curve.knee.before === null && "the load did not reach the knee",
+  knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
   steady: ({ curve }) => {
     const { before, after } = curve.knee;
     const knees = `the knee was ${rate(before?.value ?? 0)} before the overload and ${rate(after?.value ?? 0)} after it`;

@@ -10,7 +10,7 @@ import { Z_95 } from "../history/statistics/distributions.ts";
 import { Histogram } from "../history/statistics/histogram.ts";
 import { mean, median, mostAtOnce, quantile, quantileRanks } from "../history/statistics/statistics.ts";
 import type { CallObjective, Curve, CurveLevel, Estimate, PlannedLevel, Quantiles } from "./curve.ts";
-import { batchMean, type KneeOfLevels, kneeOfLevels } from "./knee.ts";
+import { batchMean, type KneeOfLevels, kneeOfLevels, overlap } from "./knee.ts";
 import { isAdmitted, LATENCY } from "./knee-of-ramp.ts";
 import { burstsOf, dispersionOf, type Window } from "./shed-windows.ts";
 
@@ -298,15 +298,17 @@ export const openCurve = (options: CurveOptions) => {
       const up = ofWays(judged, "up");
       const before = kneeOf(up);
       const after = kneeOf(ofWays(judged, "down", "after"));
+      const isOne = before !== null && after !== null && overlap(before.knee, after.knee);
+      const overall = isOne ? kneeOf(ofWays(judged, "up", "down", "after")) : before;
       const past = up.filter(({ isPast }) => isPast).flatMap(({ told }) => told);
-      const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (before?.knee.value ?? 0));
+      const below = judged.filter(({ level }) => level.ratePerS <= BELOW_KNEE * (overall?.knee.value ?? 0));
       return {
         ...{ stage, objective, closedForm, notPlayed, patient },
         warmUp: { seconds: Math.min(warmUpS, WARM_UP_SHARE * levelS), isCut: calmS > WARM_UP_SHARE * levelS },
         levels: judged.map(({ level }) => level),
         serviceMs: about.stayS * 1000,
-        knee: { before: before?.knee ?? null, after: after?.knee ?? null },
-        models: before?.systems ?? [],
+        knee: { before: before?.knee ?? null, after: after?.knee ?? null, overall: overall?.knee ?? null },
+        models: overall?.systems ?? [],
         organizations: organizationsOf(past),
         burstsBelowKnee: burstsOf(below.map(({ windows }) => windows)),
         kneeBy: kneeByOf(past),

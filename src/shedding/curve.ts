@@ -102,8 +102,11 @@ export type Curve = {
   readonly objective: CallObjective;
   /** How long a call takes at the calmest level, from sending to its end, in milliseconds on average. */
   readonly serviceMs: number;
-  /** What can be admitted, in calls per second: before the overload and after it; `null` where no level shows it. */
-  readonly knee: { readonly before: Estimate | null; readonly after: Estimate | null };
+  /**
+   * What can be admitted, in calls per second: before the overload, after it, and by all levels if these two agree (else
+   * as before it); `null` where no level shows it.
+   */
+  readonly knee: Readonly<Record<"before" | "after" | "overall", Estimate | null>>;
   /** Systems that carry what was carried, the likeliest first; what chance refuses at a level is read from them. */
   readonly models: readonly LossSystem[];
   /** By name; `null` where they were too many to count. */

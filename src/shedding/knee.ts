@@ -13,8 +13,8 @@ import type { Estimate, LossSystem } from "./curve.ts";
  */
 type Carried = { readonly ratePerS: number; readonly batches: readonly number[]; readonly isQueue: boolean };
 
-/** How many levels above the knee are used, the lowest first: further above, refusals may cost capacity. */
-const LEVELS_MOST = 3;
+/** How many rates above the knee are used, the lowest first: further above, refusals may cost capacity. */
+const RATES_MOST = 3;
 const REPLICAS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] as const;
 /** The fewest slots of a replica that a fit assumes. */
 const SLOTS_OF_REPLICA = 2;
@@ -32,6 +32,8 @@ const NEARLY_OFFERED = 0.98;
 const MODEL_ERROR = { loss: 0.2, queue: 0.9 };
 const NEARLY_ALL = 0.85;
 const PLACES_MOST = 4096;
+/** By chance the best of twenty levels lies this many half-widths above the truth in one curve of twenty. */
+const AMONG_MANY = 1.5;
 
 /**
  * The share of calls refused by `places` of which `slots` serve, when `load` times what all slots complete is offered (M/M/c/K;
@@ -61,6 +63,8 @@ export const batchMean = (batches: readonly number[]): Estimate => {
   const half = studentT(batches.length - 1) * standardError(batches);
   return { value, low: Math.max(0, value - half), high: value + half };
 };
+
+export const overlap = (a: Estimate, b: Estimate): boolean => a.low <= b.high && b.low <= a.high;
 
 /** The estimate for which `of` is largest. */
 export const worstOf = (all: readonly Estimate[], of: (one: Estimate) => number): Estimate | null =>
@@ -110,7 +114,7 @@ const kneeBy = (system: LossSystem, shown: readonly Carried[]): Estimate => {
 };
 
 /**
- * Fits the knee. `past`: the levels past the knee, the lowest first; `all`: every level of the same direction; `most`:
+ * Fits the knee. `past`: the levels past the knee, the lowest first; `all`: every level of the same ways; `most`:
  * the most calls in flight; `stayS`: how long the calmest calls took; `replicas`: their number, if known (unequal
  * replicas behave like a larger number of equal ones). Of the systems that explain the levels, the one with the fewest
  * replicas gives the knee; the others widen its interval.
@@ -120,7 +124,9 @@ export const kneeOfLevels = (
   all: readonly Carried[],
   { most, stayS, replicas }: { most: number; stayS: number; replicas?: number },
 ): KneeOfLevels | null => {
-  const shown = past.filter(({ batches }) => batches.length > 1 && (mean(batches) ?? 0) > 0).slice(0, LEVELS_MOST);
+  const usable = past.filter(({ batches }) => batches.length > 1 && (mean(batches) ?? 0) > 0);
+  const rates = [...new Set(usable.map(({ ratePerS }) => ratePerS))].slice(0, RATES_MOST);
+  const shown = usable.filter(({ ratePerS }) => rates.includes(ratePerS));
   if (shown.length === 0 || most < 1 || !(stayS > 0)) return null;
   const candidates = REPLICAS.filter((n) => (n === 1 || SLOTS_OF_REPLICA * n <= most) && n >= (replicas ?? 1));
   const counts = replicas === 1 || candidates.length === 0 ? [replicas ?? 1] : candidates;
@@ -144,11 +150,10 @@ export const kneeOfLevels = (
   };
   const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
   const best = worstOf(estimates, ({ low }) => low);
-  if (best === null || best.low <= knee.value) return { knee, systems };
+  if (best === null || best.value - AMONG_MANY * (best.value - best.low) <= knee.high) return { knee, systems };
   // Less was carried past the knee than below it, so the level that carried most shows the capacity.
-  const known = { value: best.value, low: best.low, high: Math.max(best.high, knee.high) };
   return {
-    knee: best.low <= knee.high ? { ...known, low: knee.low } : { ...known, high: best.high },
+    knee: best,
     systems: systems.map(({ replicas: n }) => systemOf(best.value, { most, stayS, replicas: n })),
   };
 };

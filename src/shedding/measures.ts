@@ -6,7 +6,7 @@ import type { Measurement } from "../history/run-document.ts";
 import { studentT } from "../history/statistics/distributions.ts";
 import { exactInterval, fairnessIndex, median, quantileInterval } from "../history/statistics/statistics.ts";
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
-import { carriedPerS, worstOf } from "./knee.ts";
+import { carriedPerS, overlap, worstOf } from "./knee.ts";
 
 /** The generator offered this share of what was planned, or chance explains less. */
 const PLAYED_SHARE = 0.9;
@@ -32,8 +32,6 @@ const within = (value: number, half: number): Estimate => {
 /** The mean of estimates. */
 const meanOf = (all: readonly Estimate[]): Estimate =>
   within(total(all, ({ value }) => value) / all.length, Math.hypot(...all.map(halfOf)) / all.length);
-
-export const overlap = (a: Estimate, b: Estimate): boolean => a.low <= b.high && b.low <= a.high;
 
 /** Goodput on the way up, with that at the same rate later on where both are one by their intervals: it is known better then. */
 const goodputOf =
@@ -81,8 +79,8 @@ const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
  * where no level reaches it.
  */
 export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
-  const { before } = curve.knee;
-  const ratePerS = before && times * before.value;
+  const { overall } = curve.knee;
+  const ratePerS = overall && times * overall.value;
   const goodput = ratePerS && at(wayOf(curve, "up"), ratePerS, goodputOf(curve));
   const isMeant = ({ pass, ratePerS: perS }: CurveLevel): boolean =>
     of === "any" || (pass === "up" && perS <= (ratePerS ?? 0));
@@ -197,8 +195,8 @@ export const hysteresisOf = (curve: Curve): Estimate | null => {
  */
 export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const [model] = curve.models;
-  if (model === undefined || curve.knee.before === null) return null;
-  const { value: kneePerS } = curve.knee.before;
+  if (model === undefined || curve.knee.overall === null) return null;
+  const { value: kneePerS } = curve.knee.overall;
   const points = wayOf(curve, "up")
     .filter(({ ratePerS }) => ratePerS >= 1.4 * kneePerS)
     .map(({ ratePerS, goodputPerS }) => {
@@ -222,12 +220,12 @@ export const refusalPriceOf = (curve: Curve): Estimate | null => {
 
 /** Shed share above what the knee cannot carry, where it is worst. */
 const excessOf = (curve: Curve): Estimate | null => {
-  const { before } = curve.knee;
-  if (before === null) return null;
+  const { overall } = curve.knee;
+  if (overall === null) return null;
   const excess = wayOf(curve, "up").map(({ shedShare, ratePerS }): Estimate => {
     const due = (kneePerS: number): number => Math.max(0, 1 - kneePerS / ratePerS);
     const { value, low, high } = shedShare;
-    return { value: value - due(before.value), low: low - due(before.low), high: high - due(before.high) };
+    return { value: value - due(overall.value), low: low - due(overall.low), high: high - due(overall.high) };
   });
   return worstOf(excess, ({ value }) => value);
 };
@@ -244,7 +242,7 @@ export const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
 /** Levels past the knee, on any way. */
 export const pastKnee = (curve: Curve): CurveLevel[] =>
   curve.levels.filter(
-    (level) => isPlayed(level) && curve.knee.before !== null && level.ratePerS >= 1.2 * curve.knee.before.value,
+    (level) => isPlayed(level) && curve.knee.overall !== null && level.ratePerS >= 1.2 * curve.knee.overall.value,
   );
 
 /** How far the share shed swings past the knee, in times of chance: the median of the levels that are long enough to show it. */
@@ -263,12 +261,12 @@ export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
   const [offered, good] = [total(organizations, (one) => one.offered), total(organizations, (one) => one.good)];
   const value = fairnessIndex(organizations.map((one) => ({ offered: one.offered, served: one.good })));
   if (value === null || good === 0) return null;
-  // J = 1 / (1 + v²), v the coefficient of variation, to which chance adds that of as many calls to each.
-  const varied = 1 / value - 1;
+  // J = 1 / (1 + v²), v the coefficient of variation; what chance adds to v² with as many calls of each is taken off.
   const byChance = ((1 - good / offered) * n) / good;
+  const varied = 1 / value - 1 - byChance;
   const scatter = 2 * byChance * Math.sqrt(2 / (n - 1));
   const index = (square: number): number => 1 / (1 + Math.max(0, square));
-  return { value, low: Math.min(value, index(varied + scatter)), high: index(varied - byChance - scatter) };
+  return { value: index(varied), low: index(varied + scatter), high: index(varied - scatter) };
 };
 
 export const RETENTION_LEVELS = [2, 5, 10] as const;
@@ -280,7 +278,7 @@ export const measurementsOf = (curve: Curve): Measurement[] => {
   const falsely = shedOver(levelsBelow(curve, 0.7));
   const oscillation = oscillationOf(curve);
   const rows: [name: string, of: Estimate | null, n?: number][] = [
-    ["knee_rps", knee.before],
+    ["knee_rps", knee.overall],
     ["knee_after_rps", knee.after],
     ...RETENTION_LEVELS.map((times): [string, Estimate | null] => {
       return [times === 2 ? "goodput_retention" : `goodput_retention_${times}`, retentionAt(curve, times)];

@@ -56,7 +56,11 @@ const recovered = (settling: Settling, { host, exclusive }: StageFacts): Finding
   }
   const slow = endSlowShare > 0.1 ? `, ${percent(endSlowShare)} of them slower than nearly all before` : "";
   const got = `${was}${slow}`;
-  if (end === "unclear") return open(`too few calls to say whether the state before came back: ${got}`, got);
+  if (end === "unclear")
+    return open(
+      `too few calls, or too little time after the overload, to say whether the state before came back: ${got}`,
+      got,
+    );
   const doubts = machineDoubts(host, settling.objectiveMs);
   if (doubts.length > 0) return open(`the machine may explain it: ${doubts.join("; ")}`, got);
   const mayBeOthers = !settling.isLostThroughout || !settling.isCalmEven || endShare > SHARED_LEFT * calmShare;
@@ -112,7 +116,7 @@ export const SETTLING_CLAIMS: readonly SettlingClaim[] = [
   },
   {
     ...{ measure: "reaction", level: "should", judge: reacted },
-    expected: `${seconds(REACTION_MS)} after a step every window keeps 95 % of the goodput to come, and its p99 the objective`,
+    expected: `${seconds(REACTION_MS)} after a step every window keeps 95 % of the goodput to come, and its p99 the objective where one is stated`,
   },
   {
     ...{ measure: "amplification", level: "should", judge: amplified },

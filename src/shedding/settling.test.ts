@@ -63,6 +63,13 @@ const ROWS: Row[] = [
     ["pass", "pass", "pass"],
   ],
   ["refuses for five seconds longer", refusing(secondUs(80), secondUs(85)), SHARED, ["pass", "pass", "pass"]],
+  [
+    "refuses until two seconds before the end, short",
+    refusing(secondUs(16), secondUs(26)),
+    EXCLUSIVE,
+    ["inconclusive"],
+    SHORT,
+  ],
   ["an adaptive limit that takes two seconds", lateFrom(secondUs(20), secondUs(22)), SHARED, ["pass", "pass", "pass"]],
   ["a limit that takes eight seconds", lateFrom(secondUs(20), secondUs(28)), SHARED, ["pass", "fail", "pass"]],
   ["metastable under retries", collapsing(320, 96), EXCLUSIVE, ["fail", "pass", "fail"]],
@@ -123,7 +130,9 @@ describe("a storm of retries", () => {
       const server = make(3, lastsS);
       const lines = playStorm((us, i) => server(us, i, i % ORGANIZATIONS), profile, 3);
       expect(judge(settle(lines, profile), EXCLUSIVE)).not.toContain("fail");
-      expect(judge(settle(lines, profile), EXCLUSIVE)[0]).toBe("pass");
+      // What shares its capacity needs longer than the short play lasts.
+      const mayBeOpen = profile === SHORT && name.includes("serves eight");
+      expect(judge(settle(lines, profile), EXCLUSIVE)[0]).toMatch(mayBeOpen ? /pass|inconclusive/ : /pass/);
     }
   });
 

@@ -65,8 +65,12 @@ const WARM_UP_SHARE = 0.2;
 /** A call is slow if it takes more than 1.5 times the p90 of calm calls. */
 const SLOW_QUANTILE = 0.9;
 const SLOW_TIMES = 1.5;
-/** Latency is back if the share of slow calls is at most this much above that of calm calls. */
+/**
+ * Latency is back if the share of slow calls is at most this much above that of calm calls, and lost if it is more than
+ * `SLOW_LOST` above it: calls that share what serves them vary together, and a few seconds of them say little.
+ */
 const SLOW_MORE = 0.1;
+const SLOW_LOST = 0.5;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
 const STEADILY = 0.5;
@@ -135,8 +139,8 @@ const isSlower = ({ whole, slow }: Counts, { counts }: Level, log: number): bool
   return slow - (q + SLOW_MORE) * whole > mayBeOff(variance, log);
 };
 
-const isTooLate = ({ whole, late }: Counts, log: number): boolean =>
-  late > 0 && 1 - shareBelow(whole, LATE_SHARE, late - 1) < Math.exp(-log);
+const isTooLate = ({ whole, late }: Counts, most: number, log: number): boolean =>
+  late > 0 && 1 - shareBelow(whole, most, late - 1) < Math.exp(-log);
 
 /** Marks each window that begins a bad run of any of the lengths. */
 const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) => boolean): boolean[] => {
@@ -183,11 +187,11 @@ const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | 
   const p = inside(calmFirst.share, first);
   const error = Math.sqrt(calmFirst.dispersion * p * (1 - p) * (1 / now.first + 1 / first));
   const slowError = Math.sqrt(inside(ratio(slow, whole), whole) * (1 / Math.max(1, now.whole) + 1 / whole));
-  const slower = ratio(now.slow, now.whole) - ratio(slow, whole) - SLOW_MORE;
+  const slower = ratio(now.slow, now.whole) - ratio(slow, whole);
   const [share, was] = [ratio(now.good, now.first), ratio(good, first)];
-  if (share + SURE * error < LOST * was || slower - SURE * slowError > 0) return "lost";
+  if (share + SURE * error < LOST * was || slower - SURE * slowError > SLOW_LOST) return "lost";
   const isNoLower = share >= was || (1.96 * error <= SHARP && share + SURE * error >= RECOVERED * was);
-  return isNoLower && slower <= 0 ? "back" : "unclear";
+  return isNoLower && slower <= SLOW_MORE ? "back" : "unclear";
 };
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -308,21 +312,27 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const strained = grouped(strainedFine, fineStrained);
     const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
     const calmGood = ratio(calmAll.good, calmAll.spans);
+    const isStated = Math.min(ofCalm.stayUs, ofCalm.firstEventUs) < NEVER;
+    // An objective that nobody states excuses what is as late when it has settled.
+    const lateMost = isStated ? LATE_SHARE : Math.max(LATE_SHARE, ratio(led.counts.late, led.counts.whole));
     // Under load, more answers than were served before are not late answers.
     const unsettled = badOf(
       strained,
       (now, log) =>
-        isTooLate(now, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log)),
+        isTooLate(now, lateMost, log) || (now.good < REACTED * calmGood * now.spans && isBelow(now, led, REACTED, log)),
     );
 
     const afterWindows = grouped(afterFine, fineCalm);
     const worse = badOf(afterWindows, (now, log) => isBelow(now, calm, RECOVERED, log) || isSlower(now, calm, log));
     const last = sum(afterFine.slice(Math.floor((1 - END_SHARE) * afterFine.length)));
-    const endState = state(last);
-    // A state that is lost at the end has not settled, even if its last windows look well.
-    if (endState === "lost") worse[worse.length - 1] = true;
     const partOf = Math.floor(afterFine.length / PARTS);
-    const parts = Array.from({ length: PARTS }, (_, at) => sum(afterFine.slice(at * partOf, (at + 1) * partOf)));
+    const states = Array.from({ length: PARTS }, (_, at) =>
+      state(sum(afterFine.slice(at * partOf, (at + 1) * partOf))),
+    );
+    // A loss that has ended in the last part is a slow recovery.
+    const endState = state(last) === "lost" && states.at(-1) !== "lost" ? "unclear" : state(last);
+    // A state that is lost at the end has not settled, even if its last windows look well.
+    if (state(last) === "lost") worse[worse.length - 1] = true;
     const again = sum(windowsOf("again"));
     const perWindow = strained.filter(({ first }) => first > 0).map(({ attempts, first }) => attempts / first);
     const scatter = batchMean(perWindow);
@@ -347,7 +357,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       end: endState,
       endShare: ratio(last.good, last.first),
       endSlowShare: ratio(last.slow, last.whole),
-      isLostThroughout: parts.every((part) => state(part) === "lost"),
+      isLostThroughout: states.every((one) => one === "lost"),
       again: again.first === 0 ? null : state(again),
       /** Attempts for each first attempt while strained, at most `bound` where each is refused by the same chance; and at the end. */
       amplification:

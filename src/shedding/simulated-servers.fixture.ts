@@ -285,6 +285,11 @@ export const HONEST: Readonly<Record<string, (seed: number, lastsS: number) => S
     queueing({ ...SIXTEEN, serviceMs: 100, seed }, { slower: ({ inFlight }) => 1 + inFlight / 16 }),
   "calls that share what serves three of them": (seed) =>
     queueing({ ...SIXTEEN, serviceMs: 40, seed }, { slower: ({ inFlight }) => Math.max(1, inFlight / 3.2) }),
+  "calls that share what serves eight of them": (seed) =>
+    queueing(
+      { slots: 40, inFlight: 40, serviceMs: 100, service: "constant", seed },
+      { slower: ({ inFlight }) => Math.max(1, inFlight / 8) },
+    ),
   "capacity that grows after a while": (seed, lastsS) => growing({ ...SIXTEEN, seed }, 32, lastsS / 2),
   "capacity that grows early": (seed, lastsS) => growing({ ...SIXTEEN, seed }, 32, lastsS / 4),
   "additive increase, multiplicative decrease": (seed) => adaptive({ ...SIXTEEN, toleratedMs: 100, seed }),
