@@ -2,7 +2,6 @@
 import { Command } from "commander";
 import { answerText, type Found } from "../capacity/capacity-claims.ts";
 import { probeTable } from "../capacity/probe-table.ts";
-import type { ShareObjective } from "../capacity/tally-calls.ts";
 import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
@@ -80,14 +79,10 @@ export const capacityCommand = (): Command =>
       return {
         plan: ({ owned }, targetFile) => planned({ ...wishes, owned, targetFile }),
         play: async (common, targetFile) => {
-          let objectives: readonly ShareObjective[] = [];
           let probes = 0;
           const { found, ...result } = await findCapacity({
             ...{ ...common, ...wishes, targetFile, events: { ...common.events, stage: () => undefined } },
-            onObjectives: (stated) => {
-              objectives = stated;
-            },
-            onProbe: (probe) => {
+            onProbe: (probe, objectives) => {
               const rows = probeTable([probe], objectives);
               for (const row of probes++ === 0 ? rows : rows.slice(1, 2)) common.events.result(row);
             },

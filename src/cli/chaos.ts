@@ -17,15 +17,7 @@ import { handOverToken, makeToken } from "../supervision/private-file.ts";
 import { lockTarget } from "../target/lock.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
-import {
-  type Judging,
-  type JudgingOptions,
-  judgingCommand,
-  LIMITER,
-  type Limiter,
-  REPORTS,
-  stagesPlan,
-} from "./judging-command.ts";
+import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, REPORTS, stagesPlan } from "./judging-command.ts";
 import { EMBEDDED_ALONE, type Exclusion, excluding, type OptionRow, seconds, withOptions } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 import { untilStopped } from "./serve.ts";
@@ -200,33 +192,31 @@ which heals when the heartbeat of the run stops; without one it is refused
 (exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
 target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.`;
 
-const chaos = async (options: ChaosOptions, command: Command): Promise<Judging | null> => {
-  const [names] = command.processedArgs as [string[]];
-  const { target: targetFile, short = false, limiter } = options;
-  if (options.explore === true) {
-    if (names.length > 0) throw new UsageError("--explore draws its own faults: leave out the names");
-    const wish = exploreWish(options);
-    return { play: (common) => runExplore({ ...common, ...wish }) };
-  }
-  // Without experiments, `--heal` is all there is to do; with them, the run heals first.
-  const done = options.watchdog
-    ? watchBesideProxy(targetFile as string, options.listen)
-    : options.list
-      ? listExperiments(targetFile, options.json)
-      : options.heal && names.length === 0 && heal(options, command.getOptionValueSource("out") === "cli");
-  if (done) return done.then(() => null);
-  const stages = chaosStages({ names, short, limiter });
-  return {
-    plan: (place) => stagesPlan({ ...place, limiter, stages, refusals: chaosRefusals }),
-    play: (common) => runChaos({ ...common, names, short, limiter }),
-  };
-};
-
 export const chaosCommand = (): Command =>
   judgingCommand<ChaosOptions>(
     withOptions(excluding(new Command("chaos"), EXCLUSIONS), OPTIONS)
       .description("break something under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .addHelpText("after", HELP),
-    chaos,
+    async (options, command) => {
+      const [names] = command.processedArgs as [string[]];
+      const { target: targetFile, short = false, limiter } = options;
+      if (options.explore === true) {
+        if (names.length > 0) throw new UsageError("--explore draws its own faults: leave out the names");
+        const wish = exploreWish(options);
+        return { play: (common) => runExplore({ ...common, ...wish }) };
+      }
+      // Without experiments, `--heal` is all there is to do; with them, the run heals first.
+      const done = options.watchdog
+        ? watchBesideProxy(targetFile as string, options.listen)
+        : options.list
+          ? listExperiments(targetFile, options.json)
+          : options.heal && names.length === 0 && heal(options, command.getOptionValueSource("out") === "cli");
+      if (done) return done.then(() => null);
+      const stages = chaosStages({ names, short, limiter });
+      return {
+        plan: (place) => stagesPlan({ ...place, limiter, stages, refusals: chaosRefusals }),
+        play: (common) => runChaos({ ...common, names, short, limiter }),
+      };
+    },
   );

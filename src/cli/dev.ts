@@ -18,15 +18,7 @@ import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { buildTools } from "../tools/find-tool.ts";
-import {
-  EXPERIMENT_TRIALS,
-  type ExperimentJudged,
-  type ExperimentTrial,
-  experimentsOf,
-  healthyFaults,
-  judgeTrial,
-  trialsTable,
-} from "../trials/experiment-trials.ts";
+import * as experiments from "../trials/experiment-trials.ts";
 import { tryLaws } from "../trials/laws.ts";
 import { MINI_STAGE_NAMES } from "../trials/stages.ts";
 import { matrixOf, mutantsTable } from "../trials/table.ts";
@@ -128,23 +120,26 @@ const played = async (names: readonly string[], mutant: string | null, reports: 
   return (await runChaos(run).finally(say.end)).document;
 };
 
-const tried = async (trial: ExperimentTrial, ...how: [reports: string, MutantsOptions]): Promise<ExperimentJudged> => {
+const tried = async (
+  trial: experiments.ExperimentTrial,
+  ...how: [reports: string, MutantsOptions]
+): Promise<experiments.ExperimentJudged> => {
   for (let attempt = 1; ; attempt += 1) {
-    const judged = judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
+    const judged = experiments.judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, ...how));
     if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;
   }
 };
 
 /** Tries fault mutants on real experiments. The healthy platform goes first: a judge that fails it proves nothing about a mutant. */
 const tryOnExperiments = async (names: readonly string[], options: MutantsOptions): Promise<void> => {
-  const known = EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
+  const known = experiments.EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
   requireKnown("no experiment is made to kill", names, known, "some");
-  const trials = EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
+  const trials = experiments.EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
   const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));
   using atEnd = new DisposableStack();
   atEnd.defer(() => rmSync(reports, { recursive: true, force: true, maxRetries: 3 }));
-  const faults = healthyFaults(await played(experimentsOf(trials), null, reports, options));
-  const judged: ExperimentJudged[] = [];
+  const faults = experiments.healthyFaults(await played(experiments.experimentsOf(trials), null, reports, options));
+  const judged: experiments.ExperimentJudged[] = [];
   for (const trial of trials) judged.push(await tried(trial, reports, options));
   const open = judged.filter(({ verdict }) => verdict !== "killed");
   const isFailed = faults.length > 0 || open.some(({ verdict }) => verdict !== "undecided");
@@ -153,7 +148,7 @@ const tryOnExperiments = async (names: readonly string[], options: MutantsOption
   printShown(options.json, {
     document: { exit_code: process.exitCode, healthy: faults, trials: judged },
     lines: [
-      trialsTable(judged).trimEnd(),
+      experiments.trialsTable(judged).trimEnd(),
       ...judged.flatMap(({ mutant, told }) => told.map((line) => `${mutant}: ${line}`)),
       `the healthy platform ${healthy}`,
       ...faults.map((line) => `  ${line}`),

@@ -13,15 +13,7 @@ import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate.ts";
 import { EXIT, EXIT_OF_SIGNAL, UsageError, worstExit } from "../run/exit-codes.ts";
 import { findLimits } from "../run/limits/find-limits.ts";
-import {
-  AT_MOST,
-  checkCopy,
-  checkPermitted,
-  copyFinding,
-  copyOf,
-  decideLimits,
-  writeCopy,
-} from "../run/limits/limits-into-file.ts";
+import * as copies from "../run/limits/limits-into-file.ts";
 import { checkObjectives } from "../stages/objectives.ts";
 import { misspeltRequired, prepareTarget } from "../stages/prepare-target.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
@@ -101,12 +93,12 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
   atEnd.defer(stop.release);
   const onProgress = (text: string): void => printNote(`limits: ${text}`);
   const found = await findLimits({ ...prepared, signal: stop.signal, onProgress });
-  const decided = decideLimits(found, target);
+  const decided = copies.decideLimits(found, target);
   const signal = stop.stoppedBy();
   const isWritten = signal === null && Object.keys(decided.limits).length > 0;
-  if (isWritten) await writeCopy(file, copy, decided, target.exclusive === true);
+  if (isWritten) await copies.writeCopy(file, copy, decided, target.exclusive === true);
   const unwritten = finding("skipped", "copy", `${copy} is not written`);
-  const findings = [...decided.findings, isWritten ? copyFinding(copy, decided, target) : unwritten];
+  const findings = [...decided.findings, isWritten ? copies.copyFinding(copy, decided, target) : unwritten];
   return {
     section: { title: "Limits", findings },
     document: { ...decided.limits, calls: found.calls, copy: isWritten ? copy : null },
@@ -119,10 +111,10 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
 const doctor = async (options: DoctorOptions): Promise<void> => {
   const { target, iOwn = [], calibrate, precise = false } = options;
   if (precise) checkPrecise("open-loop");
-  const copy = target === undefined || options.findLimits !== true ? null : copyOf(target, options.out);
+  const copy = target === undefined || options.findLimits !== true ? null : copies.copyOf(target, options.out);
   if (copy !== null) {
-    checkPermitted((await readTargetFile(target as string)).target);
-    await checkCopy(copy);
+    copies.checkPermitted((await readTargetFile(target as string)).target);
+    await copies.checkCopy(copy);
   }
   const diagnosis = target === undefined ? null : await diagnoseTarget(target, iOwn, judgedFields);
   const { signal } = new AbortController();
@@ -167,7 +159,7 @@ export const doctorCommand = (): Command =>
     I_OWN,
     ["--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)"],
     ["--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core"],
-    ["--find-limits", `find caps, slots, rate and burst by calls (${AT_MOST}), into a copy of the file`],
+    ["--find-limits", `find caps, slots, rate and burst by calls (${copies.AT_MOST}), into a copy of the file`],
     ["--out <file>", "the copy that --find-limits writes (default: FILE.limits.json)", once],
     ["--json", "print what was found as JSON on stdout"],
   ])

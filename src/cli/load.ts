@@ -14,27 +14,9 @@ import { SUITES } from "../run/suites/suites.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
-import {
-  type Judging,
-  type JudgingOptions,
-  judgingCommand,
-  LIMITER,
-  type Limiter,
-  stagesPlan,
-} from "./judging-command.ts";
+import { type JudgingOptions, judgingCommand, LIMITER, type Limiter, stagesPlan } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
-import {
-  called,
-  checkPrecise,
-  EMBEDDED_ALONE,
-  type Exclusion,
-  excluding,
-  type OptionRow,
-  positive,
-  seconds,
-  whole,
-  withOptions,
-} from "./options/checks.ts";
+import * as checks from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 
 type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };
@@ -53,15 +35,16 @@ Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
 
 export const runCommand = (): Command =>
   judgingCommand<RunOptions>(
-    withOptions(excluding(new Command("run"), [EMBEDDED_ALONE]), [
-      LIMITER,
-      ["--short", "stages of minutes take a fifth of their time, for a first look"],
-    ])
+    checks
+      .withOptions(checks.excluding(new Command("run"), [checks.EMBEDDED_ALONE]), [
+        LIMITER,
+        ["--short", "stages of minutes take a fifth of their time, for a first look"],
+      ])
       .description("play a suite: rules, load and faults, judged and reported")
       .argument("[suite]", `one of ${SUITE_NAMES}`, "smoke")
       .addHelpText("after", ABOUT_SUITES),
     ({ limiter, short = false }, { processedArgs: [name] }) => {
-      const suite = called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
+      const suite = checks.called("suite", name, SUITES.values(), `expected one of ${SUITE_NAMES}`);
       const stages = { stages: suite.stages, short };
       return {
         plan: (place) => stagesPlan({ ...place, limiter, stages }),
@@ -82,7 +65,7 @@ type LoadOptions = JudgingOptions &
   };
 
 // biome-ignore format: a row is a line
-const EXCLUSIONS: readonly Exclusion[] = [
+const EXCLUSIONS: readonly checks.Exclusion[] = [
   ["driver rate duration arrivals profile log-format time-field skip-unreadable segments fold precise operator short", "script", "a script of your own decides its load by itself, so there is no $given; leave it out"],
   ["arrivals profile segments fold", "driver=autocannon", "autocannon is a closed loop without a schedule, so there is no $given; use --driver open-loop or --driver k6"],
   ["arrivals profile short fold precise driver=open-loop driver=autocannon", "operator", "a scenario that k6 runs by itself has no $given; leave it out"],
@@ -90,16 +73,16 @@ const EXCLUSIONS: readonly Exclusion[] = [
 ];
 
 // biome-ignore format: a row is a line
-const OPTIONS: readonly OptionRow[] = [
+const OPTIONS: readonly checks.OptionRow[] = [
   ["--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]],
-  ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive],
-  ["--duration <length>", "such as 15s or 2m", seconds],
+  ["--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", checks.positive],
+  ["--duration <length>", "such as 15s or 2m", checks.seconds],
   ["--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]],
   ["--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`],
   ["--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES],
   ["--time-field <name>", "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column"],
   ["--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %"],
-  ["--segments <n>", "how many processes share the schedule", whole(1, 16)],
+  ["--segments <n>", "how many processes share the schedule", checks.whole(1, 16)],
   ["--fold", "for high rates: admitted calls are counted by the second, all others are kept whole"],
   ["--precise", "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core"],
   ["--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent"],
@@ -116,7 +99,7 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
 
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
   // Reading a log may take a minute, so an unknown name is reported before.
-  called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
+  checks.called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
   const stated = Object.entries(wish).filter(([, value]) => value !== undefined);
@@ -124,12 +107,14 @@ const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStag
   if (fold === true && (stage.disturbance !== undefined || stage.curve === true)) {
     throw new UsageError(`${stage.name} is judged by each call, so there is no --fold; leave it out`);
   }
-  if (precise === true) checkPrecise(stage.driver, segments);
+  if (precise === true) checks.checkPrecise(stage.driver, segments);
   checkLoop(stage, plannedEmbedded());
   return stage;
 };
 
-const script = (file: string, args: readonly string[]): Judging => {
+const UNKNOWN = "Nothing was sent. What your own script would send cannot be worked out without running it.";
+
+const checkScript = (file: string): void => {
   try {
     // A pipe would make k6 wait for ever.
     closeSync(openUserFile(file).descriptor);
@@ -137,11 +122,6 @@ const script = (file: string, args: readonly string[]): Judging => {
     if (!(error instanceof UserFileError)) throw error;
     throw new UsageError(`expected a k6 script at ${file}; ${error.message}`);
   }
-  const unknown = "Nothing was sent. What your own script would send cannot be worked out without running it.";
-  return {
-    plan: async () => ({ document: { would_send: null, reason: unknown }, lines: [unknown] }),
-    play: (common) => runScript({ ...common, profile: "load", script: file, args }),
-  };
 };
 
 /** `--operator DIR`: writes files for a cluster in place of a run. */
@@ -159,44 +139,51 @@ const writeForOperator = async (stage: LoadStage, folder: string, options: LoadO
   printShown(json, { document: written, lines });
 };
 
-const load = async (options: LoadOptions, { processedArgs }: Command): Promise<Judging | null> => {
-  const [scenario, rest] = processedArgs as [string | undefined, string[]];
-  if (options.script !== undefined) return script(options.script, scenario === undefined ? [] : [scenario, ...rest]);
-  if (rest.length > 0) {
-    throw new UsageError(
-      `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE`,
-    );
-  }
-  if (scenario === undefined) {
-    printResult(`Scenarios, played by: npx floodgate load NAME\n${LISTED}`);
-    return null;
-  }
-  const stage = await stageOf(scenario, options);
-  // Printed before anything is started, so that a user who sees a log misread can still stop.
-  for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
-    printNote(`--profile ${options.profile}: ${line}`);
-  }
-  if (options.operator !== undefined) {
-    await writeForOperator(stage, options.operator, options);
-    return null;
-  }
-  const stagesFor = ({ target }: { target: Target }): ReturnType<typeof withItsPair> => {
-    checkLoop(stage, target);
-    return withItsPair(stage);
-  };
-  const stages = { stages: stagesFor, short: options.short === true };
-  const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
-  return {
-    plan: (place) => stagesPlan({ ...place, stages }),
-    play: (common) => runStages({ canJudge, ...common, profile: `load-${scenario}`, stages }),
-  };
-};
-
 export const loadCommand = (): Command =>
   judgingCommand<LoadOptions>(
-    withOptions(excluding(new Command("load"), EXCLUSIONS), OPTIONS)
+    checks
+      .withOptions(checks.excluding(new Command("load"), EXCLUSIONS), OPTIONS)
       .description("play one scenario, or a k6 script of your own")
       .argument("[scenario]", "its name; all are listed where none is given")
       .argument("[k6-arguments...]", "after --script FILE and --: for k6"),
-    load,
+    async (options, { processedArgs }) => {
+      const [scenario, rest] = processedArgs as [string | undefined, string[]];
+      const { script } = options;
+      if (script !== undefined) {
+        checkScript(script);
+        const args = scenario === undefined ? [] : [scenario, ...rest];
+        return {
+          plan: async () => ({ document: { would_send: null, reason: UNKNOWN }, lines: [UNKNOWN] }),
+          play: (common) => runScript({ ...common, profile: "load", script, args }),
+        };
+      }
+      if (rest.length > 0) {
+        throw new UsageError(
+          `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE`,
+        );
+      }
+      if (scenario === undefined) {
+        printResult(`Scenarios, played by: npx floodgate load NAME\n${LISTED}`);
+        return null;
+      }
+      const stage = await stageOf(scenario, options);
+      // Printed before anything is started, so that a user who sees a log misread can still stop.
+      for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
+        printNote(`--profile ${options.profile}: ${line}`);
+      }
+      if (options.operator !== undefined) {
+        await writeForOperator(stage, options.operator, options);
+        return null;
+      }
+      const stagesFor = ({ target }: { target: Target }): ReturnType<typeof withItsPair> => {
+        checkLoop(stage, target);
+        return withItsPair(stage);
+      };
+      const stages = { stages: stagesFor, short: options.short === true };
+      const canJudge = (required: string): boolean => required.replace(/^load\//, "") === scenario;
+      return {
+        plan: (place) => stagesPlan({ ...place, stages }),
+        play: (common) => runStages({ canJudge, ...common, profile: `load-${scenario}`, stages }),
+      };
+    },
   );

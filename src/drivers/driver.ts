@@ -25,7 +25,7 @@ export type DriveJob = {
   epochUs: number;
   /** More calls at once than this are not sent but counted as dropped (default 4096). */
   maxOutstanding?: number;
-  /** The open-loop driver spends a whole core on not being late (pacer.ts). */
+  /** The open-loop driver spends a whole core on not being late (`startPacer`). */
   precise?: true;
   /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
   reference?: true;

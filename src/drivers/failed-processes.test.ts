@@ -223,7 +223,12 @@ describe.concurrent("k6", () => {
     const code = `const { pid } = require("node:child_process").spawn("sleep", ["300"], { stdio: "inherit", detached: true });
       require("node:fs").writeFileSync(${JSON.stringify(left)}, String(pid)); process.exit(99);`;
     try {
-      const problems = await runK6Script({ binary: K6(code, ""), script: "-", args: [] });
+      const problems = await runK6Script({
+        binary: K6(code, ""),
+        script: "-",
+        args: [],
+        account: join(folder, "account.json"),
+      });
       expect(problems).toEqual([{ verdict: "fail", reason: expect.stringContaining("a threshold was crossed") }]);
     } finally {
       process.kill(Number(readFileSync(left, "utf8")));

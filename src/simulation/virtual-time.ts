@@ -80,7 +80,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
     clearImmediate: cancel,
   };
   Object.assign(globalThis, virtual);
-  // A nap of the driver (drivers/open-loop/pacer.ts) takes its time, and nothing fires meanwhile.
+  // A nap of the driver (drivers/open-loop/play-schedule.ts) takes its time, and nothing fires meanwhile.
   Atomics.wait = ((_cells: Int32Array, _at: number, _value: number, forMs = 0) => {
     nowMs += forMs;
     return "timed-out";

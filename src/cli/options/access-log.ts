@@ -2,13 +2,7 @@
 import { clip, oneLine } from "../../report/escape.ts";
 import { count, counted, duration, share } from "../../report/figures.ts";
 import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../../run/access-log/log-formats.ts";
-import {
-  type LogOptions,
-  type LogRefusal,
-  type ReadLog,
-  readAccessLog,
-  UNREADABLE_SHARE_MAX,
-} from "../../run/access-log/read-log.ts";
+import * as reading from "../../run/access-log/read-log.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import type { ScenarioWish } from "../../run/suites/load-stages.ts";
 import { redact } from "../../supervision/redaction.ts";
@@ -43,7 +37,7 @@ const DAY_MS = 86_400_000;
 const days = (ms: number): string => `${count(ms / DAY_MS)} days`;
 const moment = (ms: number): string => new Date(ms).toISOString();
 
-const unknownText = (line: number, text: string, lines: number, { timeField, format }: LogOptions): string => {
+const unknownText = (line: number, text: string, lines: number, { timeField, format }: reading.LogOptions): string => {
   const asked = format === undefined ? "its format is not known" : `no line can be read as ${format}`;
   const what = timeField === undefined ? asked : `no line has a moment in the field ${oneLine(timeField)}`;
   const isDocument = /^\[\s*(?:\{.*)?$/.test(text) || text === "{";
@@ -55,13 +49,13 @@ const unknownText = (line: number, text: string, lines: number, { timeField, for
   return `${what}, among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}\n${help}`;
 };
 
-const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
+const refusalText = (refusal: reading.LogRefusal, wanted: reading.LogOptions): string => {
   switch (refusal.code) {
     case "format-unknown":
       return unknownText(refusal.line, refusal.text, refusal.lines, wanted);
     case "unreadable": {
       const { unreadable, lines, format, line, text } = refusal;
-      const most = `cannot be read as ${format.name}, more than ${100 * UNREADABLE_SHARE_MAX} %`;
+      const most = `cannot be read as ${format.name}, more than ${100 * reading.UNREADABLE_SHARE_MAX} %`;
       return `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) ${most}. The first is line ${line}: ${shown(text)}\nExpected ${format.of}. --skip-unreadable leaves such lines out. ${OVERRIDE}.`;
     }
     case "too-few-calls":
@@ -79,7 +73,7 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
 };
 
 /** Why a log cannot be replayed at this rate or for this time: it would take too long, or have too few calls; `null` where it can. */
-const lengthText = ({ atMs, facts, outermost }: ReadLog, { rate, duration: durationS }: ProfileOptions) => {
+const lengthText = ({ atMs, facts, outermost }: reading.ReadLog, { rate, duration: durationS }: ProfileOptions) => {
   const firstMs = atMs[0] as number;
   const spanS = ((atMs.at(-1) as number) - firstMs) / 1000;
   const wholeS = rate === undefined ? spanS : (atMs.length - 1) / rate;
@@ -96,14 +90,14 @@ const lengthText = ({ atMs, facts, outermost }: ReadLog, { rate, duration: durat
 
 const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
   const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
-  const wanted: LogOptions = { ...options, format: options.logFormat };
-  const log = await readAccessLog(path, wanted).catch((error: Error) => {
+  const wanted: reading.LogOptions = { ...options, format: options.logFormat };
+  const log = await reading.readAccessLog(path, wanted).catch((error: Error) => {
     if (!(error instanceof UserFileError)) throw error;
     throw refused(`${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
   });
   const why = "code" in log ? refusalText(log, wanted) : lengthText(log, options);
   if (why !== null) throw refused(why);
-  const { atMs, facts } = log as ReadLog;
+  const { atMs, facts } = log as reading.ReadLog;
   return { replayOfMs: atMs, replayed: facts };
 };
 

@@ -10,16 +10,7 @@ import { countArrivals } from "../../workload/arrivals.ts";
 import { keysFor, originsOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import {
-  allPlacesTaken,
-  callsAtOnceFor,
-  callsThatFit,
-  concurrencyOf,
-  executorFor,
-  startTogetherMs,
-  tooFewCalls,
-  vusFor,
-} from "../../workload/k6-executor.ts";
+import * as executor from "../../workload/k6-executor.ts";
 import { credentialName } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -51,12 +42,12 @@ export const vusHere = (
     files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
   },
 ): { vus: number; callsAtOnce: number; warnings: string[] } => {
-  const concurrency = concurrencyOf(story, seed, view);
+  const concurrency = executor.concurrencyOf(story, seed, view);
   if (vus !== undefined) {
-    return { vus: vusFor(profile, vus, concurrency), callsAtOnce: Math.max(1, vus), warnings: [] };
+    return { vus: executor.vusFor(profile, vus, concurrency), callsAtOnce: Math.max(1, vus), warnings: [] };
   }
-  const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrency));
-  const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
+  const wanted = Math.max(segments, executor.callsAtOnceFor(profile, view.limits, concurrency));
+  const inMemory = executor.callsThatFit(MEMORY_SHARE * freeBytes, concurrency);
   const inFiles = segments * Math.max(1, files - OTHER_FILES);
   const callsAtOnce = Math.min(wanted, Math.max(segments, Math.min(inMemory, inFiles)));
   const why =
@@ -64,9 +55,9 @@ export const vusHere = (
       ? `a process may have ${files} files open here: ulimit -n`
       : `half of the ${Math.round(freeBytes / 1e6)} MB that are free here`;
   return {
-    vus: Math.max(segments, vusFor(profile, callsAtOnce, concurrency)),
+    vus: Math.max(segments, executor.vusFor(profile, callsAtOnce, concurrency)),
     callsAtOnce,
-    warnings: callsAtOnce < wanted ? [tooFewCalls(wanted, callsAtOnce, why)] : [],
+    warnings: callsAtOnce < wanted ? [executor.tooFewCalls(wanted, callsAtOnce, why)] : [],
   };
 };
 
@@ -86,14 +77,7 @@ export type K6Run = NonNullable<ReturnType<typeof planRun>> & { folder: string }
 
 /** `most`: calls that were under way at once, of each process; the places are shared out evenly. */
 export const busyWarnings = (callsAtOnce: number, most: readonly number[]): string[] =>
-  most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [allPlacesTaken(callsAtOnce)] : [];
-
-/** What each process is handed, beside its own paths and its share of the budget. */
-export type K6Input = {
-  handOver: HandOver;
-  /** For k6's process, beside the path of the file. */
-  environment: Record<string, string>;
-};
+  most.some((one) => one >= Math.floor(callsAtOnce / most.length)) ? [executor.allPlacesTaken(callsAtOnce)] : [];
 
 /** For calls that are still under way when the VUs are done: they end in teardown. */
 const TEARDOWN_MS = 10_000;
@@ -119,7 +103,8 @@ const credentialsFor = async ({ job, secrets, budget, onLine, story, timeouts }:
   return { credentials, origins: originsOf(keys), sessions, headers: client.sharedHeaders };
 };
 
-export const inputFor = async (run: K6Run): Promise<K6Input> => {
+/** What each process is handed, beside its own paths and its share of the budget, and its environment. */
+export const inputFor = async (run: K6Run) => {
   const { job, secrets, budget, story, timeouts, folder, arrivals, segments, vus, callsAtOnce } = run;
   const { stage, idPrefix, seed, view, target, profile } = job;
   const { momentsUs, ...shape } = profile;
@@ -140,28 +125,33 @@ export const inputFor = async (run: K6Run): Promise<K6Input> => {
   const { base_url, key_management_url, tile_url } = target;
   const credentials = await credentialsFor(run);
   // One process begins when it is ready, several at one moment.
-  const startUs = segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000;
-  return {
-    environment,
-    handOver: {
-      ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
-      places: { base_url, key_management_url, tile_url },
-      streamEnd: target.stream_end,
-      ...{ budget: budget.left(), stated: budget.stated },
-      // A user who has k6 send its metrics elsewhere wants them all there.
-      gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
-      callsAtOnce: Math.ceil(callsAtOnce / segments),
-      schedule: { profile: shape, arrivals: job.arrivals, startUs, momentsPath },
-      options: {
-        // Metrics are read from our own lines; fewer tags, fewer time series.
-        systemTags: ["scenario"],
-        summaryTrendStats: ["count", "med", "p(99)", "max"],
-        tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
-        teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
-        scenarios: {
-          [story.name.replaceAll("-", "_")]: executorFor({ profile, arrivals, vus, gracefulStopMs: timeouts.callMs }),
-        },
+  const startUs = segments === 1 ? undefined : wallUs() + executor.startTogetherMs(vus) * 1000;
+  const handOver: HandOver = {
+    ...{ stage, idPrefix, seed, view, timeouts, ...credentials },
+    places: { base_url, key_management_url, tile_url },
+    streamEnd: target.stream_end,
+    ...{ budget: budget.left(), stated: budget.stated },
+    // A user who has k6 send its metrics elsewhere wants them all there.
+    gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
+    callsAtOnce: Math.ceil(callsAtOnce / segments),
+    schedule: { profile: shape, arrivals: job.arrivals, startUs, momentsPath },
+    options: {
+      // Metrics are read from our own lines; fewer tags, fewer time series.
+      systemTags: ["scenario"],
+      summaryTrendStats: ["count", "med", "p(99)", "max"],
+      tlsAuth: cert === undefined || key === undefined ? undefined : [{ cert, key }],
+      teardownTimeout: `${callsEndMs(timeouts) + TEARDOWN_MS}ms`,
+      scenarios: {
+        [story.name.replaceAll("-", "_")]: executor.executorFor({
+          profile,
+          arrivals,
+          vus,
+          gracefulStopMs: timeouts.callMs,
+        }),
       },
     },
   };
+  return { handOver, environment };
 };
+
+export type K6Input = Awaited<ReturnType<typeof inputFor>>;

@@ -146,7 +146,7 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     let during: string[] | undefined;
     stub.instead = () => {
       // Looked at again with each call: a k6 that a busy machine made late sends many at once.
-      if (stub.asked.length >= 100 && during?.includes("handover.json") !== false) {
+      if (stub.asked.length >= 100 && during?.includes("0-handover.json") !== false) {
         during = folders()
           .filter((name) => !before.includes(name))
           .flatMap((name) => readdirSync(join(tmpdir(), name)));

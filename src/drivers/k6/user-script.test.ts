@@ -16,7 +16,8 @@ afterAll(() => rm(folder, { recursive: true }));
 const run = async (text: string, args: string[] = [], environment: Record<string, string> = {}) => {
   const script = join(folder, "own.ts");
   await writeFile(script, text);
-  return runK6Script({ binary: binary as string, script, args: ["--quiet", ...args], environment });
+  const account = join(folder, "account.json");
+  return runK6Script({ binary: binary as string, script, args: ["--quiet", ...args], account, environment });
 };
 
 describe.skipIf(binary === null)("a script of the user's own", () => {

@@ -15,25 +15,21 @@ type K6ScriptOptions = {
   binary: string;
   script: string;
   args: readonly string[];
-  account?: string;
+  /** The file that the account is written to. */
+  account: string;
   environment?: Record<string, string>;
   onSpawn?(child: ChildProcess): void;
   onSaid?(line: string): void;
 };
 
-/** Outputs that the user names stay: k6 takes those of its arguments in place of those of the environment. */
-const accounted = ({ args, account }: K6ScriptOptions): { args: readonly string[]; outputs?: { K6_OUT: string } } => {
-  if (account === undefined) return { args };
-  const own = `floodgate-account=${account}`;
-  if (args.some((arg) => /^(-o|--out)/.test(arg))) return { args: ["--out", own, ...args] };
-  return { args, outputs: { K6_OUT: [process.env.K6_OUT, own].filter(Boolean).join(",") } };
-};
-
 export const runK6Script = async (options: K6ScriptOptions): Promise<Problem[]> => {
-  const { binary, script, environment, onSpawn, onSaid } = options;
-  const { args, outputs } = accounted(options);
+  const { binary, script, args, environment, onSpawn, onSaid } = options;
+  const account = `floodgate-account=${options.account}`;
+  // Outputs that the user names stay: k6 takes those of its arguments in place of those of the environment.
+  const isNamed = args.some((arg) => /^(-o|--out)/.test(arg));
+  const outputs = isNamed ? {} : { K6_OUT: [process.env.K6_OUT, account].filter(Boolean).join(",") };
   const settings = { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" };
-  const child = spawn(binary, ["run", ...args, script], {
+  const child = spawn(binary, ["run", ...(isNamed ? ["--out", account] : []), ...args, script], {
     env: { ...process.env, ...settings, ...outputs, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createRunClock, wallUs } from "../../client/clock.ts";
-import { startPacer } from "./pacer.ts";
+import { startPacer } from "./play-schedule.ts";
 
 const listOf = (times: number[]): (() => number | null) => {
   let at = 0;

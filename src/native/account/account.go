@@ -34,7 +34,6 @@ type account struct {
 	Troubles   []string     `json:"troubles"` // the first errors that k6 logged, beside those of iterations: its exit code does not tell
 }
 
-// scenario counts iterations.
 type scenario struct {
 	Name         string `json:"name"`
 	Executor     string `json:"executor"`
@@ -59,7 +58,6 @@ type checks struct {
 	Failed int64 `json:"failed"`
 }
 
-// threshold is one expression on one metric.
 type threshold struct {
 	Metric  string `json:"metric"`
 	Source  string `json:"source"`
@@ -130,7 +128,6 @@ func (o *collector) Description() string { return "floodgate's account of the sc
 
 func (o *collector) Start() error { return nil }
 
-// SetThresholds takes the values that k6 evaluates, so that they can be read at the end.
 func (o *collector) SetThresholds(thresholds map[string]metrics.Thresholds) {
 	o.thresholds = thresholds
 }

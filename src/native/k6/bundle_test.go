@@ -35,8 +35,9 @@ var scenario = map[string]string{
 		export const options: unknown = {};
 		export const own = require("k6/x/own");
 		export default () => (__ENV.HOW === undefined ? other(http) : one(sse));`,
-	"one.ts":   `export const one = (n: unknown): unknown => ["only one", n]; export const unused = () => "unused";`,
-	"other.ts": `export const table = new Map([["only", "other"]]); export const other = (n: unknown) => table.get("only other");`,
+	"package.json": `{ "sideEffects": false }`,
+	"one.ts":       `export const one = (n: unknown): unknown => ["only one", n]; export const unused = () => "unused";`,
+	"other.ts":     `export const table = new Map([["only", "other"]]); export const other = (n: unknown) => table.get("only other");`,
 }
 
 func TestOneScriptHasAllThatIsUsedAndNothingElse(t *testing.T) {

@@ -259,7 +259,7 @@ func TestABodyIsPrintedWhereAnOutcomeIsNamedByIt(t *testing.T) {
 		{502, strings.Repeat("é", 1000), strings.Repeat("é", 1000)},
 		{502, strings.Repeat("é", 10_000), tooLong},
 	} {
-		x := &exchange{status: c.status, body: c.body}
+		x := &exchange{record: record{Status: c.status, Body: c.body}}
 		expect(t, fmt.Sprint(c.status, " ", len(c.body)), x.printable(false), c.want)
 	}
 }

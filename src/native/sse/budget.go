@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/grafana/sobek"
+	"golang.org/x/time/rate"
 )
 
 // charge is what a call is charged to beside a request, or "".
@@ -91,7 +92,7 @@ type budget struct {
 	mu       sync.Mutex
 	isSet    bool
 	bounds   bounds
-	pace     pace
+	pace     *rate.Limiter
 	spent    map[charge]int64 // requests under ""
 	reserved map[charge]int64 // of spent, what calls in flight may yet give back
 	freed    chan struct{}    // closed and made anew whenever it is known what became of a call
@@ -115,6 +116,7 @@ func newBudget() *budget {
 		drained: make(chan struct{}),
 		freed:   make(chan struct{}),
 		bounds:  unbounded,
+		pace:    rate.NewLimiter(rate.Inf, 1),
 		spent:   map[charge]int64{}, reserved: map[charge]int64{},
 	}
 }
@@ -131,7 +133,10 @@ func (b *budget) set(wanted bounds) error {
 		}
 		return nil
 	}
-	b.isSet, b.bounds, b.pace = true, wanted, newPace(wanted.MaxPerS)
+	b.isSet, b.bounds = true, wanted
+	if wanted.MaxPerS != none {
+		b.pace = newPace(wanted.MaxPerS)
+	}
 	// The runner ends the load by SIGUSR1: no call leaves, those in flight end by themselves. After a signal that k6 itself knows nothing leaves
 	// either, and calls of begin are waited for no longer than a drain.
 	asked := make(chan os.Signal, 1)
@@ -198,7 +203,7 @@ func (b *budget) try(now time.Time, kind charge, isStream bool) (wait time.Durat
 	if why := b.stopped(); why != "" {
 		return 0, nil, fmt.Errorf("%w: %s", errUnsent, why)
 	}
-	if wait := b.pace.take(now); wait > 0 {
+	if wait := taken(b.pace, now); wait > 0 {
 		return wait, nil, nil
 	}
 	b.spent[""]++
@@ -228,7 +233,7 @@ func (b *budget) lacking(now time.Time, kind charge, isStream bool) (string, flo
 func (b *budget) mayHold(kind charge) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pace.every != 0 || kind != "" && b.bounds.of(kind) != none
+	return b.pace.Limit() != rate.Inf || kind != "" && b.bounds.of(kind) != none
 }
 
 // endFor ends all sending; the first reason stays.
@@ -350,30 +355,18 @@ const (
 	burstShare = 0.05
 )
 
-// pace is the generic cell rate algorithm (ITU-T I.371): a call may come before the next is due by as much as the burst takes. The zero value
-// lets everything go.
-type pace struct {
-	every time.Duration
-	early time.Duration
-	due   time.Time
+func newPace(perS float64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(rateShare*perS), int(max(1, burstShare*perS)))
 }
 
-func newPace(perS float64) pace {
-	every := time.Duration(math.Ceil(float64(time.Second) / (rateShare * perS)))
-	burst := max(1, math.Floor(burstShare*perS))
-	return pace{every: every, early: time.Duration(burst-1) * every}
-}
-
-// take takes the turn now and returns 0, or says how long to wait before asking again.
-func (p *pace) take(now time.Time) time.Duration {
-	if wait := p.due.Add(-p.early).Sub(now); wait > 0 {
-		return wait
+// taken takes a turn now and returns 0, or says how long to wait before asking again.
+func taken(pace *rate.Limiter, now time.Time) time.Duration {
+	turn := pace.ReserveN(now, 1)
+	wait := turn.DelayFrom(now)
+	if wait > 0 {
+		turn.CancelAt(now)
 	}
-	if p.due.Before(now) {
-		p.due = now
-	}
-	p.due = p.due.Add(p.every)
-	return 0
+	return wait
 }
 
 // recentCalls are the calls that ended in the last second, or the last ten where those are fewer.

@@ -268,7 +268,7 @@ func TestNoWindowOfASecondHoldsMoreThanTheRate(t *testing.T) {
 		p, now := newPace(perS), time.Unix(1000, 0)
 		var sent []time.Time
 		for end := now.Add(10 * time.Second); now.Before(end); {
-			wait := p.take(now)
+			wait := taken(p, now)
 			if wait == 0 {
 				sent = append(sent, now)
 			}

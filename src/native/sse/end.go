@@ -157,28 +157,28 @@ func (o outcome) isError() bool {
 
 func (x *exchange) outcome() outcome {
 	came := outcome{left: x.wire.sent.Load() != 0}
-	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
-	case x.status == 0 || cut:
+	switch cut := !x.Opened && x.end != endRefused && x.end != endEOF; {
+	case x.Status == 0 || cut:
 		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
 	case hasCoding(x.header):
-		came.name, came.charged = fmt.Sprintf("edge %d", x.status), x.status < http.StatusMultipleChoices
-	case x.status < http.StatusMultipleChoices:
+		came.name, came.charged = fmt.Sprintf("edge %d", x.Status), x.Status < http.StatusMultipleChoices
+	case x.Status < http.StatusMultipleChoices:
 		came.name, came.charged = x.admitted(), true
 	default:
-		came.name = refusal(x.status, x.body)
+		came.name = refusal(x.Status, x.Body)
 	}
 	return came
 }
 
 // admitted returns the outcome of a success; a stream that was cut before its first event counts as no answer.
 func (x *exchange) admitted() string {
-	status := fmt.Sprint(x.status)
+	status := fmt.Sprint(x.Status)
 	switch isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout; {
-	case !x.request.isStream() || x.events > 0 || x.end == endClosed:
+	case !x.request.isStream() || x.Events > 0 || x.end == endClosed:
 		return status
-	case x.opened && isCut:
+	case x.Opened && isCut:
 		return "indeterminate"
-	case !x.opened && saysError(x.body):
+	case !x.Opened && saysError(x.Body):
 		return status + " error"
 	default:
 		return status + " empty"

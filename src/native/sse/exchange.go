@@ -52,13 +52,8 @@ type exchange struct {
 	toNext    *time.Timer // where no byte does
 	end       end
 	err       error
-	status    int
 	header    http.Header
-	body      string // of a refusal
-	opened    bool   // a stream began
-	events    int
-	late      int // events after the terminal one, counted in events too
-	names     []string
+	record                  // what came of it so far
 	first     time.Duration // the first event
 	last      time.Duration // the newest event
 	done      time.Duration
@@ -88,7 +83,6 @@ func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
 	}
 }
 
-// readAt is when the bytes came that were read last.
 func (w *wire) readAt() time.Time {
 	if conn := w.conn.Load(); conn != nil {
 		return readAt(*conn)
@@ -174,7 +168,7 @@ func (x *exchange) handling(run func()) {
 func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 	// Closing after the end of the body leaves the connection to the next exchange; closing earlier gives it up.
 	defer func() { _ = answer.Body.Close() }()
-	x.status, x.header = answer.StatusCode, answer.Header
+	x.Status, x.header = answer.StatusCode, answer.Header
 	if answer.ProtoMajor == 2 {
 		x.budget.http2.Add(1)
 	} else {
@@ -191,7 +185,7 @@ func (x *exchange) receive(ctx context.Context, answer *http.Response) {
 		x.readRefusal(ctx, answer)
 		return
 	}
-	x.opened = true
+	x.Opened = true
 	x.budget.stream(1, x.startedAt)
 	defer func() { x.budget.stream(-1, time.Now()) }()
 	if x.client.listens("open") {
@@ -250,8 +244,8 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 // event takes one event at the time its last byte came; false stops the reading.
 func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	at := max(now.Sub(x.startedAt), x.last)
-	x.events++
-	if x.events == 1 {
+	x.Events++
+	if x.Events == 1 {
 		x.first = at
 		x.toFirst.Stop()
 	} else if len(x.gaps) < gapsKept {
@@ -264,7 +258,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	}
 	x.called(name)
 	if x.end != "" {
-		x.late++
+		x.Late++
 	} else if ending := x.request.ending(name); ending != "" {
 		x.end, x.done = ending, at
 		time.AfterFunc(graceAfterTerminal, func() { x.cancel(errGraceOver) })
@@ -272,7 +266,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	if x.client.listens("event") {
 		x.handling(func() { x.client.emitEvent(e) })
 	}
-	if most := x.request.CloseAfterEvents; most != nil && x.events >= *most {
+	if most := x.request.CloseAfterEvents; most != nil && x.Events >= *most {
 		x.client.closed = true
 	}
 	return !x.client.stopped()
@@ -280,11 +274,11 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 
 // called notes the distinct names of events, in the order of their first coming. A stream has a handful.
 func (x *exchange) called(name string) {
-	if slices.Contains(x.names, name) || len(x.names) >= namesKept {
+	if slices.Contains(x.Names, name) || len(x.Names) >= namesKept {
 		return
 	}
-	if shown := foreignName(eventstream.Text([]byte(name))); !slices.Contains(x.names, shown) {
-		x.names = append(x.names, shown)
+	if shown := foreignName(eventstream.Text([]byte(name))); !slices.Contains(x.Names, shown) {
+		x.Names = append(x.Names, shown)
 	}
 }
 
@@ -292,9 +286,9 @@ func (x *exchange) called(name string) {
 // told.
 func (x *exchange) failed(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, io.EOF) && x.status != 0 && x.end == "" && x.opened && x.request.Terminal.Required && x.events > 0:
+	case errors.Is(err, io.EOF) && x.Status != 0 && x.end == "" && x.Opened && x.request.Terminal.Required && x.Events > 0:
 		x.over(time.Now(), endTruncated, errNoLastEvent)
-	case errors.Is(err, io.EOF) && x.status != 0:
+	case errors.Is(err, io.EOF) && x.Status != 0:
 		x.over(time.Now(), endEOF, nil)
 	case x.end == "":
 		ending, err := classify(ctx, err)
@@ -334,5 +328,5 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 			break
 		}
 	}
-	x.body = eventstream.Text(body)
+	x.Body = eventstream.Text(body)
 }

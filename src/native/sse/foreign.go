@@ -85,10 +85,10 @@ var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false
 
 // printable is the part of the body that an outcome is named by. Of a session that was minted, only what a judge reads is left.
 func (x *exchange) printable(isSession bool) string {
-	isSuccess := x.status >= http.StatusOK && x.status < http.StatusMultipleChoices
+	isSuccess := x.Status >= http.StatusOK && x.Status < http.StatusMultipleChoices
 	var fields map[string]any
-	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.body); {
-	case isSuccess && isSession && json.Unmarshal([]byte(x.body), &fields) == nil && fields != nil:
+	switch mayBeJSON := isSuccess && likeJSON.MatchString(x.Body); {
+	case isSuccess && isSession && json.Unmarshal([]byte(x.Body), &fields) == nil && fields != nil:
 		read := map[string]any{}
 		for _, name := range []string{"expires_in", "product"} {
 			if value, has := fields[name]; has {
@@ -97,10 +97,10 @@ func (x *exchange) printable(isSession bool) string {
 		}
 		text, _ := json.Marshal(read)
 		return string(text)
-	case mayBeJSON && !strings.Contains(x.body, `"error"`):
+	case mayBeJSON && !strings.Contains(x.Body, `"error"`):
 		return ""
-	case len(x.body) <= printedBodyMost:
-		return masked(x.body)
+	case len(x.Body) <= printedBodyMost:
+		return masked(x.Body)
 	case mayBeJSON:
 		return ""
 	}

@@ -98,7 +98,7 @@ func (m *ModuleInstance) Exports() modules.Exports {
 func (m *ModuleInstance) exchange(k *kind, c *client, url, headers, body sobek.Value) (*exchange, error) {
 	state := m.vu.State()
 	request, err := k.with(m.vu.Runtime(), state, url, headers, body)
-	return &exchange{request: request, client: c, state: state, budget: m.budget}, err
+	return &exchange{request: request, client: c, state: state, budget: m.budget, record: record{Names: []string{}}}, err
 }
 
 // open makes one exchange and returns its result. It throws for what is wrong in the script (the URL, a parameter, a handler that threw)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grafana/sobek"
@@ -41,13 +42,13 @@ type record struct {
 	DoneUs       any      `json:"doneUs"`
 	Status       int      `json:"status"`
 	Ended        string   `json:"ended"`
-	Opened       bool     `json:"opened"`
+	Opened       bool     `json:"opened"` // a stream began
 	Events       int      `json:"events"`
-	Late         int      `json:"late"`
+	Late         int      `json:"late"` // events after the terminal one, counted in events too
 	Names        []string `json:"names"`
 	Gaps         []int64  `json:"gaps"`
 	Error        string   `json:"error"`
-	Body         string   `json:"body"`
+	Body         string   `json:"body"` // of a refusal
 	Aborted      bool     `json:"aborted"`
 
 	HeldUs  int64             `json:"-"`
@@ -65,22 +66,21 @@ type line struct {
 	Coding     any `json:"coding,omitempty"`
 }
 
-func (x *exchange) record() record {
-	started := !x.startedAt.IsZero()
-	r := record{
-		HeldUs: x.held.Microseconds(), StartedUs: x.moment(started, 0), ConnectUs: x.moment(true, time.Duration(x.wire.connected.Load())),
-		SentUs: x.onWire(x.wire.sent.Load()), FirstUs: x.onWire(x.wire.head.Load()), FirstEventUs: x.moment(x.events > 0, x.first),
-		LastEventUs: x.moment(x.events > 0, x.last), DoneUs: x.moment(started, x.done), Status: x.status, Ended: string(x.end),
-		Opened: x.opened, Events: x.events, Late: x.late, Body: x.body, Names: append([]string{}, x.names...), Gaps: make([]int64, len(x.gaps)),
+// whole is the record of an exchange that is over.
+func (x *exchange) whole() record {
+	r, started := x.record, !x.startedAt.IsZero()
+	r.StartedUs, r.DoneUs, r.HeldUs = x.moment(started, 0), x.moment(started, x.done), x.held.Microseconds()
+	r.ConnectUs, r.SentUs, r.FirstUs = int64(0), x.onWire(&x.wire.sent), x.onWire(&x.wire.head)
+	if connected := x.onWire(&x.wire.connected); connected != nil {
+		r.ConnectUs = connected
 	}
-	if x.wire.connected.Load() == 0 {
-		r.ConnectUs = int64(0)
-	}
+	r.FirstEventUs, r.LastEventUs = x.moment(x.Events > 0, x.first), x.moment(x.Events > 0, x.last)
+	r.Ended, r.Gaps = string(x.end), make([]int64, len(x.gaps))
 	if x.err != nil {
 		r.Error = x.err.Error()
 	}
 	if most := x.request.CloseAfterEvents; most != nil {
-		r.Aborted = x.events >= *most && x.end == endClosed
+		r.Aborted = x.Events >= *most && x.end == endClosed
 	}
 	for at, gap := range x.gaps {
 		r.Gaps[at] = gap.Microseconds()
@@ -88,9 +88,8 @@ func (x *exchange) record() record {
 	return r
 }
 
-// response is the record for a script.
 func (x *exchange) response(rt *sobek.Runtime) sobek.Value {
-	r := x.record()
+	r := x.whole()
 	r.URL, r.Headers = x.request.url.URL, map[string]string{}
 	for name := range x.header {
 		r.Headers[name] = strings.Join(x.header[name], ", ")
@@ -106,13 +105,13 @@ func (x *exchange) moment(happened bool, since time.Duration) any {
 	return unixMicro(x.startedAt.Add(since))
 }
 
-func (x *exchange) onWire(nanoseconds int64) any {
-	return x.moment(nanoseconds != 0, time.Duration(nanoseconds))
+func (x *exchange) onWire(nanoseconds *atomic.Int64) any {
+	return x.moment(nanoseconds.Load() != 0, time.Duration(nanoseconds.Load()))
 }
 
 // line returns l with the record as printed text, without secrets. isSession: the answer to a success holds a token.
 func (x *exchange) line(l line, isSession bool) []byte {
-	l.record = x.record()
+	l.record = x.whole()
 	l.Body, l.Error = x.printable(isSession), shortened(masked(l.Error))
 	if code := transportCode(x.err); code != "" {
 		after := ""
@@ -189,7 +188,6 @@ func (p *printer) write(line []byte) error {
 	return err
 }
 
-// flush writes the buffered lines. A script calls it after its last line.
 func (p *printer) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,9 +232,9 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 			Value:      value,
 		})
 	}
-	if x.events > 0 {
+	if x.Events > 0 {
 		add("sse_time_to_first_event", x.first, metrics.D(x.first))
-		add("sse_event", x.done, float64(x.events))
+		add("sse_event", x.done, float64(x.Events))
 	}
 	at := x.first
 	for _, gap := range x.gaps {
@@ -245,7 +243,7 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 			add("sse_event_gap", at, metrics.D(gap))
 		}
 	}
-	if x.opened {
+	if x.Opened {
 		add("sse_stream_duration", x.done, metrics.D(x.done))
 	}
 	add("sse_streams", x.done, 1)
@@ -258,7 +256,7 @@ func tagsOf(state *lib.State, x *exchange) metrics.TagsAndMeta {
 		tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagName, x.request.name())
 	}
 	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagMethod, x.request.Method)
-	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagStatus, strconv.Itoa(x.status))
+	tags.SetSystemTagOrMetaIfEnabled(enabled, metrics.TagStatus, strconv.Itoa(x.Status))
 	tags.SetTag("ended", string(x.end))
 	return tags
 }

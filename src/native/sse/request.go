@@ -160,7 +160,6 @@ func kindOf(rt *sobek.Runtime, given sobek.Value) (*kind, error) {
 	return k, k.add(rt, object.Get("headers"), object.Get("body"))
 }
 
-// request is one of a kind.
 type request struct {
 	*kind
 	out  *http.Request

@@ -42,7 +42,6 @@ func (t *turns) schedule(moments func() ([]float64, error)) (err error) {
 	return err
 }
 
-// arrival is one of the schedule, by its number.
 func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

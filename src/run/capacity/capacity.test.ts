@@ -69,7 +69,6 @@ const runOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<Capa
   reports: rig.folder,
   out: join(rig.folder, "run"),
   replay: "npx floodgate capacity",
-  onObjectives: () => undefined,
   onProbe: () => undefined,
   events: QUIET,
 });

@@ -46,8 +46,7 @@ export type CapacityWishes = {
 
 export type CapacityRun = Asked &
   CapacityWishes & {
-    onObjectives(objectives: readonly ShareObjective[]): void;
-    onProbe(probe: PlayedProbe): void;
+    onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void;
   };
 
 /** Random arrivals come in bursts, which a rate near the permit would hold back; uniform ones do not. */
@@ -271,13 +270,12 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
   const question = questionOf(request, prepared.target);
   const { story, objectives, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
-  request.onObjectives(objectives);
   const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
   const { came: found, ...result } = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
     const deployment = await openDeployment(context);
     const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);
     if (objectives.some(({ isTime }) => isTime)) await calibrateRun(context, { peaks });
-    return playCapacity(context, deployment, question, request.onProbe);
+    return playCapacity(context, deployment, question, (probe) => request.onProbe(probe, objectives));
   });
   return { ...result, found };
 };
