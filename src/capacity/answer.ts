@@ -20,38 +20,32 @@ export type Answer = {
   generator: string;
 };
 
-/** Read from the refusals just above the answer: each subcode has one owner. */
-export type FirstLimit = {
-  owner:
-    | ("deployment" | "organization" | "key" | "allowance" | "limiter" | "key-service")
-    | ("edge" | "no-answer" | "other" | "time" | "none");
-  outcome: string | null;
-  share: number;
-  sentence: string;
-};
+const OWNERS = {
+  b2b_overloaded: ["deployment", "the deployment's own slots"],
+  org_overloaded: ["organization", "an organization's cap on calls in flight, not the deployment's slots"],
+  rate_limited: ["key", "a key's rate limit, not the deployment's slots"],
+  map_load_quota_exceeded: ["allowance", "an organization's allowance of map loads, which is no capacity"],
+  map_load_hard_stop: ["allowance", "an organization's allowance of map loads, which is no capacity"],
+  tile_access_restricted: ["allowance", "an organization's access to tiles, which is no capacity"],
+  limiter_unavailable: ["limiter", "the limiter: it did not answer in time"],
+  key_service_unavailable: ["key-service", "the key service: it did not answer in time"],
+} as const satisfies Partial<Record<RefusalName, readonly string[]>>;
 
-const OWNERS: readonly [RefusalName, FirstLimit["owner"], string][] = [
-  ["b2b_overloaded", "deployment", "the deployment's own slots"],
-  ["org_overloaded", "organization", "an organization's cap on calls in flight, not the deployment's slots"],
-  ["rate_limited", "key", "a key's rate limit, not the deployment's slots"],
-  ["map_load_quota_exceeded", "allowance", "an organization's allowance of map loads, which is no capacity"],
-  ["map_load_hard_stop", "allowance", "an organization's allowance of map loads, which is no capacity"],
-  ["tile_access_restricted", "allowance", "an organization's access to tiles, which is no capacity"],
-  ["limiter_unavailable", "limiter", "the limiter: it did not answer in time"],
-  ["key_service_unavailable", "key-service", "the key service: it did not answer in time"],
-];
-
-const ownerOf = (outcome: string): [FirstLimit["owner"], what: string] => {
-  const found = OWNERS.find(([name]) => outcomeOf(name) === outcome);
-  if (found !== undefined) return [found[1], found[2]];
-  if (outcome.startsWith("edge")) return ["edge", "something before the API: its answer is not the API's"];
-  return outcome === "indeterminate" ? ["no-answer", "calls without an answer"] : ["other", `answers ${outcome}`];
+const ownerOf = (outcome: string) => {
+  const found = Object.entries(OWNERS).find(([name]) => outcomeOf(name as RefusalName) === outcome);
+  if (found !== undefined) return found[1];
+  if (outcome.startsWith("edge")) return ["edge", "something before the API: its answer is not the API's"] as const;
+  if (outcome === "indeterminate") return ["no-answer", "calls without an answer"] as const;
+  return ["other", `answers ${outcome}`] as const;
 };
 
 /** Probes up to this many times the answer are "just above"; further up other limits join. */
 const JUST_ABOVE = 1.7;
 
-export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, bindsOnTime: boolean): FirstLimit => {
+export type FirstLimit = ReturnType<typeof firstLimit>;
+
+/** Read from the refusals just above the answer: each subcode has one owner. */
+export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, bindsOnTime: boolean) => {
   const above = results.filter(({ plan }) => plan.ratePerS > answerPerS);
   const near = above.filter(({ plan }) => plan.ratePerS <= answerPerS * JUST_ABOVE);
   const chosen = near.length > 0 ? near : above;
@@ -66,9 +60,15 @@ export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, 
   const [outcome, n] = [...sums].sort((a, b) => b[1] - a[1])[0] ?? [null, 0];
   if (bindsOnTime) {
     const beside = outcome === null ? "nothing was refused" : `${outcome} stayed within its objective`;
-    return { owner: "time", outcome, share: 0, sentence: `calls take too long before that is refused; ${beside}` };
+    return {
+      owner: "time" as const,
+      outcome,
+      share: 0,
+      sentence: `calls take too long before that is refused; ${beside}`,
+    };
   }
-  if (outcome === null) return { owner: "none", outcome, share: 0, sentence: "nothing was refused above the answer" };
+  if (outcome === null)
+    return { owner: "none" as const, outcome, share: 0, sentence: "nothing was refused above the answer" };
   const [owner, what] = ownerOf(outcome);
   const part = n === refused ? "" : `, ${((100 * n) / refused).toFixed(0)} % of what was not answered`;
   const sentence = `${what} (${outcome}, ${n} of ${calls} calls just above the answer${part})`;

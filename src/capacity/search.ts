@@ -19,31 +19,18 @@ import {
 } from "./probe.ts";
 import { dispersionsOf, lowestOf, quantileOf, thresholdOf } from "./threshold.ts";
 
-export type SearchPolicy = {
+export const POLICY = {
   /** The first rate, calls per second. */
-  readonly startPerS: number;
-  /** `permits.load_max_rps`; infinite where nothing is said. */
-  readonly maxPerS: number;
-  /** The interval is narrow enough when each side is within this share of the answer. */
-  readonly tolerance: number;
-  /** Seconds that the search may play before it confirms. */
-  readonly playS: number;
-  readonly warmUpS: number;
-  readonly bracketS: number;
-  readonly narrowS: number;
-  readonly confirmS: number;
-};
-
-export const POLICY: Omit<SearchPolicy, "maxPerS"> = {
   startPerS: 4,
+  /** The interval is narrow enough when each side is within this share of the answer. */
   tolerance: 0.05,
+  /** Seconds that the search may play before it confirms. */
   playS: 240,
-  warmUpS: 1.5,
-  bracketS: 3,
-  narrowS: 15,
-  confirmS: 20,
+  ...{ warmUpS: 1.5, bracketS: 3, narrowS: 15, confirmS: 20 },
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
+/** `maxPerS`: `permits.load_max_rps`; infinite where nothing is said. */
+export type SearchPolicy = Readonly<typeof POLICY & { maxPerS: number }>;
 
 type Step = { probe: ProbePlan } | { answer: Answer };
 

@@ -54,23 +54,13 @@ export const tallyCalls = (lines: readonly CallLine[], objectives: readonly Shar
   };
 };
 
-/** An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". */
-export type ShareObjective = {
-  /** As the user wrote it; names the claim. */
-  readonly text: string;
-  /** Largest share of bad calls, 0 to 1. */
-  readonly limit: number;
-  /** Speaks of time, not of answers; `limitMs`: the time that it compares with. */
-  readonly isTime: boolean;
-  readonly limitMs?: number;
-  /** `null`: the objective does not speak of this call. */
-  isBad(line: CallLine): boolean | null;
-  /** The objective's value over these calls, to be read in a table. */
-  shown(lines: readonly CallLine[]): string;
-};
+export type ShareObjective = ReturnType<typeof shareObjective>;
 
-/** Throws a sentence where no rate could be found by it. */
-export const shareObjective = (objective: Objective): ShareObjective => {
+/**
+ * An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". Throws a sentence
+ * where no rate could be found by it.
+ */
+export const shareObjective = (objective: Objective) => {
   const { text, kind, limit } = objective;
   const isTime = kind === "time";
   if (isTime && objective.quantile === 1) {
@@ -78,14 +68,20 @@ export const shareObjective = (objective: Objective): ShareObjective => {
     throw new Error(`objective "${text}": ${why}`);
   }
   return {
-    ...{ text, isTime, limitMs: isTime ? limit : undefined, limit: isTime ? 1 - objective.quantile : limit },
-    // The judge of many calls, asked about one.
-    isBad: (line) => {
+    /** As the user wrote it; names the claim. */
+    text,
+    /** Speaks of time, not of answers; `limitMs`: the time that it compares with. */
+    ...{ isTime, limitMs: isTime ? limit : undefined },
+    /** Largest share of bad calls, 0 to 1. */
+    limit: isTime ? 1 - objective.quantile : limit,
+    /** `null`: the objective does not speak of this call. The judge of many calls, asked about one. */
+    isBad: (line: CallLine): boolean | null => {
       const verdict = judgeObjectives([objective], [line])[0];
       if (verdict === undefined || verdict.n === 0) return null;
       return isTime ? verdict.value === null || verdict.value > limit : verdict.value === 1;
     },
-    shown: (lines) => {
+    /** The objective's value over these calls, to be read in a table. */
+    shown: (lines: readonly CallLine[]): string => {
       const value = judgeObjectives([objective], lines)[0]?.value ?? null;
       if (value === null) return "-";
       return isTime ? `${value.toFixed(value < 10 ? 1 : 0)} ms` : `${(value * 100).toFixed(2)} %`;

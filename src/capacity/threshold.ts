@@ -40,14 +40,7 @@ const normalized = (weights: readonly number[]): number[] => {
 const logShare = (logit: number): number =>
   logit > 0 ? -Math.log1p(Math.exp(-logit)) : logit - Math.log1p(Math.exp(logit));
 
-type Fit = { weights: number[]; best: { logRate: number; slope: number } };
-
-const weigh = (
-  points: readonly Point[],
-  counts: readonly number[],
-  limitLogit: number,
-  grid: readonly number[],
-): Fit => {
+const weigh = (points: readonly Point[], counts: readonly number[], limitLogit: number, grid: readonly number[]) => {
   const near = points.flatMap(({ logRate, bad, n }, i) => {
     const count = counts[i] as number;
     return count < NO_WEIGHT ? [] : [{ logRate, bad: count * bad, good: count * (n - bad) }];
@@ -69,7 +62,12 @@ const weigh = (
 };
 
 /** How far the probes are from the fitted line, beside what independent calls would be. */
-const misfit = (points: readonly Point[], counts: readonly number[], limitLogit: number, { best }: Fit): number => {
+const misfit = (
+  points: readonly Point[],
+  counts: readonly number[],
+  limitLogit: number,
+  { best }: ReturnType<typeof weigh>,
+): number => {
   let chiSquare = 0;
   let freedom = -2;
   for (const [i, { logRate, bad, n }] of points.entries()) {

@@ -5,12 +5,7 @@
 import type { CallLine } from "../history/line.ts";
 import { isWhole } from "./block.ts";
 
-export type Probe = {
-  ratePerS: number;
-  servedPerS: number;
-  /** Most of what was refused was refused for the rate of a key, which has tokens saved up for a while. */
-  isByRate: boolean;
-};
+export type Probe = ReturnType<typeof probeOf>;
 
 export const PROBE_S = 2.5;
 /** The first part of a probe fills what was empty: slots, and the tokens that a rate limit had saved up. */
@@ -22,14 +17,16 @@ const PROBES_MOST = 8;
 const ALL_SERVED = 0.85;
 
 /** Served of the calls that should have left in a probe's second part. */
-export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number): Probe => {
+export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number) => {
   const fromUs = startUs + FILLING_S * 1e6;
   const toUs = startUs + PROBE_S * 1e6;
   const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
   const refused = part.filter((line) => !isWhole(line));
   const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
   const servedPerS = part.filter(isWhole).length / (PROBE_S - FILLING_S);
-  return { ratePerS, servedPerS, isByRate: byRate.length * 2 > refused.length };
+  /** Most of what was refused was refused for the rate of a key, which has tokens saved up for a while. */
+  const isByRate = byRate.length * 2 > refused.length;
+  return { ratePerS, servedPerS, isByRate };
 };
 
 const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_SERVED * ratePerS;

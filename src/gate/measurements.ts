@@ -15,17 +15,13 @@ type MeasurementFacts = {
   added: number;
 };
 
-export type GateMeasurement =
-  | ("latency_ms_p50" | "latency_ms_p99" | "ttfe_ms_p50" | "event_gap_ms_p50")
-  | ("shed_share" | "error_share" | "refusal_ms_p50" | "goodput");
-
 /**
  * In the order in which they are reported. Margins are wider than what blocks of a few seconds scatter by between two equal
  * deployments on two busy cores (the measured figures stand beside the tests). A p99 is decided by a handful of calls, a refusal by
  * what else the cores do.
  */
 // biome-ignore format: a row is a line
-export const MEASUREMENT_FACTS: Readonly<Record<GateMeasurement, MeasurementFacts>> = {
+export const MEASUREMENT_FACTS = {
   latency_ms_p50: { unit: "ms", worse: "higher", margin: 1.05, added: 1, about: "median time of an admitted call of a quiet organization, from the moment it should have left, below capacity" },
   latency_ms_p99: { unit: "ms", worse: "higher", margin: 1.2, added: 5, about: "the same for the slowest call in a hundred" },
   ttfe_ms_p50: { unit: "ms", worse: "higher", margin: 1.15, added: 5, about: "median time to the first event of a stream, from the moment the call should have left, below capacity" },
@@ -34,7 +30,8 @@ export const MEASUREMENT_FACTS: Readonly<Record<GateMeasurement, MeasurementFact
   error_share: { unit: "share", worse: "share", margin: 1.005, added: 0, about: "part of all calls that is neither served whole nor refused for a limit: errors, no answer, streams that end badly" },
   refusal_ms_p50: { unit: "ms", worse: "higher", margin: 1.3, added: 5, about: "median time to a refusal for a limit at overload, from the moment the call should have left" },
   goodput: { unit: "1/s", worse: "lower", margin: 1.05, added: 0, about: "calls a second at overload that are served whole and in time" },
-};
+} satisfies Readonly<Record<string, MeasurementFacts>>;
+export type GateMeasurement = keyof typeof MEASUREMENT_FACTS;
 export const GATE_MEASUREMENTS = Object.keys(MEASUREMENT_FACTS) as GateMeasurement[];
 
 /** A value that fell to nothing is this many times worse: ranks need no more, and means stay finite. */
@@ -43,7 +40,7 @@ const RATIO_MAX = 1_000;
 /** ln of how many times worse `is` is than `was`; 0 when they are equal, negative when it is better. */
 export const logWorse = (measurement: GateMeasurement, was: number, is: number): number => {
   if (was === is) return 0;
-  const { worse, added } = MEASUREMENT_FACTS[measurement];
+  const { worse, added }: MeasurementFacts = MEASUREMENT_FACTS[measurement];
   const [more, less] =
     worse === "higher" ? [is + added, was + added] : worse === "lower" ? [was + added, is + added] : [1 - was, 1 - is];
   return Math.log(Math.min(RATIO_MAX, Math.max(1 / RATIO_MAX, more / less)));

@@ -24,53 +24,26 @@ import {
 
 export type Pair = { base: BlockValues; head: BlockValues };
 
-export type GatePolicy = {
-  measurements: readonly GateMeasurement[];
-  /** Chance that any measurement is called a regression where there is none, over all looks. */
-  falseAlarm: number;
-  /** Chance that a measurement worse by its margin passes, over all looks. */
-  missed: number;
-  /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
-  looks: number;
-  /** How much worse is still none, as a ratio above 1. */
-  margins: Record<GateMeasurement, number>;
-};
+export type GatePolicy = typeof GATE_POLICY;
 
-export const GATE_POLICY: GatePolicy = {
-  measurements: GATE_MEASUREMENTS,
+export const GATE_POLICY = {
+  measurements: GATE_MEASUREMENTS as readonly GateMeasurement[],
+  /** Chance that any measurement is called a regression where there is none, over all looks. */
   falseAlarm: 0.01,
+  /** Chance that a measurement worse by its margin passes, over all looks. */
   missed: 0.05,
+  /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
   looks: 1,
-  margins: Object.fromEntries(
-    GATE_MEASUREMENTS.map((name) => [name, MEASUREMENT_FACTS[name].margin]),
-  ) as GatePolicy["margins"],
+  /** How much worse is still none, as a ratio above 1. */
+  margins: Object.fromEntries(GATE_MEASUREMENTS.map((name) => [name, MEASUREMENT_FACTS[name].margin])) as Record<
+    GateMeasurement,
+    number
+  >,
 };
 
 export type GateVerdict = "regression" | "no-regression" | "inconclusive" | "not-measured";
 
-export type Comparison = {
-  measurement: GateMeasurement;
-  verdict: GateVerdict;
-  /** Shown to be better by more than the margin: reported, and it passes. */
-  improved: boolean;
-  /** Pairs that had both values. */
-  pairs: number;
-  /** Medians over those pairs, in the measurement's unit; `null` without pairs. */
-  base: number | null;
-  head: number | null;
-  /** Typical head / base, turned so that above 1 is worse, and its 95 % interval; `null` without (enough) pairs. */
-  worseBy: number | null;
-  low: number | null;
-  high: number | null;
-  margin: number;
-  /** ln of how many times worse, pair by pair; and how unlikely such a row has to be, to be a regression (`smallestSeen`). */
-  differences: readonly number[];
-  tail: number;
-  /** That it is worse at all (Holm), and that it is worse than the margin allows. */
-  pWorse: number;
-  pInside: number;
-  reason: string;
-};
+export type Comparison = ReturnType<typeof comparePairs>[number];
 
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
 const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : ratio.toFixed(3));
@@ -78,7 +51,7 @@ const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : r
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
 
 /** One comparison for each measurement, in their order. Throws `RangeError` beyond `PAIRS_MAX` pairs. */
-export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_POLICY): Comparison[] => {
+export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_POLICY) => {
   if (pairs.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${pairs.length}`);
   const seen = policy.measurements.map((measurement) => {
     const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
@@ -96,23 +69,36 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   // Fewer could not be distinguished from chance even if every pair said the same.
   let pairsNeeded = 1;
   while (smallestP(pairsNeeded) > tail) pairsNeeded += 1;
-  return seen.map((one): Comparison => {
+  return seen.map((one) => {
     const { measurement, isAbsent, both, differences } = one;
     const at = present.indexOf(one);
     const margin = policy.margins[measurement];
     const interval = typicalInterval(differences);
     const tested = {
-      ...{ measurement, margin, pairs: both.length, differences, tail, pWorse: pWorse[at] ?? 1 },
+      measurement,
+      margin,
+      /** Pairs that had both values. */
+      pairs: both.length,
+      /** ln of how many times worse, pair by pair; and how unlikely such a row has to be, to be a regression (`smallestSeen`). */
+      ...{ differences, tail },
+      /** That it is worse at all (Holm), and that it is worse than the margin allows. */
+      pWorse: pWorse[at] ?? 1,
+      pInside: signedRankP(differences.map((difference) => Math.log(margin) - difference)),
+      /** Medians over those pairs, in the measurement's unit; `null` without pairs. */
       base: median(both.map(([was]) => was)),
       head: median(both.map(([, is]) => is)),
+      /** Typical head / base, turned so that above 1 is worse, and its 95 % interval; `null` without (enough) pairs. */
       worseBy: exp(typicalDifference(differences)),
       low: exp(interval?.low),
       high: exp(interval?.high),
-      pInside: signedRankP(differences.map((difference) => Math.log(margin) - difference)),
     };
-    const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => {
-      return { ...tested, verdict, improved, reason };
-    };
+    /** `improved`: shown to be better by more than the margin, which passes. */
+    const found = (verdict: GateVerdict, reason: string, improved = false) => ({
+      ...tested,
+      verdict,
+      improved,
+      reason,
+    });
     const { worseBy, pInside } = tested;
     if (isAbsent) return found("not-measured", "no block has enough calls of the kind to measure it by");
     if (worseBy === null || both.length < pairsNeeded) {

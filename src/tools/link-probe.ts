@@ -8,15 +8,7 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 /** How the exchange ended, as the client sees it. `silent`: neither answer nor end within `giveUpMs`. */
 type LinkEnd = "complete" | "refused" | "reset" | "closed" | "silent";
 
-export type LinkSeen = {
-  ended: LinkEnd;
-  connected: boolean;
-  bytes: number;
-  pieces: number;
-  /** From the connect call, in milliseconds; `null` when no byte came. */
-  firstByteMs: number | null;
-  doneMs: number;
-};
+export type LinkSeen = Awaited<ReturnType<typeof observeLink>>;
 
 export type LinkProbe = {
   host: string;
@@ -30,40 +22,38 @@ export type LinkProbe = {
 
 const ENDS: Readonly<Record<string, LinkEnd>> = { ECONNREFUSED: "refused", ECONNRESET: "reset", EPIPE: "reset" };
 
-export const observeLink = ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe): Promise<LinkSeen> =>
-  new Promise((resolve) => {
-    const began = performance.now();
-    const received: Buffer[] = [];
-    let connected = false;
-    let firstByteMs: number | null = null;
-    const socket = connect({ host, port, family: isIP(host) || 4 });
-    const finish = (ended: LinkEnd): void => {
+export const observeLink = async ({ host, port, request, isComplete, giveUpMs, connectMs }: LinkProbe) => {
+  const began = performance.now();
+  const received: Buffer[] = [];
+  let connected = false as boolean;
+  let firstByteMs = null as number | null;
+  const { promise, resolve: finish } = Promise.withResolvers<LinkEnd>();
+  const socket = connect({ host, port, family: isIP(host) || 4 });
+  let timer = setTimeout(finish, connectMs ?? giveUpMs, "silent");
+  socket.on("connect", () => {
+    connected = true;
+    if (connectMs !== undefined) {
       clearTimeout(timer);
-      socket.removeAllListeners();
-      socket.on("error", () => {});
-      socket.destroy();
-      const bytes = received.reduce((sum, chunk) => sum + chunk.length, 0);
-      resolve({ ended, connected, bytes, pieces: received.length, firstByteMs, doneMs: performance.now() - began });
-    };
-    const giveUpIn = (ms: number): NodeJS.Timeout => setTimeout(() => finish("silent"), ms);
-    let timer = giveUpIn(connectMs ?? giveUpMs);
-    socket.on("connect", () => {
-      connected = true;
-      if (connectMs !== undefined) {
-        clearTimeout(timer);
-        timer = giveUpIn(giveUpMs);
-      }
-      socket.setNoDelay(true);
-      socket.write(request);
-    });
-    socket.on("data", (chunk: Buffer) => {
-      firstByteMs ??= performance.now() - began;
-      received.push(chunk);
-      if (isComplete(Buffer.concat(received))) finish("complete");
-    });
-    for (const end of ["end", "close"] as const) socket.on(end, () => finish("closed"));
-    socket.on("error", (error: NodeJS.ErrnoException) => finish(ENDS[error.code ?? ""] ?? "closed"));
+      timer = setTimeout(finish, giveUpMs, "silent");
+    }
+    socket.setNoDelay(true);
+    socket.write(request);
   });
+  socket.on("data", (chunk: Buffer) => {
+    firstByteMs ??= performance.now() - began;
+    received.push(chunk);
+    if (isComplete(Buffer.concat(received))) finish("complete");
+  });
+  for (const end of ["end", "close"] as const) socket.on(end, () => finish("closed"));
+  socket.on("error", (error: NodeJS.ErrnoException) => finish(ENDS[error.code ?? ""] ?? "closed"));
+  const ended = await promise;
+  const doneMs = performance.now() - began;
+  clearTimeout(timer);
+  socket.destroy();
+  const bytes = received.reduce((sum, chunk) => sum + chunk.length, 0);
+  /** Times from the connect call on; `firstByteMs`: `null` when no byte came. */
+  return { ended, connected, bytes, pieces: received.length, firstByteMs, doneMs };
+};
 
 /** `host:port`, where the host may be an IPv6 address in brackets. */
 export const splitAddress = (address: string): { host: string; port: number } => {

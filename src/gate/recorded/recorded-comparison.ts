@@ -8,16 +8,10 @@ import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import { doubledRanks, holm } from "../signed-rank.ts";
 
-/** What a comparison takes of a run; a baseline file keeps no more. */
-export type RunFigures = {
-  id: string;
-  profile: string;
-  environment: { os: string; cores: number; cpu: string; node: string };
-  measurements: { stage: string; name: string; value: number; unit: string }[];
-  claims: { id: string; level: Claim["level"]; verdict: Claim["verdict"] }[];
-};
+export type RunFigures = ReturnType<typeof figuresOf>;
 
-export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument): RunFigures => ({
+/** What a comparison takes of a run; a baseline file keeps no more. */
+export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument) => ({
   id,
   profile,
   environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
