@@ -37,7 +37,8 @@ export const createRecorder = (
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
-  const late = new Set<Lateness>();
+  /** Of all lines so far, which is no less than of a stage. */
+  const lateness = new Lateness();
   let draft: (() => RunDocument) | null = null;
   /** Set at the end: lines of a body that did not stop in time are dropped. */
   let isClosed = false;
@@ -53,7 +54,7 @@ export const createRecorder = (
   let historyChars = 0;
   const keep = (line: Line): void => {
     if (isClosed) return;
-    for (const lateness of late) lateness.see(line);
+    lateness.see(line);
     series.see(line);
     const text = JSON.stringify(line);
     historyChars += text.length;
@@ -92,8 +93,6 @@ export const createRecorder = (
     },
     record: async (stage: string, how?: RecordingOptions): Promise<Recording> => {
       if (how !== undefined) wishes.set(stage, how);
-      const lateness = new Lateness();
-      late.add(lateness);
       await writing;
       const from = await history.flushed();
       return {
@@ -101,7 +100,6 @@ export const createRecorder = (
           fold.end();
           await writing;
           const to = await history.flushed();
-          late.delete(lateness);
           return inTimeOrder(ofStage(stage, jsonLines(folder.pathOf(HISTORY), from, to)), lateness.us);
         },
       };

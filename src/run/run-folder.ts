@@ -81,17 +81,13 @@ const pointLatestAt = (reports: string, path: string): void => {
   }
 };
 
-type RunFolderOptions = {
-  profile: string;
-  now: Date;
-  reports: string;
-  /** `--out DIR`: the run folder itself, which must be new or empty. */
-  out?: string;
-  redactor?: Redactor;
-};
+type Where = { profile: string; now: Date; reports: string; out?: string; redactor?: Redactor };
 
-/** Throws a sentence when the folder cannot be made: `UsageError` where another place would do. */
-export const makeRunFolder = ({ profile, now, reports, out, redactor }: RunFolderOptions): RunFolder => {
+/**
+ * `out`: the run folder itself, which must be new or empty. Throws a sentence when the folder cannot be made: `UsageError` where
+ * another place would do.
+ */
+export const makeRunFolder = ({ profile, now, reports, out, redactor }: Where): RunFolder => {
   const runs = join(resolve(reports), "runs");
   const made =
     out === undefined

@@ -44,18 +44,6 @@ export const commitOf = async (folder: string): Promise<string | null> => {
   }
 };
 
-const describeEnvironment = (
-  tools: { k6: string | null; toxiproxy: string | null },
-  hostNotes: string[],
-): RunDocument["environment"] => ({
-  node: process.versions.node,
-  ...tools,
-  os: `${type()} ${release()} ${process.arch}`,
-  cores: cpus().length,
-  cpu: cpus()[0]?.model ?? "unknown",
-  host_notes: hostNotes,
-});
-
 /** Masks and cleans a value once, for every report: after rendering a secret would look different (`a<b` is `a&lt;b` in a page). */
 export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
@@ -81,7 +69,7 @@ export const verdictOf = (
 /** What is known of a run; `commit`, `required` and `exitCode` at its end alone. */
 export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | "measurements" | "calibration"> & {
   /** Their versions. */
-  tools: Parameters<typeof describeEnvironment>[0];
+  tools: Record<StandIn["tool"], string | null>;
   started: Date;
   finished: Date;
   deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
@@ -99,7 +87,7 @@ export type RunFacts = Pick<RunDocument, "id" | "profile" | "seed" | "claims" | 
 
 /** Of an experiment that was played twice, the two claims become one. */
 export const composeDocument = (facts: RunFacts): RunDocument => {
-  const { id, profile, seed, started, finished, deployments, stages, standIns, calibration } = facts;
+  const { id, profile, seed, started, finished, deployments, stages, standIns, tools } = facts;
   const { commit = null, required = [], exitCode = null } = facts;
   const claims = decidedByBoth(facts.claims);
   const follows = verdictOf(claims, facts.outcomesSeen, required);
@@ -120,12 +108,12 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       base_url: first?.target.base_url ?? "",
       embedded: first?.embedded ?? true,
     },
-    environment: describeEnvironment(
-      facts.tools,
-      stages.flatMap(({ notes }) => notes),
-    ),
+    environment: {
+      ...{ node: process.versions.node, ...tools, os: `${type()} ${release()} ${process.arch}` },
+      ...{ cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown", host_notes: stages.flatMap(({ notes }) => notes) },
+    },
     ...(standIns.length > 0 && { stand_ins: [...standIns] }),
-    calibration,
+    calibration: facts.calibration,
     ...(facts.target === undefined && {
       spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
     }),
@@ -165,19 +153,21 @@ const readEarlier = (path: string): Earlier | undefined => {
 
 const readCurve = (path: string): Curve | undefined => read(path, "curve.json");
 
-const readFound = (path: string): Found & { earlier?: Earlier } => ({
-  earlier: readEarlier(path),
-  gate: read<{ comparisons?: Comparison[] }>(path, "gate.json")?.comparisons,
-  capacity: read<FoundCapacity>(path, "capacity.json"),
-  curve: readCurve(path),
-});
-
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
 const REPORTS: Readonly<Record<string, (about: Rendered) => string>> = {
   "series.json": ({ series }) => `${JSON.stringify(series)}\n`,
-  "report.html": ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder.path))),
+  "report.html": ({ document, series, folder }) => {
+    const { path } = folder;
+    const found: Found & { earlier?: Earlier } = {
+      earlier: readEarlier(path),
+      gate: read<{ comparisons?: Comparison[] }>(path, "gate.json")?.comparisons,
+      capacity: read<FoundCapacity>(path, "capacity.json"),
+      curve: readCurve(path),
+    };
+    return htmlReport(document, series, folder.masked(found));
+  },
   "summary.md": ({ document, folder }) => summaryMarkdown(document, { curve: folder.masked(readCurve(folder.path)) }),
   "junit.xml": ({ document }) => junitXml(document),
   "ctrf.json": ({ document }) => ctrfJson(document),

@@ -4,7 +4,7 @@ import { openDeployment } from "../deployments/embedded.ts";
 import { prepareTarget, readTarget } from "../stages/prepare-target.ts";
 import { playRules } from "../stages/verify-stage.ts";
 import { chosenRules } from "../verify/catalogue.ts";
-import { planVerify, type VerifyPlan } from "../verify/planning/plan.ts";
+import { planVerify } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type Asked, type RunResult, recordRun } from "./recorded-run.ts";
@@ -26,9 +26,7 @@ type VerifyRun = Asked &
 const intent = (allowLoad: boolean) => ({ load: allowLoad, faults: false, requests: CALLS_AT_MOST });
 
 /** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
-export const planOfTarget = async (
-  wishes: VerifyWishes & Place,
-): Promise<{ plan: VerifyPlan; refusedByGuard: readonly string[] }> => {
+export const planOfTarget = async (wishes: VerifyWishes & Place) => {
   const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = wishes;
   const rules = chosenRules(only, skip);
   const { target, refusals } = await readTarget(wishes.targetFile, owned, intent(allowLoad));

@@ -58,13 +58,13 @@ const row = ([name, field, of]: Named, read: LogFormat["read"], how: How = {}): 
   return { name, field, of, read, ...how };
 };
 
-/** A text whose line has the group `at`, and `took` where the format writes a duration. */
+/** A text whose line has the group `at`, or only `end`, and `took` where the format writes a duration. */
 const text = (named: Named, of: MomentOf, line: RegExp, unit: Unit = "s", how: How = {}): LogFormat =>
   row(
     named,
     (one) => {
-      const found = line.exec(one.text)?.groups;
-      return found === undefined ? null : timed(momentOf(found.at), of, tookMs(found.took, unit));
+      const { at = "", end = "", took } = line.exec(one.text)?.groups ?? {};
+      return at === "" ? timed(momentOf(end), "end", tookMs(took, unit)) : timed(momentOf(at), of, tookMs(took, unit));
     },
     how,
   );
@@ -130,27 +130,21 @@ const ALB_CREATED = new RegExp(
   String.raw`^\S+ \S+ \S+ \S+ \S+ (?:\S+ ){7}${QUOTED} ${QUOTED} \S+ \S+ \S+ ${QUOTED} ${QUOTED} ${QUOTED} \S+ (?<at>${ISO})(?: |$)`,
 );
 
-/** Logs without a moment of creation have only the end, and the duration up to it. */
-const createdOrEnded = (created: string | undefined, end: string | undefined, took?: number): LineTime | null =>
-  created === undefined ? timed(momentOf(end), "end", took) : timed(momentOf(created), "start", took);
-
-/** Logs from before the field `request_creation_time` have three durations that lead to the end. */
+/** Logs from before the field `request_creation_time` have the end alone, and three durations that lead to it. */
 const albTime = ({ text: line }: LogLine): LineTime | null => {
   const head = ALB_HEAD.exec(line);
   if (head === null) return null;
   const took = [head[2], head[3], head[4]].reduce((sum, part) => sum + Math.max(0, Number(part)), 0) * 1000;
-  return createdOrEnded(ALB_CREATED.exec(line)?.groups?.at, head.groups?.end, took);
+  const created = ALB_CREATED.exec(line)?.groups?.at;
+  return created === undefined
+    ? timed(momentOf(head.groups?.end), "end", took)
+    : timed(momentOf(created), "start", took);
 };
 
+/** Older logs have the end of the connection and its length in milliseconds. */
 const NLB = new RegExp(
   String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
 );
-
-/** Older logs have the end of the connection and its length in milliseconds. */
-const nlbTime = ({ text: line }: LogLine): LineTime | null => {
-  const found = NLB.exec(line)?.groups;
-  return found === undefined ? null : createdOrEnded(found.at, found.end, tookMs(found.took, "ms"));
-};
 
 /** W3C: the moment at which a transaction was completed, in UTC; IIS writes what it took in milliseconds, others in seconds. */
 const w3c = (named: Named, writer: NonNullable<LogLine["directives"]>["writer"], unit: Unit = "s"): LogFormat =>
@@ -180,7 +174,7 @@ const NGINX_TIMED = new RegExp(
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
   row(["alb", "request_creation_time", "AWS Application Load Balancer: type, time, app/name/id"], albTime),
-  row(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], nlbTime),
+  text(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], "start", NLB, "ms"),
   text(["elb", "timestamp", "AWS Classic Load Balancer: time, name, client, backend, three times"], "start",
     new RegExp(String.raw`^(?<at>${ISO}) \S+ \S+:\d+ (?:\S+:\d+|-) ${THREE_TIMES} (?:\d{3}|-) (?:\d{3}|-) \d+ \d+ "`)),
   text(["s3", "time", "AWS S3: owner, bucket, [date], address, requester, id, REST.GET.OBJECT"], "start",

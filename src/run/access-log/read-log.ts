@@ -169,36 +169,26 @@ export class LogReader {
     if (calls < 2) return { code: "too-few-calls", calls, lines };
     const atMs = this.#starts();
     const spanMs = (atMs[calls - 1] as number) - (atMs[0] as number);
-    const silence = longestSilence(atMs);
-    const outermost = silence.at <= calls / 2 ? this.#earliest : this.#latest;
-    if (spanMs > SPAN_MAX_MS) {
-      return { code: "span-too-long", ...outermost, silenceMs: silence.ms, spanMs, mostMs: SPAN_MAX_MS };
-    }
+    const { ms: silenceMs, at } = longestSilence(atMs);
+    const outermost = at <= calls / 2 ? this.#earliest : this.#latest;
+    if (spanMs > SPAN_MAX_MS) return { code: "span-too-long", ...outermost, silenceMs, spanMs, mostMs: SPAN_MAX_MS };
     const { largest: back } = this.#clock;
+    const { start, end, logged } = this.#of;
+    const ofEnd = this.#tookMs === null ? "end" : "end minus duration";
     const facts: ReplayedLog = {
-      format: format.name,
-      field: format.field,
-      moment: this.#momentOf(),
+      ...{ format: format.name, field: format.field },
+      moment: end > start + logged ? ofEnd : start >= logged ? "start" : "as logged",
       zone: this.#isZoned ? "stated" : "assumed UTC",
       ...{ calls, unreadable, no_calls: this.#noCalls },
-      span_s: seconds(spanMs),
-      longest_silence_s: seconds(silence.ms),
+      ...{ span_s: seconds(spanMs), longest_silence_s: seconds(silenceMs) },
       ...(back && {
         clock_back: {
-          line: back.line,
-          by_s: seconds(back.byMs),
-          lines: back.lines,
-          overlap_s: seconds(back.overlapMs),
+          ...{ line: back.line, by_s: seconds(back.byMs) },
+          ...{ lines: back.lines, overlap_s: seconds(back.overlapMs) },
         },
       }),
     };
     return { atMs, facts, outermost };
-  }
-
-  #momentOf(): ReplayedLog["moment"] {
-    const { start, end, logged } = this.#of;
-    if (end > start + logged) return this.#tookMs === null ? "end" : "end minus duration";
-    return start >= logged ? "start" : "as logged";
   }
 
   /** The starts of all calls, ascending. What each took belongs to its moment in the order of the lines. */

@@ -9,7 +9,7 @@ const target = (more: Partial<Target>): Target => ({
   ...more,
 });
 const names = (more: Partial<Target> | null, asked: string[] = [], short = false): string[] =>
-  chosenExperiments(more === null ? null : target(more), asked, short).map(({ name }) => name);
+  chosenExperiments(more === null ? null : target(more), { names: asked, short }).map(({ name }) => name);
 const toxiproxy = { api_url: "http://127.0.0.1:1", proxies: { limiter: "l" } };
 
 test("without names it is all that the deployment can have", () => {

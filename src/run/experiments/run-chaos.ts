@@ -43,13 +43,12 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
 export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
+/** `names`: empty for all that the deployment can have. */
+type ChaosWish = { names: readonly string[]; short: boolean; limiter?: EmbeddedOptions["limiter"] };
+
 /** Throws `UsageError`: a name that is not known, one that this store cannot have, or no way to break anything. */
-export const chosenExperiments = (
-  target: Target | null,
-  names: readonly string[],
-  short: boolean,
-  limiter: "sqlite" | "redis" = "sqlite",
-): readonly Experiment[] => {
+export const chosenExperiments = (target: Target | null, wish: ChaosWish): readonly Experiment[] => {
+  const { names, short, limiter = "sqlite" } = wish;
   const known = experimentsFor(target);
   const all = [...known.keys()];
   const isOfStore = ({ store = limiter }: Experiment): boolean => target !== null || store === limiter;
@@ -79,15 +78,10 @@ export const chosenExperiments = (
   return short && some.length > 0 ? some : here;
 };
 
-/** `names`: empty for all that the deployment can have. */
-type ChaosWish = { names: readonly string[]; short: boolean; limiter: EmbeddedOptions["limiter"] };
-
-export const chaosStages = ({ names, short, limiter }: ChaosWish): StagesWish => ({
-  short,
-  stages: (given) => {
-    const target = given.embedded ? null : given.target;
-    return chosenExperiments(target, names, short, limiter).map((entry) => experimentStage(given, entry));
-  },
+export const chaosStages = (wish: ChaosWish): StagesWish => ({
+  short: wish.short,
+  stages: (given) =>
+    chosenExperiments(given.embedded ? null : given.target, wish).map((entry) => experimentStage(given, entry)),
 });
 
 /** Why no fault may be injected at all, beside what the guard says; on loopback as well. */
@@ -105,7 +99,7 @@ type ChaosRun = Asked & DeploymentWish & EmbeddedOptions & ChaosWish;
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
   const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
   const { target, refusals } = prepared;
-  const chosen = chosenExperiments(target, request.names, request.short);
+  const chosen = chosenExperiments(target, request);
   const all = [...chaosRefusals(target), ...refusals];
   if (all.length > 0) throw new GuardError(all);
   const { watchdog } = target;
@@ -125,12 +119,12 @@ const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =
 
 /** Throws what a user has to mend before anything begins: names, target file, guard, lock, a proxy that is not whole. */
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
-  const { targetFile, replay, names, short, limiter } = request;
-  if (targetFile === undefined) chosenExperiments(null, names, short, limiter);
+  const { targetFile, replay } = request;
+  if (targetFile === undefined) chosenExperiments(null, request);
   return runStages({
     ...{ ...request, profile: "chaos", stages: chaosStages(request), uncalibrated: true },
     prepared: targetFile === undefined ? undefined : await prepare(request, targetFile),
-    required: () => names.map((name) => `reached/${name}`),
+    required: () => request.names.map((name) => `reached/${name}`),
     // What has not come back is not broken further; what could not be healed never is.
     isEnough: (context, deployment) => (outcome, left) => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
