@@ -8,7 +8,6 @@ import { REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import { KEY_CREATION, KEY_UPDATE, type ManagementRefusal } from "../core/management.ts";
 import { KEY_RECORD, type KeyRecord, type KeySnapshot, ORGANIZATION } from "../core/records.ts";
 import { openLink } from "./links/batch.ts";
-import { CONNECTIONS } from "./links/http-client.ts";
 import type { Network } from "./links/network.ts";
 
 const Text = Type.String();
@@ -68,7 +67,7 @@ const changeAnswer = Compile(
 export const createHttpKeys = (at: { url: string; network?: Network | undefined }): Keys => {
   const link = openLink("key service", { ...at, connectTimeoutMs: 500 });
   return {
-    find: link.batched("lookups", CONNECTIONS, readLookupAnswer),
+    find: link.batched("lookups", readLookupAnswer),
     change: (change, budgetMs) =>
       link.ask("POST", "/changes", change, budgetMs, (answer) => {
         const isWhole =

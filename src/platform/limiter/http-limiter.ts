@@ -2,7 +2,6 @@
 import type { TakeOutcome } from "../../core/call.ts";
 import type { Limiter, Refund, Take } from "../limiter.ts";
 import { openLink } from "../links/batch.ts";
-import { CONNECTIONS } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -41,8 +40,8 @@ const OPERATOR_BUDGET_MS = 5_000;
 export const createHttpLimiter = (at: { url: string; network?: Network | undefined }): Limiter => {
   const link = openLink("limiter", { ...at, connectTimeoutMs: 250 });
   return {
-    take: link.batched("takes", CONNECTIONS, readTakeAnswer),
-    refund: link.batched("refunds", REFUNDS_AT_ONCE, readRefundAnswer),
+    take: link.batched("takes", readTakeAnswer),
+    refund: link.batched("refunds", readRefundAnswer, REFUNDS_AT_ONCE),
     used: (org, meter) => {
       const path = `/meters?org=${encodeURIComponent(org)}&meter=${meter}`;
       return link.ask("GET", path, undefined, OPERATOR_BUDGET_MS, (answer) => (answer as { used: number }).used);

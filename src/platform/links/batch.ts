@@ -3,7 +3,7 @@
  * deadline. None is asked twice.
  */
 import { reasonOf } from "../reason-of.ts";
-import { createJsonClient } from "./http-client.ts";
+import { CONNECTIONS, createJsonClient } from "./http-client.ts";
 import type { Network } from "./network.ts";
 
 /** No valid answer within the budget: neither yes nor no. The call is refused (B4), and may have happened. */
@@ -181,7 +181,7 @@ export const openLink = (
   const batchers: { close(): void }[] = [];
   return {
     /** A question that travels by `POST /PATH {PATH: items}`, answered by `{answers}`, one for each item in its order. */
-    batched: <Item, Answer>(path: string, maxInFlight: number, read: (item: Item, answer: unknown) => Answer) => {
+    batched: <Item, Answer>(path: string, read: (item: Item, answer: unknown) => Answer, maxInFlight = CONNECTIONS) => {
       const batcher = createBatcher<Item, Answer>({
         dependency,
         maxInFlight,

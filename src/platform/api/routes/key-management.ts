@@ -29,18 +29,14 @@ const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyEr
   return [...origins, ...addresses].slice(0, 8);
 };
 
-/** `knowsOrg` is told whose call it is. */
 const decide = async (
-  { adminTokens, clock, keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache, log }: ApiContext,
+  { keyManagement: keys, keyServiceBudgetMs: budgetMs, keyCache, log }: ApiContext,
   route: ManagementRoute,
   asked: Asked,
-  knowsOrg: (org: string) => void,
+  admin: ReturnType<ApiContext["adminTokens"]>,
 ): Promise<Answer> => {
-  const admin = adminTokens(credentialOf(asked.raw.headers) ?? "", clock.nowMs());
   if (admin === null) return { refuse: "unauthenticated" };
-  const { org_id: org, role } = admin;
-  knowsOrg(org);
-  if (role !== "org_admin") return { refuse: "forbidden" };
+  if (admin.role !== "org_admin") return { refuse: "forbidden" };
   const read = await new Promise<BodyRead | null>((resolve) => {
     asked.raw.once("close", () => resolve(null));
     readRequest(route, asked, resolve);
@@ -51,7 +47,7 @@ const decide = async (
   if (faults.length > 0) return { refuse: "malformed_body", errors: faults };
   const { key_id: id = "" } = asked.params as { key_id?: string };
   try {
-    const change = { does: DOES[route], org, id, request: read.value } as KeyChange;
+    const change = { does: DOES[route], org: admin.org_id, id, request: read.value } as KeyChange;
     const changed = await keys.change(change, budgetMs);
     if ("refuse" in changed) return changed;
     if (route === "keys.delete") return { status: 204 };
@@ -75,19 +71,17 @@ export const manageKeys = async (
   const beganMs = performance.now();
   const givenId = requestIdOf(request.headers);
   const requestId = givenId ?? context.freshId();
-  let org = "-";
+  const credential = credentialOf(request.headers);
+  const admin = context.adminTokens(credential ?? "", context.clock.nowMs());
   context.managing += 1;
   response.on("error", () => {});
-  const answer = await decide(context, route, asked, (known) => {
-    org = known;
-  }).catch((error: unknown): Answer => {
+  const answer = await decide(context, route, asked, admin).catch((error: unknown): Answer => {
     context.log.error({ requestId, route, reason: reasonOf(error) }, "a call broke");
     return { refuse: "key_service_unavailable" };
   });
   context.managing -= 1;
   const outcome = "refuse" in answer ? outcomeOf(answer.refuse) : String(answer.status);
-  const credential = credentialOf(request.headers);
-  recordCall(context, givenId, requestId, route, org, outcome, beganMs, { credential });
+  recordCall(context, givenId, requestId, route, admin?.org_id ?? "-", outcome, beganMs, { credential });
   if (request.socket.destroyed) return;
   if (context.stopping) response.shouldKeepAlive = false;
   const text = "body" in answer ? JSON.stringify(answer.body) : "";

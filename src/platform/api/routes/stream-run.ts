@@ -22,144 +22,126 @@ type StreamedCall = {
   streamEnds(outcome: StreamOutcome): void;
 };
 
-export class StreamRun implements Job {
-  readonly tokens: number;
-  // Declared without a value: the inference sets it.
-  state?: "waiting" | "running" | "over";
-  queuedAtMs?: number;
-
-  readonly #call: StreamedCall;
-  readonly #frames: readonly Frame[];
-  readonly #failure: FailPlan | null;
-  readonly #openedMs = performance.now();
-  #next = 0;
-  #said = "";
-  #startedMs: number | null = null;
-  #serviceMs = 0;
-  #lastWriteMs = this.#openedMs;
-  #stalledSinceMs: number | null = null;
-  #timer: NodeJS.Timeout | undefined;
-  #over = false;
-
-  constructor(call: StreamedCall, frames: readonly Frame[], tokens: number, failure: FailPlan | null) {
-    this.#call = call;
-    this.#frames = frames;
-    this.tokens = tokens;
-    this.#failure = failure;
-  }
-
-  open(headers: string[]): void {
-    this.#call.response.writeHead(200, headers);
-    this.#call.response.flushHeaders();
-    this.#call.context.inference.submit(this);
-    this.#arm();
-  }
-
-  start(serviceMs: number): void {
-    this.#startedMs = performance.now();
-    this.#serviceMs = serviceMs;
-    this.#tick();
-  }
-
-  /** Nothing more is generated: the stream is over, or its connection gone. */
-  abandon(): void {
-    this.#over = true;
-    clearTimeout(this.#timer);
-    this.#call.context.inference.release(this);
-  }
-
-  interrupt(): void {
-    if (!this.#over) this.#fail("internal", "the service is stopping");
-  }
+export const streamRun = (call: StreamedCall, frames: readonly Frame[], failure: FailPlan | null) => {
+  const { response, context } = call;
+  const { inference, streamLimits: limits } = context;
+  const { voice } = context.parts;
+  const openedMs = performance.now();
+  /** A failure that an operator ordered replaces the frame after its last event. */
+  const endsAt = failure === null ? frames.length : Math.min(failure.after_events ?? 0, frames.length - 1);
+  let next = 0;
+  let said = "";
+  let started: { atMs: number; serviceMs: number } | null = null;
+  let lastWriteMs = openedMs;
+  let stalledSinceMs: number | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
 
   /** When frame `i` is due; never, before the inference has taken the call. */
-  #dueMs(i: number): number {
-    if (this.#startedMs === null) return Number.POSITIVE_INFINITY;
-    return this.#startedMs + this.#call.context.parts.voice.dueMs(i, this.#frames.length, this.#serviceMs);
-  }
+  const frameDueMs = (i: number): number =>
+    started === null ? Number.POSITIVE_INFINITY : started.atMs + voice.dueMs(i, frames.length, started.serviceMs);
 
-  #arm(): void {
-    if (this.#over) return;
-    clearTimeout(this.#timer);
-    const { keepAliveMs, lifeMs, stallMs } = this.#call.context.streamLimits;
+  const arm = (): void => {
+    if (isOver) return;
+    clearTimeout(timer);
     const dueMs =
-      this.#stalledSinceMs === null
-        ? Math.min(this.#lastWriteMs + keepAliveMs, this.#openedMs + lifeMs, this.#dueMs(this.#next))
-        : this.#stalledSinceMs + stallMs;
-    this.#timer = setTimeout(() => this.#tick(), Math.max(0, Math.ceil(dueMs - performance.now())));
-  }
+      stalledSinceMs === null
+        ? Math.min(lastWriteMs + limits.keepAliveMs, openedMs + limits.lifeMs, frameDueMs(next))
+        : stalledSinceMs + limits.stallMs;
+    timer = setTimeout(tick, Math.max(0, Math.ceil(dueMs - performance.now())));
+  };
 
-  #tick(): void {
-    if (this.#over) return;
+  const tick = (): void => {
+    if (isOver) return;
     const now = performance.now();
-    const { keepAliveMs, lifeMs, stallMs } = this.#call.context.streamLimits;
-    if (now - this.#openedMs >= lifeMs) this.#fail("upstream_timeout", "the stream lived too long");
-    else if (this.#stalledSinceMs === null) this.#speak(now, keepAliveMs);
-    else if (now - this.#stalledSinceMs >= stallMs) this.#call.response.destroy();
-    else this.#arm();
-  }
+    if (now - openedMs >= limits.lifeMs) fail("upstream_timeout", "the stream lived too long");
+    else if (stalledSinceMs === null) speak(now);
+    else if (now - stalledSinceMs >= limits.stallMs) response.destroy();
+    else arm();
+  };
 
-  #speak(now: number, keepAliveMs: number): void {
-    const frames = this.#frames.length;
-    // A failure that an operator ordered replaces the frame after its last event.
-    const failAt = this.#failure === null ? frames : Math.min(this.#failure.after_events ?? 0, frames - 1);
+  const speak = (now: number): void => {
     let text = "";
-    while (this.#next < failAt && this.#dueMs(this.#next) <= now) {
-      const frame = this.#frames[this.#next] as Frame;
-      this.#next += 1;
+    while (next < endsAt && frameDueMs(next) <= now) {
+      const frame = frames[next] as Frame;
+      next += 1;
       text += frame.wire;
-      this.#said += frame.text;
+      said += frame.text;
     }
-    if (this.#startedMs !== null && this.#next >= failAt) {
-      this.#end(text);
+    if (started !== null && next >= endsAt) {
+      end(text);
       return;
     }
-    if (text === "" && now - this.#lastWriteMs >= keepAliveMs) text = KEEP_ALIVE;
-    if (text !== "") this.#write(text, now);
-    this.#arm();
-  }
+    if (text === "" && now - lastWriteMs >= limits.keepAliveMs) text = KEEP_ALIVE;
+    if (text !== "") write(text, now);
+    arm();
+  };
 
-  #write(text: string, now: number): void {
-    this.#lastWriteMs = now;
-    const { response } = this.#call;
+  const write = (text: string, now: number): void => {
+    lastWriteMs = now;
     if (response.write(text)) return;
-    this.#stalledSinceMs = now;
+    stalledSinceMs = now;
     response.once("drain", () => {
-      this.#stalledSinceMs = null;
-      this.#tick();
+      stalledSinceMs = null;
+      tick();
     });
-  }
+  };
 
   /** All frames are out, or the failure that was ordered is due. */
-  #end(lastText: string): void {
-    const mode = this.#failure?.mode;
-    if (mode === undefined) this.#finish("200", lastText);
-    else if (mode === "truncate" || mode === "reset") {
-      this.abandon();
-      this.#call.streamEnds("200");
-      cutConnection(this.#call.response, mode, lastText);
-      this.#limitEnd();
-    } else this.#fail("upstream_error", "the inference failed", lastText);
-  }
+  const end = (lastText: string): void => {
+    if (failure === null) finish("200", lastText);
+    else if (failure.mode === "truncate" || failure.mode === "reset") {
+      abandon();
+      call.streamEnds("200");
+      cutConnection(response, failure.mode, lastText);
+      limitEnd();
+    } else fail("upstream_error", "the inference failed", lastText);
+  };
 
-  #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
+  const fail = (code: (typeof ERROR_CODES)[number], message: string, before = ""): void => {
     // Nothing may follow a failure, not even on the connection (item 168).
-    closeWhenSent(this.#call.response);
-    const failure = this.#call.context.parts.voice.failure({ message, code, partial_text: this.#said });
-    this.#finish("200 error", before + failure);
-  }
+    closeWhenSent(response);
+    finish("200 error", before + voice.failure({ message, code, partial_text: said }));
+  };
 
-  #finish(outcome: StreamOutcome, lastText: string): void {
-    const { response } = this.#call;
-    this.abandon();
-    this.#call.streamEnds(outcome);
+  const finish = (outcome: StreamOutcome, lastText: string): void => {
+    abandon();
+    call.streamEnds(outcome);
     response.end(lastText);
-    if (response.writableLength > 0) this.#limitEnd();
-  }
+    if (response.writableLength > 0) limitEnd();
+  };
 
-  #limitEnd(): void {
-    const { response, context } = this.#call;
-    const timer = setTimeout(() => response.destroy(), context.streamLimits.stallMs);
-    response.once("close", () => clearTimeout(timer));
-  }
-}
+  const limitEnd = (): void => {
+    const ending = setTimeout(() => response.destroy(), limits.stallMs);
+    response.once("close", () => clearTimeout(ending));
+  };
+
+  /** Nothing more is generated: the stream is over, or its connection gone. */
+  const abandon = (): void => {
+    isOver = true;
+    clearTimeout(timer);
+    inference.release(job);
+  };
+
+  const job: Job = {
+    tokens: inference.options.tokens,
+    start: (serviceMs) => {
+      started = { atMs: performance.now(), serviceMs };
+      tick();
+    },
+  };
+  return {
+    open: (headers: string[]): void => {
+      response.writeHead(200, headers);
+      response.flushHeaders();
+      inference.submit(job);
+      arm();
+    },
+    abandon,
+    interrupt: (): void => {
+      if (!isOver) fail("internal", "the service is stopping");
+    },
+  };
+};
+
+export type StreamRun = ReturnType<typeof streamRun>;

@@ -3,7 +3,7 @@ import { isObject } from "../../../contract/envelopes.ts";
 import { type Product, type RouteName, routeOf } from "../../../contract/routes.ts";
 import { jsonHeaders } from "../answer.ts";
 import type { IncomingCall, Work } from "../incoming-call.ts";
-import { StreamRun } from "./stream-run.ts";
+import { streamRun } from "./stream-run.ts";
 
 // Routes between places (items 96-98, 106-108), as straight lines. A failure is a 200 with an `error` key.
 
@@ -131,7 +131,7 @@ const stream: Work = (call) => {
   // A stream may live for minutes, and has no more use for what was asked.
   call.call.body = undefined;
   const failure = context.failures.take(route.name);
-  call.beginStream(new StreamRun(call, frames, tokens, failure), STREAM_HEADERS);
+  call.beginStream(streamRun(call, frames, failure), STREAM_HEADERS);
 };
 
 const route: Work = (call) =>
