@@ -3,7 +3,7 @@
  * Python's pip installs into `.tools/go` without root. One process at a time; a stopped build leaves nothing behind.
  */
 import { type ExecFileOptions, spawn } from "node:child_process";
-import { mkdir, mkdtemp, readlink, rename, rm, symlink } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -38,6 +38,7 @@ const compilerIn = async (env: NodeJS.ProcessEnv) => {
 };
 
 const POLL_MS = 200;
+const UNNAMED_MS = 2_000;
 const REMINDER_MS = 30_000;
 
 /** Returns what gives the lock back. It only saves work (a binary appears by one rename), so one whose holder died is taken over. */
@@ -49,18 +50,20 @@ const takeLock = async (
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     signal?.throwIfAborted();
     try {
-      // A link is there whole or not at all; its text is the holder's number and start time.
-      await symlink(`${process.pid} ${startTimeOf(process.pid)}`, path);
+      await writeFile(path, `${process.pid} ${startTimeOf(process.pid)}`, { flag: "wx" });
       return () => rm(path, { force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
-    const held = await readlink(path).catch(({ code }: NodeJS.ErrnoException) => (code === "ENOENT" ? null : ""));
-    const [, pid = "", start = ""] = /^(\d+) (.*)$/.exec(held ?? "") ?? [];
-    const isDead = held !== null && !isAlive({ pid: Number(pid), start });
-    if (isDead) await rm(path, { force: true });
-    if (held === null || isDead) continue;
-    if (waitedMs % reminderMs < POLL_MS) progress?.(`waiting for another process that is ${what} (process ${pid})`);
+    const [, pid = "", start = ""] = /^(\d+) ?(.*)$/.exec(await readFile(path, "utf8").catch(() => "")) ?? [];
+    // A holder writes itself down at once.
+    const isDead = pid === "" ? waitedMs >= UNNAMED_MS : !isAlive({ pid: Number(pid), start });
+    if (isDead) {
+      await rm(path, { force: true });
+      continue;
+    }
+    const who = pid === "" ? "" : ` (process ${pid})`;
+    if (waitedMs % reminderMs < POLL_MS) progress?.(`waiting for another process that is ${what}${who}`);
     await sleep(POLL_MS);
   }
 };

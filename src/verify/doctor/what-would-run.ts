@@ -79,19 +79,7 @@ const needsOf = (story: Story, view: TargetView): string => {
   return asked.length === 0 ? "" : `needs ${asked.join(", ")}; `;
 };
 
-const spendingOf = (story: Story, view: TargetView, calls: number, { budget = {} }: Target) => {
-  const costs = story.costs(view, calls);
-  const units = { requests: "calls", map_loads: "map loads", analyses: "analyses", stream_seconds: "s of streams" };
-  const figures = (Object.entries(units) as [keyof typeof units, string][]).map(([field, words]) => {
-    return { field, words, most: budget[field], spent: Math.ceil(costs[field] ?? 0) };
-  });
-  const shown = figures.filter(({ field, spent }) => field === "requests" || spent > 0);
-  const over = figures.filter(({ most, spent }) => most !== undefined && spent > most);
-  return {
-    text: shown.map(({ words, spent }) => `${spent} ${words}`).join(", "),
-    over: over.map(({ field, most }) => `budget.${field} (${most})`).join(" and "),
-  };
-};
+const UNITS = { requests: "calls", map_loads: "map loads", analyses: "analyses", stream_seconds: "s of streams" };
 
 const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
   const allowed = target.permits?.load_max_rps;
@@ -104,7 +92,15 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
     const ramp = needsCapacity === null ? "a ramp" : `the ramp ${RAMPS[needsCapacity]}`;
     return finding("info", name, `${needsOf(story, view)}plays ${ramp} first: limits of the file do not say a rate`);
   }
-  const { text, over } = spendingOf(story, view, profileCalls(profile), target);
+  const costs = story.costs(view, profileCalls(profile));
+  const figures = (Object.entries(UNITS) as [keyof typeof UNITS, string][]).map(([field, words]) => {
+    const { [field]: most = Number.POSITIVE_INFINITY } = target.budget ?? {};
+    return { field, words, most, spent: Math.ceil(costs[field] ?? 0) };
+  });
+  const spends = figures.filter(({ field, spent }) => field === "requests" || spent > 0);
+  const text = spends.map(({ words, spent }) => `${spent} ${words}`).join(", ");
+  const short = figures.filter(({ most, spent }) => spent > most);
+  const over = short.map(({ field, most }) => `budget.${field} (${most})`).join(" and ");
   const whole = `${needsOf(story, view)}about ${text}, at most ${Math.ceil(profilePeakPerS(profile))}/s`;
   if (over !== "") return finding("warn", name, `${whole}: ends early at ${over} of the target file`);
   const { beyond } = story.reaches(view, wish);
