@@ -60,13 +60,11 @@ const LEVELS = {
 
 const headOf = (id: string): string => id.split("/")[0] as string;
 
-type Explained = { id: string; means: string; judged: string; breaks: string[]; spec: readonly number[] };
-
 const killersOf = (id: string): string[] =>
   MUTANTS.filter(({ kills }) => kills.includes(id)).map(({ name, harm }) => `${name}: ${harm}`);
 
 /** Throws `UsageError` for a claim that is not known, with the one that was meant. */
-export const explain = (asked: string): Explained => {
+export const explain = (asked: string) => {
   const invariant = INVARIANTS.find(({ id }) => id === headOf(asked));
   if (invariant !== undefined) {
     const { id, level, spec, statement, time } = invariant;
@@ -117,7 +115,7 @@ const under = (titled: Readonly<Record<string, readonly string[]>>): string[] =>
     texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13)),
   );
 
-const linesOf = ({ id, means, judged, breaks, spec }: Explained): string[] => {
+const linesOf = ({ id, means, judged, breaks, spec }: ReturnType<typeof explain>): string[] => {
   const texts = requirements();
   const rests = spec.map((item) => `${item}. ${texts.get(item) ?? "(see requirements.md)"}`);
   const legend = "[R] stated, [G] a gap of the specification, [A] ambiguous: src/contract/requirements.md";
@@ -156,14 +154,14 @@ const NAMES: Readonly<Record<string, () => readonly string[]>> = {
   completion: () => ["bash", "zsh", "fish"],
 };
 
-type Words = { command: string; about: string; words: string[] };
-
-const wordsOf = (command: Command): Words => {
+const wordsOf = (command: Command) => {
   const names = NAMES[command.name()]?.() ?? [];
   const children = command.commands.map((child) => child.name());
   const options = command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long]));
   return { command: command.name(), about: command.description(), words: [...names, ...children, ...options] };
 };
+
+type Words = ReturnType<typeof wordsOf>;
 
 /** For bash and zsh, which can emulate bash's completion. */
 const forBash = (all: readonly Words[]): string => `_floodgate() {

@@ -19,8 +19,6 @@ import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from 
 import * as checks from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 
-type RunOptions = JudgingOptions & { limiter: Limiter; short?: boolean };
-
 const SUITE_NAMES = [...SUITES.keys()].join(", ");
 
 const ABOUT_SUITES = `
@@ -34,7 +32,7 @@ Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
 4 one could not be decided, or something in \`required\` was not judged.`;
 
 export const runCommand = (): Command =>
-  judgingCommand<RunOptions>(
+  judgingCommand<JudgingOptions & { limiter: Limiter; short?: boolean }>(
     checks
       .withOptions(checks.excluding(new Command("run"), [checks.EMBEDDED_ALONE]), [
         LIMITER,

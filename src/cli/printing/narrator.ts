@@ -56,9 +56,8 @@ export const createLiveView = () => {
 const EVERY_MS = 30_000;
 const DRAWN_EVERY_MS = 500;
 
-type Narration = { quiet: boolean; title: string; seed: number };
-
-export const narrator = ({ quiet, title, seed }: Narration): RunEvents & { end(): void } => {
+export const narrator = (how: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
+  const { quiet, title, seed } = how;
   const onTerminal = isTerminal() && !quiet;
   const view = createLiveView();
   let now = "";

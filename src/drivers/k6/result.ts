@@ -89,10 +89,7 @@ type Seen = {
   end: PrintedSpent | null;
 };
 
-export const createReader = (
-  reading: Reading,
-  onLine: (line: CallLine) => void,
-): { seen: Seen; take(text: string): void } => {
+export const createReader = (reading: Reading, onLine: (line: CallLine) => void) => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: new Histogram(), end: null };
   const read = (text: string): void => {
     const printed = JSON.parse(text) as Printed | PrintedMint | PrintedFault | PrintedSpent;

@@ -26,18 +26,7 @@ const FLUSH_EVERY_MS = 50;
 const FLUSH_AT_CHARS = 1 << 16;
 const PINGS = 9;
 
-type ProcessPipe = {
-  /** Lines are gathered for up to 50 ms, unless `now`. */
-  tell(message: FromProcess, now?: boolean): void;
-  /** The next message of a kind; `n` is the number it answers. */
-  once<T extends ToProcess["type"]>(type: T, n?: number): Promise<Extract<ToProcess, { type: T }>>;
-  /** Values come from the runner, which alone reads the references of the target file. */
-  secrets: Secrets;
-  measureClock(): Promise<{ offsetUs: number; errorUs: number }>;
-  end(code: number): void;
-};
-
-const openProcessPipe = (): ProcessPipe => {
+const openProcessPipe = () => {
   let pending = "";
   const flush = (): void => {
     if (pending === "") return;
@@ -45,13 +34,15 @@ const openProcessPipe = (): ProcessPipe => {
     pending = "";
   };
   setInterval(flush, FLUSH_EVERY_MS).unref();
-  const tell: ProcessPipe["tell"] = (message, now = false) => {
+  /** Lines are gathered for up to 50 ms, unless `now`. */
+  const tell = (message: FromProcess, now = false): void => {
     pending += `${JSON.stringify(message)}\n`;
     if (now || pending.length > FLUSH_AT_CHARS) flush();
   };
 
   const waiting = new Map<string, (message: ToProcess) => void>();
-  const once: ProcessPipe["once"] = (type, n = 0) =>
+  /** The next message of a kind; `n` is the number it answers. */
+  const once = <T extends ToProcess["type"]>(type: T, n = 0): Promise<Extract<ToProcess, { type: T }>> =>
     new Promise((resolve) => {
       waiting.set(`${type} ${n}`, resolve as (message: ToProcess) => void);
     });
@@ -66,6 +57,7 @@ const openProcessPipe = (): ProcessPipe => {
   readLines(process.stdin, hear, () => process.exit(0));
 
   let asked = 0;
+  /** Values come from the runner, which alone reads the references of the target file. */
   const secrets: Secrets = {
     read: async (ref, what) => {
       const n = asked++;
@@ -83,7 +75,7 @@ const openProcessPipe = (): ProcessPipe => {
     once,
     secrets,
     // The quickest of a few round trips gives the offset; half of that trip bounds its error.
-    measureClock: async () => {
+    measureClock: async (): Promise<{ offsetUs: number; errorUs: number }> => {
       let best = { offsetUs: 0, errorUs: Number.POSITIVE_INFINITY };
       for (let n = 0; n < PINGS; n++) {
         const answered = once("pong", n);
@@ -96,7 +88,7 @@ const openProcessPipe = (): ProcessPipe => {
       }
       return best;
     },
-    end: (code) => {
+    end: (code: number): void => {
       flush();
       process.stdout.write("", () => process.exit(code));
     },
@@ -184,7 +176,7 @@ const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, 
   return problems;
 };
 
-const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise<void> => {
+const main = async ({ tell, once, secrets, measureClock }: ReturnType<typeof openProcessPipe>): Promise<void> => {
   let isStopped = false;
   const stopping = once("stop").then(() => {
     isStopped = true;
