@@ -135,11 +135,11 @@ export const performIteration = (story: Story, calling: Calling): void => {
     if (!begin(outgoing, made)) calling.onUnsent(whyEnded());
     return;
   }
-  const tries = triesOf(steps, handed.seed, i);
-  let next = tries.next();
+  const nextTry = triesOf(steps, handed.seed, i);
+  let next = nextTry();
   let { dueUs } = turn;
-  while (!next.done) {
-    const { step, at, attempt, waitMs } = next.value;
+  while (next !== null) {
+    const { step, at, attempt, waitMs } = next;
     if (waitMs !== null) dueUs += Math.round(waitMs * 1000);
     // A later step is due as soon as the one before has ended: nothing to wait for.
     const followsAtOnce = at > 0 && waitMs === null;
@@ -157,7 +157,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
     // Nothing follows, whatever the answer says: reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;
     dueUs = answer.done_us as number;
-    next = tries.next({
+    next = nextTry({
       outcome: outcomeOf(answer, step),
       retryAfter: answer.headers["Retry-After"],
       nowMs: Date.now(),

@@ -8,6 +8,8 @@ export class AddressError extends Error {
   override name = "AddressError";
 }
 
+const wrong = (expected: string): AddressError => new AddressError(`expected ${expected}`);
+
 export type HttpAddress = {
   readonly scheme: "http" | "https";
   /** Lower case; IPv4 as four decimal numbers, IPv6 in brackets and at its shortest. */
@@ -83,10 +85,7 @@ const ipv4 = (host: string): string => {
   const last = numbers.at(-1) as number;
   const others = numbers.slice(0, -1);
   const isOne = numbers.length <= 4 && others.every((one) => one <= 255) && last < 256 ** (5 - numbers.length);
-  if (!isOne)
-    throw new AddressError(
-      "expected a host name or an IP address; its last part is a number, and it is no IPv4 address",
-    );
+  if (!isOne) throw wrong("a host name or an IP address; its last part is a number, and it is no IPv4 address");
   const whole = others.reduce((sum, one, i) => sum + one * 256 ** (3 - i), last);
   return [24, 16, 8, 0].map((bits) => Math.floor(whole / 2 ** bits) % 256).join(".");
 };
@@ -96,45 +95,37 @@ export const canonicalHost = (text: string): string => {
   const host = text.toLowerCase();
   if (host.includes(":") || host.startsWith("[")) {
     const bytes = /^(\[[0-9a-f:.]+\]|[0-9a-f:.]+)$/.test(host) ? parseAddress(host) : null;
-    if (bytes === null)
-      throw new AddressError("expected a host without port, user and zone; between brackets an IPv6 address");
+    if (bytes === null) throw wrong("a host without port, user and zone; between brackets an IPv6 address");
     return bytes.length === 4 ? bytes.join(".") : `[${shortestIpv6(bytes)}]`;
   }
-  if (host.endsWith(".")) throw new AddressError("expected a host without a dot at its end");
+  if (host.endsWith(".")) throw wrong("a host without a dot at its end");
   const labels = host.split(".");
   if (/^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1) as string)) return ipv4(host);
   const isName = host.length <= 253 && labels.every((label) => /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label));
-  if (!isName) {
-    throw new AddressError(
-      "expected a host name of letters, digits, hyphens and dots, or an IP address; a name in another script in its xn-- form",
+  if (!isName)
+    throw wrong(
+      "a host name of letters, digits, hyphens and dots, or an IP address; a name in another script in its xn-- form",
     );
-  }
   return host;
 };
 
 /** Throws `AddressError`. */
 export const parseHttpUrl = (text: string): HttpAddress => {
-  if (!/^[\x21-\x5b\x5d-\x7e]+$/.test(text)) {
-    throw new AddressError("expected a URL of visible ASCII characters, without blanks and backslashes");
-  }
+  if (!/^[\x21-\x5b\x5d-\x7e]+$/.test(text))
+    throw wrong("a URL of visible ASCII characters, without blanks and backslashes");
   const [, scheme, authority, path, query = "", fragment = ""] =
     /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?$/i.exec(text) ?? [];
-  if (scheme === undefined || authority === undefined || path === undefined) {
-    throw new AddressError("expected a URL that begins with http:// or https://");
-  }
-  if (fragment !== "") throw new AddressError("expected a URL without a fragment (#)");
-  if (/(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(path)) {
-    throw new AddressError("expected a path without . and .. between its slashes");
-  }
+  if (scheme === undefined || authority === undefined || path === undefined)
+    throw wrong("a URL that begins with http:// or https://");
+  if (fragment !== "") throw wrong("a URL without a fragment (#)");
+  if (/(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(path)) throw wrong("a path without . and .. between its slashes");
   const at = authority.lastIndexOf("@");
   const user = authority.slice(0, Math.max(at, 0));
-  if (user.includes("@")) throw new AddressError("expected at most one @ before the host; write another as %40");
+  if (user.includes("@")) throw wrong("at most one @ before the host; write another as %40");
   const [, hostText, portText] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(authority.slice(at + 1)) ?? [];
-  if (hostText === undefined || hostText === "") throw new AddressError("expected a host, and behind it at most :PORT");
+  if (hostText === undefined || hostText === "") throw wrong("a host, and behind it at most :PORT");
   const portNumber = portText === undefined ? null : Number(portText);
-  if (portNumber !== null && (portNumber < 1 || portNumber > 65_535)) {
-    throw new AddressError("expected a port from 1 to 65535");
-  }
+  if (portNumber !== null && (portNumber < 1 || portNumber > 65_535)) throw wrong("a port from 1 to 65535");
   const plain = scheme.toLowerCase() as "http" | "https";
   const host = canonicalHost(hostText);
   const port = portNumber === null || portNumber === (plain === "http" ? 80 : 443) ? "" : `${portNumber}`;

@@ -3,6 +3,7 @@ import { foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";
 
 /** The first match decides. Each pattern has the words of Node, undici and OpenSSL first, then those of Go. */
+// biome-ignore format: a row is a line
 const CODES: readonly (readonly [code: string, said: RegExp])[] = [
   ["connection_refused", /^ECONNREFUSED$|connection refused/],
   ["connection_reset", /^(?:ECONNRESET|EPIPE|ECONNABORTED)$|connection reset|broken pipe/],
@@ -11,14 +12,8 @@ const CODES: readonly (readonly [code: string, said: RegExp])[] = [
   ["connect_timeout", /^(?:ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT|connect-timeout)$|dial tcp.*timeout/],
   ["tls_certificate_expired", /^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$|certificate has expired/],
   ["tls_wrong_name", /ALTNAME|certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/],
-  [
-    "tls_unknown_authority",
-    /SELF_SIGNED|UNABLE_TO_(?:VERIFY_LEAF|GET_ISSUER)|CERT_UNTRUSTED|certificate signed by unknown authority/,
-  ],
-  [
-    "tls_refused_us",
-    /^ERR_SSL_.*(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE|CERTIFICATE_(?:UNKNOWN|EXPIRED|REVOKED)|UNKNOWN_CA|HANDSHAKE_FAILURE)/,
-  ],
+  ["tls_unknown_authority", /SELF_SIGNED|UNABLE_TO_(?:VERIFY_LEAF|GET_ISSUER)|CERT_UNTRUSTED|certificate signed by unknown authority/],
+  ["tls_refused_us", /^ERR_SSL_.*(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE|CERTIFICATE_(?:UNKNOWN|EXPIRED|REVOKED)|UNKNOWN_CA|HANDSHAKE_FAILURE)/],
   ["tls_expected", /^tls_expected$/],
   ["tls_other", /^(?:EPROTO|ERR_SSL|ERR_TLS|CERT_)|\btls: |x509: |HTTP response to HTTPS client/],
   ["protocol_error", /^(?:HPE_|HTTPParserError|UND_ERR_RES_|ERR_HTTP2)|malformed HTTP/],

@@ -121,19 +121,20 @@ export const decideCreation = (
   return decide({ org, before: null, after, liveKeys }) ?? after;
 };
 
+const isLiveKeyOf = (org: Organization, key: KeyRecord | null): key is KeyRecord =>
+  key?.org_id === org.id && key.status === "valid";
+
 /** The changed record, or the refusal. A key that is foreign, revoked or unknown is `not_found` (items 127, 141). */
 export const decideUpdate = (
   org: Organization,
   key: KeyRecord | null,
   request: KeyUpdate,
 ): KeyRecord | ManagementRefusal => {
-  if (key === null || key.org_id !== org.id || key.status !== "valid") return { refuse: "not_found" };
+  if (!isLiveKeyOf(org, key)) return { refuse: "not_found" };
   const after = { ...key, ...changed(key, request) };
   return decide({ org, before: key, after, liveKeys: 0 }) ?? after;
 };
 
 /** The revoked record, or `not_found`. Allowed on any tier; final (item 63). */
 export const decideRevocation = (org: Organization, key: KeyRecord | null): KeyRecord | ManagementRefusal =>
-  key === null || key.org_id !== org.id || key.status !== "valid"
-    ? { refuse: "not_found" }
-    : { ...key, status: "revoked" };
+  isLiveKeyOf(org, key) ? { ...key, status: "revoked" } : { refuse: "not_found" };

@@ -67,13 +67,13 @@ describe("the next attempt", () => {
 describe("the tries of a call", () => {
   /** What is tried, as `step/attempt`, when the outcomes come in this order. */
   const triedWith = (outcomes: readonly string[], honours = true): string[] => {
-    const tries = triesOf([stepThat(honours), stepThat(honours)], 1, 0);
+    const nextTry = triesOf([stepThat(honours), stepThat(honours)], 1, 0);
     const tried: string[] = [];
-    for (let next = tries.next(); !next.done; ) {
-      const { at, attempt, waitMs } = next.value;
+    for (let next = nextTry(); next !== null; ) {
+      const { at, attempt, waitMs } = next;
       expect(waitMs === null).toBe(attempt === 0);
       tried.push(`${at}/${attempt}`);
-      next = tries.next({ outcome: outcomes[tried.length - 1] ?? "200", retryAfter: "1", nowMs: 0 });
+      next = nextTry({ outcome: outcomes[tried.length - 1] ?? "200", retryAfter: "1", nowMs: 0 });
     }
     return tried;
   };

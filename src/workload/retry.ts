@@ -42,29 +42,23 @@ type Try = {
   readonly waitMs: number | null;
 };
 
-export type Tries = {
-  /** The next try. `came`: the result of the last one, absent for the first. */
-  next(came?: Omit<Refused, "attempt">): { readonly done: false; readonly value: Try } | { readonly done: true };
-};
-
 /**
- * Yields the attempts of a call's steps, until a step fails for good, because later ones build on it. Not a generator,
- * which costs a k6 script more than the call.
+ * Gives the next attempt of a call's steps each time it is called, `null` after the last one and once a step failed for good,
+ * because later ones build on it. `came`: the result of the attempt before, absent for the first. Not a generator, which
+ * costs a k6 script more than the call.
  */
-export const triesOf = (steps: readonly Step[], seed: number, i: number): Tries => {
+export const triesOf = (steps: readonly Step[], seed: number, i: number) => {
   let at = 0;
   let attempt = 0;
-  return {
-    next: (came) => {
-      let waitMs: number | null = null;
-      const last = steps[at];
-      if (came !== undefined && last !== undefined) {
-        waitMs = nextAttemptMs(last, seed, i, { ...came, attempt });
-        if (waitMs === null) at = came.outcome.startsWith("2") ? at + 1 : steps.length;
-        attempt = waitMs === null ? 0 : attempt + 1;
-      }
-      const step = steps[at];
-      return step === undefined ? { done: true } : { done: false, value: { step, at, attempt, waitMs } };
-    },
+  return (came?: Omit<Refused, "attempt">): Try | null => {
+    let waitMs: number | null = null;
+    const last = steps[at];
+    if (came !== undefined && last !== undefined) {
+      waitMs = nextAttemptMs(last, seed, i, { ...came, attempt });
+      if (waitMs === null) at = came.outcome.startsWith("2") ? at + 1 : steps.length;
+      attempt = waitMs === null ? 0 : attempt + 1;
+    }
+    const step = steps[at];
+    return step === undefined ? null : { step, at, attempt, waitMs };
   };
 };

@@ -106,14 +106,14 @@ export const perform = (
   over: (error: unknown) => void,
 ): void => {
   const { stage, driver, idPrefix, seed, signal } = how;
-  const tries = triesOf(steps, seed, i);
+  const nextTry = triesOf(steps, seed, i);
   let dueUs = intendedUs;
-  const go = (next: ReturnType<typeof tries.next>): void => {
-    if (next.done === true) {
+  const go = (next: ReturnType<typeof nextTry>): void => {
+    if (next === null) {
       over(null);
       return;
     }
-    const { step, at, attempt, waitMs } = next.value;
+    const { step, at, attempt, waitMs } = next;
     const id = callId(idPrefix, i, at, attempt);
     const context: CallContext = { id, stage, driver, intendedUs: dueUs, attempt };
     if (at > 0) context.unscheduled = "step";
@@ -129,9 +129,9 @@ export const perform = (
   const sent = ({ line }: Sent): void => {
     how.onLine(line);
     dueUs = line.done_us;
-    go(tries.next({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() }));
+    go(nextTry({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() }));
   };
-  go(tries.next());
+  go(nextTry());
 };
 
 const MAX_OUTSTANDING = 4096;
