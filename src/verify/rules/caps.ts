@@ -36,7 +36,8 @@ const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): n
 const servedIn = (answers: readonly Answer[]): number => count(answers, isAdmitted);
 
 /** Whether a wave below a cap is shed each time, while a wave of half the served size never is. */
-const isShedBelow = async (context: Context, size: number, callers: readonly Caller[], first: readonly Answer[]) => {
+const isShedBelow = async (context: Context, callers: readonly Caller[], first: readonly Answer[]) => {
+  const size = first.length;
   const counts: number[] = [];
   for (let answers = first; ; ) {
     const shed = load.shedIn(answers);
@@ -57,10 +58,9 @@ type ShedBelow = Awaited<ReturnType<typeof isShedBelow>>;
 const shedBelowOwn = async (context: Context, cap: number): Promise<ShedBelow> => {
   const { bySize, caller } = await load.overload(context);
   const size = Math.floor(cap * FREE_SHARE);
-  const met = [...bySize].find(([wide, answers]) => wide <= size && load.shedIn(answers).length > 0);
-  if (met !== undefined) return isShedBelow(context, met[0], [caller], met[1]);
-  if (size < 1 || load.tooWide(context, size) !== null) return null;
-  return isShedBelow(context, size, [caller], await load.restedWave(context, size, [caller]));
+  const met = [...bySize.values()].find((wave) => wave.length <= size && load.shedIn(wave).length > 0);
+  if (met === undefined && (size < 1 || load.tooWide(context, size) !== null)) return null;
+  return isShedBelow(context, [caller], met ?? (await load.restedWave(context, size, [caller])));
 };
 
 /** At most `BURSTS` bursts; `CONVINCED` of them that show a mistaken name are enough. */
@@ -135,9 +135,9 @@ const bursts = (context: Context) =>
 const shedBelowGlobal = (context: Context): Promise<ShedBelow> =>
   context.once("shed below the global cap", async () => {
     const found = await bursts(context);
-    const calm = typeof found === "string" ? undefined : found.calm.find((answers) => load.shedIn(answers).length > 0);
-    if (typeof found === "string" || calm === undefined) return null;
-    return isShedBelow(context, found.plan.below, found.plan.callers, calm);
+    if (typeof found === "string") return null;
+    const calm = found.calm.find((answers) => load.shedIn(answers).length > 0);
+    return calm === undefined ? null : isShedBelow(context, found.plan.callers, calm);
   });
 
 const RECOVER_WITHIN_MS = 12_000;

@@ -36,18 +36,19 @@ export const analyses = (context: Context): Promise<Answer[]> =>
 
 const TYPES = ["poi", "building"] as const;
 const NO_TYPE = "floodgate-no-such-type";
+type AnyType = (typeof TYPES)[number] | typeof NO_TYPE;
 const ANY_SUMMARY = {
   ...{ name: "Harbour", lat: 52.52, lon: 13.37, id: "1", category: "cafe", address: "Harbour 1", lang: "en" },
   ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
 };
 
-const summary = (type: (typeof TYPES)[number] | typeof NO_TYPE, more: object) =>
+const summary = (type: AnyType, more: object) =>
   ({ route: "chat.summary", what: `a summary of type ${type}`, body: json({ type, ...more }) }) as const;
 
 export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
   context.once("summaries of either type", () =>
-    Promise.all(
-      TYPES.map((type, i) => context.send({ ...callerOf(context, "ai", i), ...summary(type, { name: "Harbour" }) })),
+    context.each([...TYPES.entries()], ([i, type]) =>
+      context.send({ ...callerOf(context, "ai", i), ...summary(type, { name: "Harbour" }) }),
     ),
   );
 
@@ -295,8 +296,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       const at = answers.findIndex(isMalformed);
       const [type, other] = [TYPES[at], TYPES[1 - at]];
       if (type === undefined || other === undefined) return;
-      const again = (of: (typeof TYPES)[number] | typeof NO_TYPE): Promise<Answer> =>
-        ask(context, "chat.summary", { ...summary(of, ANY_SUMMARY), open: true });
+      const again = (of: AnyType) => ask(context, "chat.summary", { ...summary(of, ANY_SUMMARY), open: true });
       const [taken, refused, unknown] = [await again(other), await again(type), await again(NO_TYPE)];
       for (const { transient, outcome } of [taken, refused, unknown]) if (transient) checks.unclear(outcome);
       if (!isAdmitted(taken)) checks.note("refused for either type: the other fields are not shown");

@@ -186,10 +186,9 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         if (shed === undefined && !says("rate_limited") && !says("limiter_unavailable")) return checks.fine();
         if (performance.now() < endMs) continue;
         const got = `${answers.filter(isAdmitted).length} of ${half} were served`;
-        if (shed !== undefined) checks.require(false, shed, `${half} streams, none shed`, got);
-        else if (says("rate_limited")) return "the rate limit stood in the way of so many streams";
-        else checks.unclear("the limiter was away");
-        return;
+        if (shed !== undefined) return void checks.require(false, shed, `${half} streams, none shed`, got);
+        if (says("rate_limited")) return "the rate limit stood in the way of so many streams";
+        return checks.unclear("the limiter was away");
       }
     },
   }),
