@@ -37,11 +37,8 @@ export const networkAdvice = (code: string): { means: string; todo: string; with
   return { means, todo, withoutFile };
 };
 
-const said = (found: string, code: string): { text: string; todo: string } => {
+/** What was found, its code, what that means, and what to do. */
+export const toldOf = (found: string, code: string): { text: string; todo: string } => {
   const { means, todo } = networkAdvice(code);
   return { text: `${found} (${code}): ${means}`, todo };
 };
-
-export const notAnswering = (url: string, code: string) => said(`${url} does not answer`, code);
-export const noHandshake = (code: string) => said("the handshake failed", code);
-export const notTrusted = (seen: string, code: string) => said(`${seen}; not trusted`, code);

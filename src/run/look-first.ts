@@ -3,7 +3,7 @@
  * connections by the stated protocol and with a trusted certificate.
  */
 import { dirname } from "node:path";
-import { noHandshake, notAnswering, notTrusted } from "../client/network-errors.ts";
+import { toldOf } from "../client/network-errors.ts";
 import { certificateText, lookAtTcp, lookAtTls, placeOf, speaksTls } from "../client/tls-look.ts";
 import { tlsFiles, wrongTlsFile } from "../client/transport.ts";
 import type { RunContext } from "../deployments/run-context.ts";
@@ -12,8 +12,8 @@ import { runShellCommand } from "../supervision/bounded-child.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
 
-const refuse = ({ text, todo }: { text: string; todo: string }, of = ""): never => {
-  throw new TargetUnreachableError(`${of}${text}; ${todo}`);
+const refuse = ({ text, todo }: { text: string; todo: string }): never => {
+  throw new TargetUnreachableError(`${text}; ${todo}`);
 };
 
 /** Throws `TargetUnreachableError` for what is not reached, `SecretError` and `UsageError` for a file that is missing or wrong. */
@@ -26,16 +26,16 @@ export const lookFirst = async ({ target, secrets }: Pick<PreparedTarget, "targe
   }
   const proxy = typeof transport.proxy === "string" ? await secrets.read(transport.proxy, "transport.proxy") : url;
   const code = URL.canParse(proxy) ? await lookAtTcp(placeOf(proxy)) : null;
-  if (code !== null) refuse(notAnswering(proxy === url ? url : "the proxy of transport.proxy", code));
+  if (code !== null) refuse(toldOf(`${proxy === url ? url : "the proxy of transport.proxy"} does not answer`, code));
   if (proxy !== url) return;
   const seen = await lookAtTls(target, secrets);
   if (seen === null) {
-    if (await speaksTls(placeOf(url))) refuse(notAnswering(url, "tls_expected"));
-  } else if ("error" in seen) refuse(noHandshake(seen.error), `${url}: `);
+    if (await speaksTls(placeOf(url))) refuse(toldOf(`${url} does not answer`, "tls_expected"));
+  } else if ("error" in seen) refuse(toldOf(`${url}: the handshake failed`, seen.error));
   else if (transport.protocol === "h2" && seen.alpn !== "h2") {
     const todo = 'write "h1" there, or turn HTTP/2 on at the gateway';
     refuse({ text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`, todo });
-  } else if (seen.distrust !== null) refuse(notTrusted(certificateText(seen), seen.distrust), `${url}: `);
+  } else if (seen.distrust !== null) refuse(toldOf(`${url}: ${certificateText(seen)}; not trusted`, seen.distrust));
 };
 
 const LIMIT_MS = 300_000;

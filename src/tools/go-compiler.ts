@@ -41,17 +41,16 @@ const POLL_MS = 200;
 const UNNAMED_MS = 2_000;
 const REMINDER_MS = 30_000;
 
-/** Returns what gives the lock back. It only saves work (a binary appears by one rename), so one whose holder died is taken over. */
+/** It only saves work (a binary appears by one rename), so one whose holder died is taken over. */
 const takeLock = async (
   path: string,
   what: string,
   { signal, reminderMs = REMINDER_MS, progress }: ToolOptions,
-): Promise<() => Promise<void>> => {
+): Promise<void> => {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     signal?.throwIfAborted();
     try {
-      await writeFile(path, `${process.pid} ${startTimeOf(process.pid)}`, { flag: "wx" });
-      return () => rm(path, { force: true });
+      return await writeFile(path, `${process.pid} ${startTimeOf(process.pid)}`, { flag: "wx" });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
@@ -75,14 +74,14 @@ export const underLock = async <T>(
   options: ToolOptions,
   work: (elapsed: () => string) => Promise<T>,
 ): Promise<T> => {
-  const release = await takeLock(path, what, options);
+  await takeLock(path, what, options);
   const began = performance.now();
   const elapsed = (): string => `${Math.round((performance.now() - began) / 1000)} s`;
   const remind = (): void => options.progress?.(`still ${what}, ${elapsed()}`);
   const reminder = setInterval(remind, options.reminderMs ?? REMINDER_MS);
   return await work(elapsed)
     .finally(() => clearInterval(reminder))
-    .finally(release);
+    .finally(() => rm(path, { force: true }));
 };
 
 const wheelFolder = (root: string): string => join(root, ".tools", "go");

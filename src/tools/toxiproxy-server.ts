@@ -23,11 +23,11 @@ type ServerOptions = {
   start: StartChild;
   /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
   folder?: string;
-  tries?: number;
 };
 
 const READY_MS = 5_000;
 const CALL_MS = 1_000;
+const TRIES = 3;
 
 /** Resolves once the server answers and knows the mark; throws a sentence when it does not in time. */
 const waitUntilOurs = async (toxiproxy: Toxiproxy, child: ServerChild, mark: string): Promise<void> => {
@@ -118,14 +118,14 @@ const openServer = async (port: number, { command, start, folder: parent = tmpdi
 };
 
 export const startToxiproxy = async (options: ServerOptions) => {
-  const { command, tries = 3 } = options;
   const troubles = new Set<string>();
-  for (let attempt = 1; attempt <= tries; attempt += 1) {
+  for (let attempt = 1; attempt <= TRIES; attempt += 1) {
     try {
       return await openServer(await freePort(), options);
     } catch (error) {
       troubles.add((error as Error).message);
     }
   }
-  throw new Error(`toxiproxy (${command.join(" ")}) did not start in ${tries} tries: ${[...troubles].join("; ")}`);
+  const command = options.command.join(" ");
+  throw new Error(`toxiproxy (${command}) did not start in ${TRIES} tries: ${[...troubles].join("; ")}`);
 };

@@ -249,13 +249,12 @@ describe("a control call", () => {
     let starts = 0;
     const starting = startToxiproxy({
       command: ["nothing"],
-      tries: 2,
       start: async () => {
         starts++;
         return { pid: 0, exited: Promise.resolve(), stop: async () => {} };
       },
     });
-    expect((await failure(starting)).message).toContain("did not start in 2 tries: it ended at once");
-    expect(starts).toBe(2);
+    expect((await failure(starting)).message).toContain("did not start in 3 tries: it ended at once");
+    expect(starts).toBe(3);
   });
 });

@@ -1,6 +1,6 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
 
-import { noHandshake, notTrusted } from "../../client/network-errors.ts";
+import { toldOf } from "../../client/network-errors.ts";
 import { certificateText, lookAtTls } from "../../client/tls-look.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
@@ -31,7 +31,7 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
   const seen = await lookAtTls(target, secrets);
   if (seen === null) return [finding("info", "protocol", "not looked at: the way leads through transport.proxy")];
   if ("error" in seen) {
-    const { text, todo } = noHandshake(seen.error);
+    const { text, todo } = toldOf("the handshake failed", seen.error);
     return [finding("warn", "TLS", text, todo)];
   }
   const offers = seen.alpn === "h2" ? "HTTP/2 is offered" : "HTTP/1.1 alone is offered";
@@ -42,7 +42,7 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
   const days = seen.endsAtMs === null ? null : Math.floor((seen.endsAtMs - nowMs) / DAY_MS);
   const text = `${certificateText(seen)}${days === null ? "" : `, ends in ${days} days`}`;
   if (seen.distrust !== null) {
-    const { text: distrusted, todo } = notTrusted(text, seen.distrust);
+    const { text: distrusted, todo } = toldOf(`${text}; not trusted`, seen.distrust);
     return [protocol, finding("silent", "TLS", distrusted, todo)];
   }
   return [protocol, okIf(days === null || days >= DAYS_LEFT_MIN, "TLS", text, "have the certificate renewed")];

@@ -1,7 +1,7 @@
 /** Whether the API is at an address, or elsewhere below it. Sends no secret: asks for the style catalog without a credential (401). */
-import { networkAdvice, notAnswering } from "../../client/network-errors.ts";
+import { networkAdvice, toldOf } from "../../client/network-errors.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
-import { codingOf } from "../../contract/envelopes.ts";
+import { codingOf, isObject, parseJson } from "../../contract/envelopes.ts";
 import { foreignAddress, foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import { ROUTES } from "../../contract/routes.ts";
@@ -118,7 +118,7 @@ export const addressFinding = async (target: Target, folder: string, calls: Sing
   if (is === "api") return ok(`${url} answers as the API does`);
   if (is === "perhaps") return ok(`${url} answers ${first.line.outcome} to every path; the roles show more`);
   if (is === "silent") {
-    const { text, todo } = notAnswering(url, what.code);
+    const { text, todo } = toldOf(`${url} does not answer`, what.code);
     return { found: finding("silent", "base_url", text, todo), goOn: "no" } as const;
   }
   const redirect = `a redirect (${first.answer.status}) to ${is === "moved" ? what.to : ""}, and redirects are never followed`;
@@ -155,15 +155,13 @@ const notFound = (tried: readonly Tried[], other: string | null) => {
 const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding> => {
   for (const path of ["/openapi.json", "/../openapi.json"]) {
     const { answer } = await plainGet(calls, path);
-    if (answer.status !== 200) continue;
-    try {
-      const { info, paths } = JSON.parse(answer.text) as { info?: { title?: string }; paths?: object };
-      const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";
-      const text = `${new URL(base + path).href}: ${title}, ${Object.keys(paths ?? {}).length} paths`;
-      return finding("ok", "openapi.json", text);
-    } catch {
-      // Something else is called so there.
-    }
+    const document = answer.status === 200 ? parseJson(answer.text) : null;
+    // Something else may be called so there.
+    if (!isObject(document)) continue;
+    const { info, paths } = document as { info?: { title?: unknown } | null; paths?: object | null };
+    const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";
+    const text = `${new URL(base + path).href}: ${title}, ${Object.keys(paths ?? {}).length} paths`;
+    return finding("ok", "openapi.json", text);
   }
   return finding("info", "openapi.json", "there is none; nothing depends on it");
 };
