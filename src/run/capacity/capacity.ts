@@ -217,65 +217,57 @@ const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], faile
   return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
 };
 
-const playCapacity = async (
-  context: RunContext,
-  deployment: Deployment,
-  question: Question,
-  onProbe: (probe: PlayedProbe) => void,
-): Promise<Found> => {
-  const { objectives, demand } = question;
-  const { limits = {} } = deployment.target;
-  const began = performance.now();
-  const measure = stageMeasure(STAGE);
-  const play = (plan: ProbePlan, number: number) => playProbe(context, deployment, question, plan, number, measure);
-  const { answer, probes, cutOff } = await search(context, play, question, onProbe);
-  const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
-  const limit = firstLimit(probes, answer.ratePerS, isOfTime);
-  const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
-  const found: Found = {
-    ...{ answer, limit, demand },
-    advice: advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
-    objectives: objectives.map(({ text }) => text),
-    calls: probes.reduce((sum, { calls }) => sum + calls, 0),
-  };
-  const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
-  const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
-  const failed = context.failedChecks("open-loop");
-  const cut = (claim: Claim): Claim =>
-    cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
-  await context.folder.writeJson("capacity.json", { ...found, probes });
-  await context.addStage(
-    stageOutcome({
-      summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
-      facts: {
-        ...statedFacts(STAGE, deployment),
-        started_at_ms: context.epochUs / 1000,
-        ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
-      },
-      claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
-      // Of probes at many rates together, times and rates mean nothing.
-      measurements: [
-        ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
-        ...capacityMeasurement(found, STAGE),
-      ],
-      notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
-    }),
-  );
-  return found;
-};
-
 /** Throws what a user has to mend before anything is sent. `found` is `null` where nothing could be played. */
 export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: Found | null }> => {
   const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
   const question = questionOf(request, prepared.target);
-  const { story, objectives, policy, lacks } = question;
+  const { story, objectives, demand, policy, lacks } = question;
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   const about = { profile: "capacity", canJudge: (name: string) => name.split("/")[0] === "capacity" };
   const { came: found, ...result } = await recordRun({ ...request, ...about, targets: [prepared] }, async (context) => {
     const deployment = await openDeployment(context);
     const peaks = new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)] as const]);
     if (objectives.some(({ isTime }) => isTime)) await calibrateRun(context, { peaks });
-    return playCapacity(context, deployment, question, (probe) => request.onProbe(probe, objectives));
+    const { limits = {} } = deployment.target;
+    const began = performance.now();
+    const measure = stageMeasure(STAGE);
+    const play = (plan: ProbePlan, number: number) => playProbe(context, deployment, question, plan, number, measure);
+    const { answer, probes, cutOff } = await search(context, play, question, (probe) =>
+      request.onProbe(probe, objectives),
+    );
+    const isOfTime = answer.binding !== null && objectives[answer.binding]?.isTime === true;
+    const limit = firstLimit(probes, answer.ratePerS, isOfTime);
+    const organizations = Math.max(1, ...probes.map((probe) => probe.organizations));
+    const found: Found = {
+      ...{ answer, limit, demand },
+      advice: advise(answer, limit, { replicas: limits.replicas ?? null, organizations }, demand),
+      objectives: objectives.map(({ text }) => text),
+      calls: probes.reduce((sum, { calls }) => sum + calls, 0),
+    };
+    const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
+    const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
+    const failed = context.failedChecks("open-loop");
+    const cut = (claim: Claim): Claim =>
+      cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` };
+    await context.folder.writeJson("capacity.json", { ...found, probes });
+    await context.addStage(
+      stageOutcome({
+        summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
+        facts: {
+          ...statedFacts(STAGE, deployment),
+          started_at_ms: context.epochUs / 1000,
+          ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
+        },
+        claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
+        // Of probes at many rates together, times and rates mean nothing.
+        measurements: [
+          ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
+          ...capacityMeasurement(found, STAGE),
+        ],
+        notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
+      }),
+    );
+    return found;
   });
   return { ...result, found };
 };

@@ -31,39 +31,6 @@ const range = ({ least, most }: WholeBounds): string => (most === null ? `at lea
 
 const NO_ONE_CAP = "several replicas, a limit that adapts, places given back late, or other people's calls";
 
-/** Why a cap was not reached, and what would reach it. */
-const notMet = (name: LimitName, { met, outcome, inFlight }: Climbed, found: LimitsFound, maxPerS: number): Finding => {
-  const lacks = (text: string, todo?: string): Finding => finding("skipped", name, `not found: ${text}`, todo);
-  const { organizations: k, bucket } = found;
-  const text = `${inFlight} in flight at once were admitted`;
-  if (met === "edge") return lacks(`something in between answered first (${outcome})`);
-  if (met === "key") {
-    const more = `name tenants: ${k} key${k === 1 ? "" : "s"} did not do, ${2 * k} or more may`;
-    return lacks(`${text}, then the key's rate was met (429 rate_limited)`, more);
-  }
-  const burst = bucket?.found === true ? bucket.burst.least * (name === "global_in_flight" ? k : 1) : null;
-  if (burst !== null && inFlight >= burst - 2) {
-    return lacks(`${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
-  }
-  const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would hold more at once, streams being this short`;
-  return lacks(`${text}, and none was shed`, raise);
-};
-
-const capFinding = (name: LimitName, { bounds, heldBack }: Climbed, replicas: number | undefined): Finding => {
-  const of = replicas !== undefined && replicas > 1 ? ", of each replica" : "";
-  if (isContradiction(bounds)) {
-    const text = `not found: no one cap. Admitted beside ${bounds.least - 1}, shed beside ${bounds.most}: ${NO_ONE_CAP}`;
-    const todo = "does one replica serve all? Then state limits.replicas, else what is true of shedding";
-    return finding("warn", name, text, replicas === undefined ? todo : undefined);
-  }
-  if (heldBack) {
-    const text = `not found: at most ${bounds.most}. Answers come whole, so nobody sees when a stream was admitted`;
-    return finding("warn", name, text, "does an edge in between buffer? Streams have to pass as they are written");
-  }
-  if (isExact(bounds)) return finding("ok", name, `${bounds.least}${of}`);
-  return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
-};
-
 const NO_BUCKET = {
   "too-short": "too few calls were admitted after its burst; the rate is too low to be found in this time",
   "too-fast": "its tokens come faster than calls can be told apart",
@@ -71,34 +38,77 @@ const NO_BUCKET = {
     "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
 };
 
-const bucketFindings = ({ bucket, pressedPerS }: LimitsFound, maxPerS: number): Finding[] => {
-  const lacks = (why: string, todo?: string): Finding[] => [
-    finding("skipped", "rate_per_s", `not found: ${why}`, todo),
-  ];
-  if (bucket === null) return lacks("no read was admitted to press the key with");
-  if (!bucket.found) {
-    if (bucket.code !== "never-refused") return lacks(NO_BUCKET[bucket.code]);
-    const raise = `a permits.load_max_rps above ${maxPerS} may reach it`;
-    return lacks(`the key was not refused at ${pressedPerS?.toFixed(0)} calls/s`, raise);
-  }
-  const { burst, ratePerS } = bucket;
-  const { low, high } = ratePerS;
-  const written = writtenRate(ratePerS);
-  const upper = written > high || written < low || !Number.isInteger(written) ? ", its upper end" : "";
-  return [
-    finding("ok", "rate_per_s", `${written}${upper} (${low.toFixed(2)} to ${high.toFixed(2)})`),
-    finding("ok", "burst", `${burst.most} (${range(burst)})`),
-  ];
-};
-
 /** Decides what is known, and says what is not and why. */
 export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   const { service, bucket, alone, together, slots, cutOff, organizations: k } = found;
-  const maxPerS = target.permits?.load_max_rps ?? 0;
-  const stated = target.limits ?? {};
+  const { limits: stated = {}, permits, shedding } = target;
+  const maxPerS = permits?.load_max_rps ?? 0;
   const limits: Limits = {};
   const findings: Finding[] = [];
   const say = (...of: Parameters<typeof finding>): void => void findings.push(finding(...of));
+  const lacks = (name: LimitName, why: string, todo?: string) => finding("skipped", name, `not found: ${why}`, todo);
+
+  const ofRate = (): Finding[] => {
+    if (bucket === null) return [lacks("rate_per_s", "no read was admitted to press the key with")];
+    if (!bucket.found) {
+      if (bucket.code !== "never-refused") return [lacks("rate_per_s", NO_BUCKET[bucket.code])];
+      const raise = `a permits.load_max_rps above ${maxPerS} may reach it`;
+      return [lacks("rate_per_s", `the key was not refused at ${found.pressedPerS?.toFixed(0)} calls/s`, raise)];
+    }
+    const { burst, ratePerS } = bucket;
+    const { low, high } = ratePerS;
+    const written = writtenRate(ratePerS);
+    const upper = written > high || written < low || !Number.isInteger(written) ? ", its upper end" : "";
+    limits.rate_per_s = written;
+    limits.burst = burst.most;
+    return [
+      finding("ok", "rate_per_s", `${written}${upper} (${low.toFixed(2)} to ${high.toFixed(2)})`),
+      finding("ok", "burst", `${burst.most} (${range(burst)})`),
+    ];
+  };
+  /** Why a cap was not reached, and what would reach it. */
+  const notMet = (name: LimitName, { met, outcome, inFlight }: Climbed): Finding => {
+    const text = `${inFlight} in flight at once were admitted`;
+    if (met === "edge") return lacks(name, `something in between answered first (${outcome})`);
+    if (met === "key") {
+      const more = `name tenants: ${k} key${k === 1 ? "" : "s"} did not do, ${2 * k} or more may`;
+      return lacks(name, `${text}, then the key's rate was met (429 rate_limited)`, more);
+    }
+    const burst = bucket?.found === true ? bucket.burst.least * (name === "global_in_flight" ? k : 1) : null;
+    if (burst !== null && inFlight >= burst - 2) {
+      return lacks(name, `${text}, as many as ${k} key's burst allows`, `name more than ${k} tenants`);
+    }
+    const raise = `a higher permits.load_max_rps (it is ${maxPerS}) would hold more at once, streams being this short`;
+    return lacks(name, `${text}, and none was shed`, raise);
+  };
+  const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): Finding => {
+    const { bounds, isChecked, heldBack } = climbed;
+    const { least, most } = bounds;
+    const other = climbed === alone ? together : alone;
+    const { replicas } = stated;
+    const of = replicas !== undefined && replicas > 1 ? ", of each replica" : "";
+    if (isContradiction(bounds)) {
+      const text = `not found: no one cap. Admitted beside ${least - 1}, shed beside ${most}: ${NO_ONE_CAP}`;
+      const todo = "does one replica serve all? Then state limits.replicas, else what is true of shedding";
+      return finding("warn", name, text, replicas === undefined ? todo : undefined);
+    }
+    if (isExact(bounds) && other !== null && isContradiction(other.bounds)) {
+      return finding("warn", name, `${least}, not written: it is as doubtful as the other cap`);
+    }
+    if (isExact(bounds) && !isChecked) {
+      const text = `${least}, not written: that one replica serves all was not to be seen`;
+      return finding("warn", name, text, "state limits.replicas");
+    }
+    if (heldBack) {
+      const text = `not found: at most ${most}. Answers come whole, so nobody sees when a stream was admitted`;
+      return finding("warn", name, text, "does an edge in between buffer? Streams have to pass as they are written");
+    }
+    if (!isExact(bounds)) return finding("warn", name, `not found exactly: ${range(bounds)}${of}`);
+    limits[name] = least;
+    if (replicas === undefined) limits.replicas = 1;
+    return finding("ok", name, `${least}${of}`);
+  };
+
   if (cutOff !== null) say("warn", "search", `it ended early: ${cutOff}`);
   if (service !== null) {
     const [value, low, high] = [service.value, service.low, service.high].map((ms) => ms.toFixed(1));
@@ -108,40 +118,20 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
       say("ok", "service_ms", text);
     } else say("skipped", "service_ms", `not found exactly: ${text}; lengths differ too much for so few streams`);
   }
-  if (bucket !== null || (service !== null && cutOff === null)) findings.push(...bucketFindings(found, maxPerS));
-  if (bucket?.found === true) {
-    limits.rate_per_s = writtenRate(bucket.ratePerS);
-    limits.burst = bucket.burst.most;
-  }
-  const cap = (name: "global_in_flight" | "org_in_flight", climbed: Climbed): void => {
-    const other = climbed === alone ? together : alone;
-    const { bounds, isChecked, heldBack } = climbed;
-    const unwritten = `${bounds.least}, not written:`;
-    if (isExact(bounds) && other !== null && isContradiction(other.bounds)) {
-      say("warn", name, `${unwritten} it is as doubtful as the other cap`);
-    } else if (isExact(bounds) && !isChecked) {
-      say("warn", name, `${unwritten} that one replica serves all was not to be seen`, "state limits.replicas");
-    } else {
-      findings.push(capFinding(name, climbed, stated.replicas));
-      if (!isExact(bounds) || heldBack) return;
-      limits[name] = bounds.least;
-      if (stated.replicas === undefined) limits.replicas = 1;
-    }
-  };
+  if (bucket !== null || (service !== null && cutOff === null)) findings.push(...ofRate());
   const global = together ?? alone;
-  const isAdaptive = target.shedding === "adaptive";
+  const isAdaptive = shedding === "adaptive";
   if (isAdaptive) say("skipped", "caps", "not looked for: the file says that shedding adapts");
   else if (alone !== null && global !== null) {
-    if (alone.met === "organization") cap("org_in_flight", alone);
-    else if (alone.met === "global") {
-      say("skipped", "org_in_flight", "not found: the cap of the whole is met first, so it is no lower");
-    } else findings.push(notMet("org_in_flight", alone, found, maxPerS));
-    if (global.met === "global") cap("global_in_flight", global);
+    if (alone.met === "organization") findings.push(cap("org_in_flight", alone));
+    else if (alone.met !== "global") findings.push(notMet("org_in_flight", alone));
+    else findings.push(lacks("org_in_flight", "the cap of the whole is met first, so it is no lower"));
+    if (global.met === "global") findings.push(cap("global_in_flight", global));
     else if (global.met === "organization") {
       const own = k === 1 ? "the organization's own cap is" : `the own caps of ${k} organizations are`;
-      const text = `not found: ${own} met first, with ${global.inFlight} in flight`;
-      say("skipped", "global_in_flight", text, `name keys of more than ${k} organizations as tenants`);
-    } else if (global !== alone) findings.push(notMet("global_in_flight", global, found, maxPerS));
+      const todo = `name keys of more than ${k} organizations as tenants`;
+      findings.push(lacks("global_in_flight", `${own} met first, with ${global.inFlight} in flight`, todo));
+    } else if (global !== alone) findings.push(notMet("global_in_flight", global));
   }
   if (slots !== null && !isAdaptive && (stated.replicas ?? 1) === 1) {
     const { global_in_flight: whole } = limits;

@@ -32,10 +32,7 @@ const variableOf = (what: string): string =>
     .toUpperCase()}`;
 
 /** What k6 takes from its own process and no variable can set. */
-const cannotBeHanded = ({ transport }: Pick<Target, "transport">): string[] =>
-  (["ca", "cert", "key", "proxy"] as const).flatMap((name) =>
-    transport?.[name] === undefined || transport[name] === null ? [] : [`transport.${name}`],
-  );
+const NOT_HANDED = ["ca", "cert", "key", "proxy"] as const;
 
 /** Fields without references; what only the runner acts on is left out. */
 const STATED = [
@@ -221,10 +218,10 @@ export const writeOperator = async (wish: OperatorWish) => {
   const { stage, targetFile, owned, parallelism } = wish;
   const story = storyOfPlan(stage);
   const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
-  const unable = cannotBeHanded(target);
+  const unable = NOT_HANDED.filter((name) => (target.transport?.[name] ?? null) !== null);
   if (unable.length > 0) {
     throw new UsageError(
-      `${unable.join(", ")}: a runner takes these from its own image or environment, which --operator does not set up; leave them out and add them to testrun.yaml`,
+      `${unable.map((name) => `transport.${name}`).join(", ")}: a runner takes these from its own image or environment, which --operator does not set up; leave them out and add them to testrun.yaml`,
     );
   }
   const seed = Math.max(1, wish.seed);
