@@ -32,8 +32,8 @@ const NEARLY_OFFERED = 0.98;
 const MODEL_ERROR = { loss: 0.2, queue: 0.9 };
 const NEARLY_ALL = 0.85;
 const PLACES_MOST = 4096;
-/** By chance the best of twenty levels lies this many half-widths above the truth in one curve of twenty. */
-const AMONG_MANY = 1.5;
+/** The best of twenty levels is so many half-widths above what it shows only if it is no chance. */
+const AMONG_MANY = 2;
 
 /**
  * The share of calls refused by `places` of which `slots` serve, when `load` times what all slots complete is offered (M/M/c/K;
@@ -150,10 +150,10 @@ export const kneeOfLevels = (
   };
   const estimates = all.flatMap(({ batches }) => (batches.length > 1 ? [batchMean(batches)] : []));
   const best = worstOf(estimates, ({ low }) => low);
-  if (best === null || best.value - AMONG_MANY * (best.value - best.low) <= knee.high) return { knee, systems };
+  if (best === null || best.value - AMONG_MANY * (best.value - best.low) <= knee.value) return { knee, systems };
   // Less was carried past the knee than below it, so the level that carried most shows the capacity.
   return {
-    knee: best,
+    knee: best.low <= knee.high ? { ...best, low: knee.low, high: Math.max(best.high, knee.high) } : best,
     systems: systems.map(({ replicas: n }) => systemOf(best.value, { most, stayS, replicas: n })),
   };
 };
