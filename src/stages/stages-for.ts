@@ -22,12 +22,10 @@ import {
   scaleProfile,
   traceProfile,
 } from "../workload/load-profiles.ts";
-import type { Reach, Story } from "../workload/story.ts";
+import { type Reach, SHARE_OF_PERMIT, type Story } from "../workload/story.ts";
 import { readTarget } from "./prepare-target.ts";
 import { driverOf, type LoadStage, type StagePlan, type SuiteFor, shortened, type VerifyStage } from "./stage-plan.ts";
 
-/** Sessions are minted and refusals retried beside the schedule. */
-const SHARE_OF_PERMIT = 0.9;
 /** Random arrivals come in bursts, which a rate near the permit would hold back. */
 const SHARE_FOR_POISSON = 0.6;
 

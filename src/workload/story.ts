@@ -33,7 +33,10 @@ export const costsOfPlan = (
   };
 };
 
-/** The user's wishes, and the highest rate that the owner permits (`permits.load_max_rps`). */
+/** The share of `permits.load_max_rps` that a schedule may use: sessions are minted and refusals retried beside it. */
+export const SHARE_OF_PERMIT = 0.9;
+
+/** The user's wishes, and the highest rate of a schedule. */
 export type ProfileWish = { readonly ratePerS?: number; readonly durationS?: number; readonly maxPerS?: number };
 
 /** The outcomes (as in `by_outcome`) that a stage of the story must see on this target, or it proves nothing. */

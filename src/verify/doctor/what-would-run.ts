@@ -5,7 +5,7 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../../workload/load-profiles.ts";
-import { type ProfileWish, RAMPS, type Story } from "../../workload/story.ts";
+import { type ProfileWish, RAMPS, SHARE_OF_PERMIT, type Story } from "../../workload/story.ts";
 import { RULES } from "../catalogue.ts";
 import { type Asked, deniedBy, OPTION_OF, type Permission } from "../planning/needs.ts";
 import { planVerify, type VerifyPlan } from "../planning/plan.ts";
@@ -86,7 +86,8 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
   const { name, needsCapacity } = story;
   if (allowed === undefined && !isLoopbackHost(new URL(target.base_url).hostname))
     return finding("skipped", name, "refused: permits.load_max_rps is not in the target file");
-  const wish: ProfileWish = allowed === undefined ? {} : { maxPerS: allowed };
+  const mostPerS = allowed === undefined ? undefined : SHARE_OF_PERMIT * allowed;
+  const wish: ProfileWish = { maxPerS: mostPerS };
   const profile = story.profile(view, wish);
   if (profile === null) {
     const ramp = needsCapacity === null ? "a ramp" : `the ramp ${RAMPS[needsCapacity]}`;
@@ -110,7 +111,7 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
     return finding("info", name, `${whole}; cannot show ${first?.outcome}${more}: ${first?.reason}`);
   }
   const unbound = story.profile(view);
-  if (allowed !== undefined && unbound !== null && profilePeakPerS(unbound) > allowed)
+  if (mostPerS !== undefined && unbound !== null && profilePeakPerS(unbound) > mostPerS)
     return finding("info", name, `${whole}; held to permits.load_max_rps (${allowed})`);
   return finding("ok", name, whole);
 };
