@@ -16,12 +16,12 @@ const MID_MONTH_MS = Date.UTC(2026, 5, 15);
 /** `wish` may ask the deployment something before the first call. */
 export const verifySecondApi = async (
   options: SecondApiOptions,
-  wish: Wish | ((api: SecondApi) => Wish),
+  wish: Wish | ((api: SecondApi) => Wish | Promise<Wish>),
 ): Promise<Verified> => {
   const api = await startSecondApi(options);
   const target = api.target;
   try {
-    const more = typeof wish === "function" ? wish(api) : wish;
+    const more = typeof wish === "function" ? await wish(api) : wish;
     const usual = { target, secrets: createSecrets("."), seed: 7, ratePerS: 400, wallMs: () => MID_MONTH_MS };
     return { ...(await runVerify({ ...usual, ...more })), api };
   } finally {

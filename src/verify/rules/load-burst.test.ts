@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import type { CallLine } from "../../history/line.ts";
-import { sideBySide } from "./load-burst.ts";
+import type { Context } from "../context.ts";
+import type { Answer } from "../sending/answer.ts";
+import { asServer, inSession, type TestCall } from "../sending/test-call.ts";
+import { sideBySide, wave } from "./load-burst.ts";
 
 test("the capacity is what was served at once: of a wave that came late, the last took the slots of the first", () => {
   const answer = (outcome: string, fromMs: number | null, toMs: number) => ({
@@ -28,4 +31,28 @@ test("an edge that passes the end of a stream on late does not make two that fol
   expect(sideBySide([...first, ...next.map(({ line }) => answer((line.first_us ?? 0) / 1000 - 150, 200, 300))])).toBe(
     32,
   );
+});
+
+test("the callers of a wave take turns, however long the credential of each takes to read", async () => {
+  const left: string[] = [];
+  const send = async ({ credential, beforeSent }: TestCall): Promise<Answer> => {
+    const as = "as" in credential ? credential.as : "-";
+    for (let i = 0; i < (as === "server" ? 9 : 1); i++) await null;
+    beforeSent?.();
+    left.push(as);
+    return {} as Answer;
+  };
+  await wave({ send } as Context, 6, [asServer("-"), inSession("chat", "-")]);
+  expect(left).toEqual(["server", "session", "server", "session", "server", "session"]);
+});
+
+test("a call of a wave that may not be sent does not hold up the others", async () => {
+  let sent = 0;
+  const send = async ({ beforeSent }: TestCall): Promise<Answer> => {
+    if (sent++ === 1) throw new Error("nothing more may be sent");
+    beforeSent?.();
+    return {} as Answer;
+  };
+  await expect(wave({ send } as Context, 4, [asServer("-")])).rejects.toThrow("nothing more may be sent");
+  expect(sent).toBe(4);
 });

@@ -160,14 +160,23 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
 export const rateEdge = (context: Context): Promise<Edge> =>
   context.once("rate edge", () => pressRate(context, ENOUGH));
 
-/** Opens streams at once. `leaving`: clients leave early, half at the head, half at the first event. */
-export const wave = (context: Context, size: number, callers: readonly Caller[], leaving = false): Promise<Answer[]> =>
-  Promise.all(
-    Array.from({ length: size }, (_, i) => {
-      const until = !leaving ? { wholeStream: true as const } : i % 2 === 0 ? { leaveAfterMs: 0 } : {};
-      return context.send({ ...(callers[i % callers.length] as Caller), route: "chat.control", ...AT_ONCE, ...until });
-    }),
-  );
+/**
+ * Opens streams at once; callers take turns, else the calls of one could all leave before those of the next, and meet its own
+ * cap instead of the global one. `leaving`: clients leave early, half at the head, half at the first event.
+ */
+export const wave = async (context: Context, size: number, callers: readonly Caller[], leaving = false) => {
+  const calls: Promise<Answer>[] = [];
+  for (let i = 0; i < size; i++) {
+    const until = !leaving ? { wholeStream: true as const } : i % 2 === 0 ? { leaveAfterMs: 0 } : {};
+    const left = Promise.withResolvers<void>();
+    const call = { ...(callers[i % callers.length] as Caller), route: "chat.control" as const, ...AT_ONCE, ...until };
+    const one = context.send({ ...call, beforeSent: left.resolve });
+    one.catch(() => left.resolve());
+    calls.push(one);
+    await left.promise;
+  }
+  return Promise.all(calls);
+};
 
 export const restedWave = async (context: Context, size: number, callers: readonly Caller[]): Promise<Answer[]> => {
   await wait(REST_MS, context.signal);
@@ -202,7 +211,9 @@ export const overload = (context: Context) =>
       bySize.set(size, came);
       found.size = size;
       found.reached = shedIn(came).length > size * SHED_SHARE;
-      if (found.reached) return { ...found, capacity: sideBySide(came) };
+      found.capacity = found.reached ? sideBySide(came) : 0;
+      // A single refusal may be other callers' traffic: a wider wave tells.
+      if (found.reached && shedIn(came).length > 1) return found;
       await wait(REST_MS, context.signal);
     }
     return found;

@@ -138,8 +138,10 @@ export const OVERLOAD_RULES: readonly Rule[] = [
         else if (rest === 0 && global.length >= MISNAMED_MIN) {
           const got = `${global.length} times ${inWords(last)}`;
           checks.require(false, last, `org_overloaded for ${size} calls of one organization`, got);
-        } else if (rest > global.length) checks.note(`b2b_overloaded among them ${global.length} times`);
-        else {
+        } else if (rest > global.length) {
+          checks.note(`b2b_overloaded among them ${global.length} times`);
+          if (global.length < MISNAMED_MIN) for (let k = 0; k < rest; k++) checks.fine();
+        } else {
           const names = rest === 0 ? "no other name came" : "both names came";
           checks.unclear(`${names} for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
         }
