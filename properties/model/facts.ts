@@ -78,7 +78,7 @@ const SESSION_PRODUCT: Readonly<Record<Scope, Product>> = {
   vendor: "chat",
 };
 
-/** A call of which nothing is wrong (a mint, or a runtime call by either credential), or a mint by a session token. */
+/** Generates a call with valid facts (a mint, or a runtime call by either credential), or a mint that uses a session token. */
 const healthyArb: fc.Arbitrary<Facts> = fc.oneof(
   fc
     .constantFrom<Partial<Facts>>(

@@ -100,6 +100,6 @@ export const recordLoad = async (
   return { document, folder: out, used: used(), disturbances };
 };
 
-/** Of the first stage that has it; `NaN` where none has. */
+/** The named measurement of the first stage that has it, else `NaN`. */
 export const figureOf = ({ measurements }: RunDocument, name: string): number =>
   measurements.find((one) => one.name === name)?.value ?? Number.NaN;

@@ -13,7 +13,7 @@ export type Answer = {
   /** 95 % interval, calls per second; the upper end is null where nothing bounds it. */
   low: number;
   high: number | null;
-  /** Number of the objective that breaks first; `null` when none did. */
+  /** Index, from 0, of the objective that breaks first; `null` if none did. */
   binding: number | null;
   reason: string;
   /** Why it is not the generator's limit, or that it is. */

@@ -51,7 +51,7 @@ export type Drive = {
   budget: BudgetGuard;
   segments?: number;
   onLine(line: CallLine): void;
-  /** Where given, admitted calls come folded into seconds, and `onLine` hears of all others. */
+  /** If given, it receives admitted calls folded per second, and `onLine` receives the other calls. */
   onFold?(line: FoldLine): void;
   onProgress?(text: string): void;
   /** Of when the first call is due, in microseconds of the run, by a driver that knows it beforehand. */

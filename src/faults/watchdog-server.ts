@@ -43,7 +43,7 @@ const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ")
 
 export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping) => {
   let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
-  /** Holder of an expired lease, which has to be told. */
+  /** The holder whose lease expired; its next request is told so. */
   let lost: string | null = null;
   let healing: Promise<void> | null = null;
   let timer: NodeJS.Timeout | undefined;

@@ -37,8 +37,8 @@ export const isWhole = (call: CallLine): boolean =>
   classOf(call.outcome) === "answered" && call.outcome !== ERROR_IN_BODY && streamResult(call) === "whole";
 
 /**
- * Whether a stream of these ended in a last event that is known. Where none of either side did, the specification leaves the
- * name open (item 173) and this deployment has chosen another.
+ * Reports whether any of these streams ended with the known last event. If none did on either side, the deployment uses
+ * another name, which item 173 leaves open.
  */
 export const knowsLastEvent = (lines: readonly CallLine[]): boolean => lines.some(({ ended }) => ended === "done");
 

@@ -21,7 +21,7 @@ const LAG_OF_LIMIT = 0.1;
 const GENERATOR_CPU = 0.7;
 /**
  * In a queue with one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) as long
- * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): half of all cores doubles every time, a tenth adds a tenth.
+ * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): s = 0.5 doubles every time, s = 0.1 adds about a tenth.
  */
 const OTHERS_HALF = 0.5;
 const OTHERS_TENTH = 0.1;

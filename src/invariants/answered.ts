@@ -11,7 +11,7 @@ import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen
 
 /** Unless `limits.unanswered_share` is stated. */
 const UNANSWERED_SHARE = 0.01;
-/** With at least this many calls, a single unanswered one is a stray. */
+/** From this many calls on, one unanswered call does not keep the claim open. */
 const STRAY_OF = 20;
 const NAMED_MAX = 6;
 

@@ -15,7 +15,7 @@ type Row = readonly [pattern: string, means: string, judged: string, breaks: str
 const CURVE: readonly Row[] = [
   ["shed_subcodes", "past the knee calls are refused with `b2b_overloaded` or `org_overloaded` alone, so that callers can tell overload from an error",
     "must: other refusals are at most a point more of the calls past the knee than below it", "a pool or proxy in front of the limiter that overflows first: 500, 502, 503 or 504 under load"],
-  ["goodput_retention", "under twice the load that can be carried nearly as much is served as at the best load",
+  ["goodput_retention", "at twice its capacity the deployment serves nearly as much as at its best load",
     "must: good calls a second at 2 times the knee, with their interval, over the largest of any level: at least 80 %, or what Erlang's formula leaves to so few slots", "work before the refusal: parsing, keys or a database query for calls that are then shed; queues that are longer than callers wait"],
   ["collapse", "under five times the load at least half of the best goodput is left, under ten times a third",
     "must: as goodput_retention, at 5 times the knee and 50 %, at 10 times and a third", "refusals that cost as much as calls, one event loop for both, memory that grows with what waits"],

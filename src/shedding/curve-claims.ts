@@ -465,7 +465,7 @@ const impatience = ({ curve: { patient }, facts, judge, isFailed }: Judged): str
   isFailed &&
   patient !== null &&
   judge(patient, facts).verdict !== "fail" &&
-  `no objective is stated (\`slo\` in the target file), and if answers of up to ${(patient.objective.stayMs / 1000).toFixed(1)} s are good it does not fail`;
+  `no objective is stated (\`slo\` in the target file), and it would not fail if answers within ${(patient.objective.stayMs / 1000).toFixed(1)} s counted as good`;
 
 const judgedClaim = (curve: Curve, facts: StageFacts, replay: string, claim: CurveClaim): Claim => {
   const { measure, level, expected, needs, judge } = claim;

@@ -23,7 +23,7 @@ import { batchMean } from "./knee.ts";
  */
 const PHASES = ["calm", "strained", "after", "pause", "again"] as const;
 type Phase = (typeof PHASES)[number];
-/** A phase by the run's clock. */
+/** When a phase begins and ends, in microseconds of the run. */
 type Span = { readonly phase: Phase; readonly fromUs: number; readonly toUs: number };
 
 /** The phases of a load whose second piece is the overload. */
@@ -67,7 +67,7 @@ const SLOW_QUANTILE = 0.9;
 const SLOW_TIMES = 1.5;
 /**
  * Latency is back if the share of slow calls is at most this much above that of calm calls, and lost if it is more than
- * `SLOW_LOST` above it: calls that share what serves them vary together, and a few seconds of them say little.
+ * `SLOW_LOST` above it: calls that share what serves them are correlated, so a few seconds say little.
  */
 const SLOW_MORE = 0.1;
 const SLOW_LOST = 0.5;

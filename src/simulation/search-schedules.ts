@@ -8,7 +8,7 @@ export type Trial = {
   /** Failed musts of the invariants; empty when the deployment held. */
   failed: Claim[];
   byOutcome: Record<string, number>;
-  /** The stage that its lines are of; ids of claims end with `explore` whatever it is. */
+  /** The stage named in the lines; claim ids end with `explore` for every stage. */
   stage: string;
   lines: Line[];
   facts: StageFacts;

@@ -67,7 +67,7 @@ export const readUserFile = (path: string, maxBytes: number): string => {
   }
 };
 
-/** Of what people write by hand or a program of theirs generates: thousands of tenants, and no more. */
+/** Bounds for files that a user writes or generates, such as a target file with thousands of tenants. */
 export const WRITTEN_BOUNDS = { maxBytes: 16 << 20, maxDepth: 64, maxValues: 250_000, maxTextChars: 1 << 16 };
 
 type JsonBounds = typeof WRITTEN_BOUNDS;

@@ -69,7 +69,7 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   const why = await whyNotReady(child);
   if (why !== null) {
     child.kill("SIGKILL");
-    throw new Error(`the watchdog did not start: ${why}; nothing was started`);
+    throw new Error(`the watchdog did not start: ${why}; the run ended before it started anything else`);
   }
   const tell = (message: Message, read?: () => void): void =>
     void child.stdin.write(`${JSON.stringify(message)}\n`, read);

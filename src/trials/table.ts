@@ -98,7 +98,7 @@ const judges = ({ by, intended, own }: Trial): string => {
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
 
-/** All laws as one place. */
+/** Merges the trials of all laws into one. */
 const places = (trials: readonly Trial[]): Trial[] => {
   const laws = trials.filter(({ column }) => column === "properties");
   const others = trials.filter(({ column }) => column !== "properties");

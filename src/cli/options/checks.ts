@@ -117,7 +117,7 @@ export const excluding = (command: Command, rows: readonly Exclusion[]): Command
 
 /** For commands that have both `--limiter` and `--target`. */
 // biome-ignore format: a row is a line
-export const EMBEDDED_ALONE: Exclusion = ["limiter=redis", "target", "expected either --target or --limiter redis: it is the embedded deployment that is started with it"];
+export const EMBEDDED_ALONE: Exclusion = ["limiter=redis", "target", "--limiter redis applies to the embedded deployment alone: omit it or --target"];
 
 /** `--precise` needs the open-loop driver, and a spare core for each of its processes. */
 export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {

@@ -25,8 +25,8 @@ const LOOK_EVERY_MS = 50;
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads a file that is there and still grows. `finish`, to be called when nothing is written any more, ends with the last line;
- * what `onLine` throws ends the reading, and `finish` throws it.
+ * Follows a file while it is written. `finish` is called once writing has ended: it reads to the last line, and rejects
+ * with what `onLine` threw.
  */
 export const followLines = (path: string, onLine: (text: string) => void): { finish(): Promise<void> } => {
   let isOver = false;

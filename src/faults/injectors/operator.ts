@@ -35,7 +35,9 @@ const stateOf = async (
   });
   const unknown = fields.filter((field) => field !== ENDS_BY_ITSELF && planes.some(({ was }) => !(field in was)));
   if (unknown.length === 0) return planes;
-  throw new Error(`nothing was changed, because GET /deployment does not show ${unknown.join(", ")}`);
+  throw new Error(
+    `GET /deployment does not show ${unknown.join(", ")}, so a change could not be undone; nothing was changed`,
+  );
 };
 
 /** What is set before is read and journalled first. */

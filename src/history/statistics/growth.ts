@@ -94,6 +94,6 @@ export const judgeGrowth = (readings: readonly Reading[], perHour: number, unit:
   const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}, ${slope.n} readings over ${Math.round(spanMs / 1000)} s)`;
   if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${figures}`, slope };
   if (slope.low > perHour) return { verdict: "fail", reason: `it grows by ${figures}`, slope };
-  const reason = `whether it grows by more than is allowed is not certain: ${figures}`;
+  const reason = `whether its growth is within the limit cannot be told: ${figures}`;
   return { verdict: "inconclusive", reason, slope };
 };

@@ -140,8 +140,8 @@ func (x *exchange) run(parent context.Context) {
 	}
 }
 
-// graceAfterTerminal is how long a stream is read on after its terminal event, for events that must not come. Shorter than in
-// src/client/send-request.ts: what waits holds a VU, or a place of those that may be under way at once.
+// graceAfterTerminal is how long a stream is read on after its terminal event, to detect events after it, which are errors.
+// It is shorter than in src/client/send-request.ts, because a waiting stream occupies a VU or a place of the concurrent calls.
 const graceAfterTerminal = 250 * time.Millisecond
 
 // never is a time-out that no run lasts for.

@@ -34,7 +34,7 @@ const MEASUREMENTS: Readonly<Record<string, string>> = {
   refusal_at_top_ms: "from when a call should have left to its refusal, at the highest load",
   wasted_work: "events past the knee on streams that were cut or came late, over all events there",
   reaction_ms: "from a step of load or capacity until every later window keeps 95 % of the goodput to come, and its p99 the objective",
-  recovery_ms: "from the end of an overload until goodput and latency are those before it",
+  recovery_ms: "from the end of an overload until goodput and latency are back to what they were before it",
   isolation: "share of a quiet organization's calls that are answered without the noisy one and also beside it",
   jain_index: "evenness of what organizations got over their fair share: 1 is all the same",
   slots_leaked: "slots taken after the drain, beyond those before the stage",

@@ -19,7 +19,7 @@ export type StubPhases = {
 export type ToStub = StubPhases | "report" | "look";
 
 export type StubReport = { stamps: Stamp[]; stoodStillUs: number };
-/** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
+/** Requests that the null server beside the stub received since the last look: how many, and when the last came. */
 export type StubLook = { calls: number; lastUs: number };
 /** Said unasked, once both servers are warm. */
 export type StubPorts = { port: number; nullPort: number };

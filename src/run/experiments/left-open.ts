@@ -171,7 +171,7 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
   }
 };
 
-/** Why it does not serve, in words that follow its name; `null` where it does, as far as can be seen from here. */
+/** A predicate that says why the proxy does not serve; `null` if it serves as far as this machine can see. */
 const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string | null> => {
   if (!state.enabled)
     return "is disabled, and nothing on it shows that a floodgate did that: enable it, if nobody wants it so";

@@ -116,7 +116,7 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   const alone: LoadStage = { kind: "load", name, story: name, driver: "open-loop", judges, objectives: true };
   const isAlone = ROWS[name] === undefined || JUDGES_ALONE[name] !== undefined;
   const { reaches: _, ...stage } = isAlone ? alone : stageOf(name);
-  // Under another load there is no way up and down again.
+  // Another load profile has no rise and fall, so neither curve nor step is judged.
   if (wish.loadProfile !== undefined || wish.replayOfMs !== undefined) {
     delete stage.curve;
     delete stage.step;

@@ -176,7 +176,7 @@ const judgeHardStop = async (context: Context, checks: Checks, { found, limit, l
     const got = `it stopped after ${count}, which is ${times === 1 ? "" : `${times} times `}the allowance`;
     checks.require(false, last, `map loads past the allowance of ${limit}, up to ${cap}`, got);
   } else if (found.admitted.length > 0 && count < cap - 1)
-    checks.unclear(`it stopped after ${count} of ${cap}: some may have been used before`);
+    checks.unclear(`map loads were refused after ${count} of ${cap}; earlier calls may have used the rest`);
 };
 
 /** Loads past the end. A8b admits at most one of them. */

@@ -68,7 +68,7 @@ const BURSTS = 4;
 const CONVINCED = 2;
 /** Share of the cap that has to be served: streams may end early, and refusals hold a slot for a moment. */
 const FULL_SHARE = 0.75;
-/** A smaller share may be a failing key service, or other callers' traffic. */
+/** Below this share of answers, a failing key service or other callers may explain them. */
 const SUCH_SHARE = 0.25;
 /** Share of such answers that other callers' traffic may cause at any time. */
 const STUMBLES_SHARE = 0.1;

@@ -15,7 +15,7 @@ import { keepsProducts } from "./key-creations.ts";
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** Whether the new key's first call is admitted. Ends the rule if the key lacks what was not read. */
+/** Whether the new key's first call is admitted. Skips the rule if the key is refused because the deployment does not read a member of the creation. */
 const isUseful = async (
   context: Context,
   checks: Checks,

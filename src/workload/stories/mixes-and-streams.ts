@@ -100,7 +100,7 @@ const streamStory = (
     profile: profileAt((view) => partOf(streamsPerS(view), share), lengthS),
     plan: (_seed, i, view) => {
       const { callers, at } = streamers(view);
-      // By rounds, so that each caller has readers of every kind.
+      // Each round shifts the kind of reader by one, so every caller gets every kind.
       const reader = i + Math.floor(i / callers.length);
       return [callAs(view, i, at(i), { route: "chat.control", ...habit(reader) })];
     },

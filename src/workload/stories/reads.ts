@@ -71,7 +71,7 @@ const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
 /** Two keys at twice their rate, by cheap calls: burst plus rate may pass, no more and no less (items 214, 230). */
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
-  purpose: "keys at twice their rate: the bucket neither leaks nor grows at a window's edge",
+  purpose: "keys at twice their rate: no window admits more or less than the limit",
   needsCapacity: "reads",
   // Long enough for the burst to be gone in the first third.
   profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
