@@ -1,4 +1,4 @@
-/** A cap that does not shed: calls admitted above it, calls that pile up, a full platform that stops working. */
+/** Judges what happens at the caps: calls admitted above them, calls that pile up, a full platform that collapses. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { Distribution } from "./evidence/distribution.ts";
@@ -6,40 +6,40 @@ import { BY_CONTENT, DIRECT_LINE, heldStreams, isStream, sureSpans } from "./evi
 import { changesCaps, changesReplicas, isAdmitted, isDefinite, isReference, isShed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-/** One turn of a busy reader's event loop. */
+/** A busy load generator reads this much late, so smaller differences say nothing. */
 const LEAST_MARGIN_US = 20_000;
 const ENOUGH_QUICK = 20;
 const ENOUGH_STANDING_OUT = 3;
 const RULE_COUNT = 10;
 const RULE_SHARE = 0.2;
-/** A stalled reader sees bytes out of order sometimes; a cap that is too high shows in every call that fills it. */
+/** A stalled reader sees bytes out of order in few calls; a cap that is too high shows in every call that fills it. */
 const RARE_SHARE = 0.01;
 
-/** Calls admitted above a cap, and whether chance explains them. */
+/** Collects calls admitted above a cap and decides whether chance explains them. */
 const admittedAbove = () => {
   const evidence = new Evidence();
   const slacks = new Distribution();
   const quick = new Distribution();
   let all = 0;
-  /** By more than the delays of two connections differ; 0 if quick answers are too few to tell. */
+  /** Counts calls above the cap for longer than connections' delays differ; 0 if quick answers are too few to tell. */
   const standingOut = (): number => {
     if (quick.count < ENOUGH_QUICK) return 0;
     const differUs = quick.quantile(0.98) - quick.quantile(0.02);
     return slacks.above(Math.max(LEAST_MARGIN_US, 1.5 * differUs));
   };
-  /** So many that it cannot be chance. */
+  /** Whether the calls above the cap are too many for chance. */
   const isTheRule = (): boolean => slacks.count >= RULE_COUNT && slacks.count >= RULE_SHARE * all;
   return {
     evidence,
     isTheRule,
     isCertain: (): boolean => isTheRule() || standingOut() >= ENOUGH_STANDING_OUT,
-    /** So few that the order of reading explains them. */
+    /** Whether the calls above the cap are so few that the order of reading explains them. */
     isExplained: (): boolean => quick.count >= ENOUGH_QUICK && slacks.count <= RARE_SHARE * all && standingOut() === 0,
-    /** Calls that are not streams show how connections' delays differ. */
+    /** Takes quick answers, which show how the delays of connections differ. */
     see: (call: CallLine): void => {
       if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) quick.add(call.done_us - call.sent_us);
     },
-    /** `slackUs`: how long the streams of a whole cap outlasted this call's admission. */
+    /** `slackUs`: for how long after this call's admission streams still filled the cap. */
     admitted: (call: CallLine, slackUs: number, got: string): void => {
       all += 1;
       if (slackUs < LEAST_MARGIN_US) return;
@@ -49,24 +49,24 @@ const admittedAbove = () => {
   };
 };
 
-/** Whether a platform whose caps (`full`) are full goes on working: what was served, what got no answer. */
+/** Measures what a platform serves and loses while `full` calls, which is all its caps allow, are in flight. */
 const overloadProgress = (full: number) => {
-  /** Answered calls until their answer, and all calls until their end. */
+  /** Calls in flight by the time of their end: `served` those that get an answer, `waiting` all but sheds. */
   const served = new Heap<CallLine>();
   const waiting = new Heap<null>();
   let nowUs = Number.NEGATIVE_INFINITY;
   let fullAtUs = Number.NEGATIVE_INFINITY;
-  /** Share of calls without an answer below the caps, lost by the network. */
+  /** Calls sent while the caps were not full, and those of them that got no answer: what the network loses. */
   const below = { sent: 0, lost: 0 };
   const seen = {
-    /** Microseconds that the caps were full of calls which were answered later. */
+    /** Microseconds during which calls that were answered later filled the caps. */
     fullUs: 0,
-    /** Answers, other than sheds, of calls during which it was full, also later: equally long calls all end at once. */
+    /** Answered calls that were in flight while the caps were full, also if they ended later. */
     came: 0,
     sent: 0,
     lost: new Evidence(),
     sheds: new Distribution(),
-    /** Callers read slowly. */
+    /** Whether any caller was a slow reader. */
     disturbed: false,
   };
   const advance = (us: number): void => {
@@ -135,9 +135,9 @@ const weighingBy = (times: Parameters<typeof heldStreams>[0]) => ({
  * - streams piled up to twice the caps and waited for seconds, and no call of the stage was shed;
  * - the platform was full and collapsed: calls got no answer, or nearly nothing was served.
  *
- * The first is a lower bound, which other callers only raise; on a foreign deployment it fails only by what no edge can cause
- * (`sureSpans`). The others are doubts there, because a queue or a buffering edge may stand in front; the third is judged only
- * where nobody else calls.
+ * The first sign rests on a lower bound, which other callers only raise; on a foreign deployment it fails only by times that
+ * no gateway can cause (`sureSpans`). There the other two are inconclusive, because a queue or a buffering gateway may stand
+ * in front. The third is judged only if nobody else calls.
  */
 export const shedsAboveTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, faults, exclusive } = facts;
@@ -163,7 +163,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
     const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
     for (const { streams, above } of weighings) {
       const slackUs = streams.outlasting(call, cap, own);
-      // A call without an organization, or of one without a smaller cap, is judged by the total.
+      // A call without an organization, or whose organization has no smaller cap, is judged by the total.
       const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
       const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) above.admitted(call, slackUs.all, got);
@@ -183,7 +183,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
       return lost;
     }
     if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
-    // Quick sheds show a full platform rather than a slow way to it.
+    // Quick sheds show that the platform is full and not just far away.
     if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
     const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
     if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
@@ -219,7 +219,7 @@ export const shedsAboveTheCap: Judge = (facts) => {
         const why = "little came out of the full platform; an edge that holds answers back would look the same";
         return inconclusive(why, collapsed.first);
       }
-      // If calls were shed, an edge explains a late end; if none was, it may be the only sign of a missing cap.
+      // If calls were shed, a gateway explains streams that end late; otherwise those may be the only sign of a missing cap.
       const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
       const doubtful = seen.find((above) => above.isCertain());
       if (doubtful !== undefined) {

@@ -1,4 +1,4 @@
-/** An organization's monthly allowance: bounds on its use, and the judges of where it ends. */
+/** Judges that an organization gets all of its monthly allowance of map loads, and no more, by bounds on its use. */
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { known } from "../history/statistics/counts.ts";
@@ -6,7 +6,7 @@ import { joinCharges, meterOf, Sums, signedSize } from "./evidence/charges.ts";
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared, unseen } from "./invariant.ts";
 
-/** Items 205, 225. */
+/** A paid organization's cap is this many times its allowance (items 205, 225). */
 const HARD_STOP_FACTOR = 5;
 
 const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
@@ -26,27 +26,27 @@ const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { least: nu
   const tenant = facts.tenants[org];
   if (tenant?.allowance === undefined || tenant.tier === null) return null;
   const { allowance, tier } = tenant;
-  // A8b: "over 5 times" may mean one load more.
+  // A8b: "over 5 times" may mean one load more than 5 times.
   const doubt = facts.reference === true ? 0 : 1;
   const paid = { least: allowance * HARD_STOP_FACTOR - doubt, most: allowance * HARD_STOP_FACTOR + doubt };
   if (tierMoved) return { least: Math.min(allowance, paid.least), most: paid.most };
   return tier === "Pro" ? paid : { least: allowance, most: allowance };
 };
 
-/** `certain`: admitted; `mints`: those of them that are tile sessions. */
+/** `certain`: admitted loads, `mints` of them tile sessions; `possible`: loads perhaps charged; `refused`: quota refusals. */
 const newMonth = () => ({ certain: 0, mints: 0, possible: 0, refused: 0 });
 
-/** One organization's use by month; `unsettled`: calls that may be charged in any. */
+/** One organization's use by month; `unsettled`: calls that may be charged in any month. */
 const newUse = () => ({ months: new Map<number, ReturnType<typeof newMonth>>(), unsettled: 0, tierMoved: false });
 
 type Use = ReturnType<typeof newUse>;
 
-/** Clock error of a deployment. */
+/** A deployment's clock may be off by this much. */
 const CLOCK_DOUBT_US = 5_000_000;
-/** Longer than any run. */
+/** How many ends of months are computed; no run is longer. */
 const MONTHS_AHEAD = 3;
 
-/** The calendar's edges of months (UTC, item 229), from the stage's start. */
+/** The ends of months (UTC, item 229) after the stage's start, each as a span that allows for the clock's error. */
 const monthEdges = ({ started_at_ms: startedMs }: StageFacts): { fromUs: number; toUs: number }[] => {
   if (startedMs === undefined) return [];
   const started = new Date(startedMs);
@@ -57,8 +57,8 @@ const monthEdges = ({ started_at_ms: startedMs }: StageFacts): { fromUs: number;
 };
 
 /**
- * Use by organization and month: at least the admitted calls, at most also those of unknown outcome. Reports each quota
- * refusal with the most that can have been charged by then; `month` is null at an edge.
+ * Bounds the use by organization and month: at least the admitted calls, at most also those of unknown outcome. `tell` gets
+ * each quota refusal with the most that can have been charged by then; `month` is null if it may be either of two.
  */
 const openAllowances = (
   facts: StageFacts,
@@ -71,7 +71,7 @@ const openAllowances = (
   let anybodys = 0;
   const useOf = (org: string): Use => known(uses, org, newUse);
   const monthOf = ({ months }: Use, number: number) => known(months, number, newMonth);
-  /** Counts calls that ended before the refusal, and calls in flight. */
+  /** The most that can have been charged by the refusal: by calls that ended before it and by calls in flight. */
   const possibleAt = (refusal: CallLine, use: Use, month: number): number => {
     const inFlight = [...settling.waiting()].filter(
       (call) =>
@@ -85,7 +85,7 @@ const openAllowances = (
     uses,
     useOf,
     see: (line: Line): void => {
-      // Reports a moved clock.
+      // The clock was moved into another month.
       if (line.type === "mark" && line.name === "new-month")
         edges.push({ fromUs: line.at_us - MARK_MARGIN_US, toUs: line.at_us });
       if (line.type === "mark" && line.name === "tier-changed" && line.org !== undefined)
@@ -114,14 +114,13 @@ const openAllowances = (
 };
 
 /**
- * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. Other callers only use the allowance up;
- * their loads may have been refunded, so on a shared deployment, or if the earlier use is unknown, the whole allowance is the
- * bound.
+ * Items 79, 204-206, 225, 227, 234; A8. Calls of unknown outcome are not counted. If the earlier use is unknown, or the
+ * deployment is shared (others' loads may have been refunded), it is taken as 0, so that the bound is the whole cap.
  */
 export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
   const evidence = new Evidence();
   const { exclusive, tenants } = facts;
-  /** By the target file, or by what refusals reported. */
+  /** Loads used before the stage, by organization: as stated, or as derived from refusals. */
   const usedBefore = new Map<string, number>();
   for (const [org, { used_at_start: used }] of Object.entries(tenants)) {
     if (exclusive && used !== undefined) usedBefore.set(org, used);
@@ -159,13 +158,13 @@ export const admitsAtMostTheAllowance: Judge = (facts, settling) => {
     /** Charges less refunds of map loads, by organization and month. */
     const sums = new Sums();
     for (const entry of facts.ledger ?? []) {
-      // Other callers' charges may precede the stage.
+      // Other callers' charges are left out: they may be older than the stage.
       const isCounted = exclusive || charges.isOfCall(entry.request_id);
       if (isCounted && entry.meter === "map_loads") sums.add(entry.org, entry.window, signedSize(entry, true));
     }
     for (const [org, months] of sums.rows) {
       const caps = capsOf(facts, org, allowances.useOf(org).tierMoved);
-      // If the stage crosses a month's edge, the month of the earlier use is unknown.
+      // If the stage spans two months, it is unknown in which of them the earlier use was.
       const crossed = months.size > 1 || [...allowances.useOf(org).months.keys()].some((number) => number > 0);
       const before = crossed || !exclusive ? 0 : (tenants[org]?.used_at_start ?? 0);
       for (const [window, net] of months) {

@@ -1,4 +1,4 @@
-/** Which share of calls the API answered itself. */
+/** Judges which share of calls the API itself answered. */
 import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
 import { sumOf } from "../history/series.ts";
@@ -9,7 +9,7 @@ import { ownFaults, recoveryUs } from "./evidence/fault-windows.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { counted, Evidence, type Found, inconclusive, type Judge, passed, unseen } from "./invariant.ts";
 
-/** Unless `limits.unanswered_share` is stated. */
+/** Tolerated share of unanswered calls, unless `limits.unanswered_share` is stated. */
 const UNANSWERED_SHARE = 0.01;
 /** From this many calls on, one unanswered call does not keep the claim open. */
 const STRAY_OF = 20;
@@ -25,19 +25,19 @@ const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
 
 const whatCame = ({ outcome, error }: CallLine): string => {
   const came = outcome === "indeterminate" ? "no answer" : outcome;
-  // Error codes only: a sentence may differ from call to call.
+  // Names error codes only: sentences may differ from call to call, so that equal errors would not add up.
   return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 
 /**
- * Calls that a gateway answered (`edge NNN`) or nobody. All other judges ignore them, so without this one a stage that ended
- * at a gateway would pass. Fails only if the exact interval of the share is above the limit.
+ * Judges the share of calls that a gateway (`edge NNN`) or nobody answered. All other judges ignore such calls, so a stage
+ * that ended at a gateway would pass them. Fails only if the exact interval of the share is above the limit.
  */
 export const answered: Judge = (facts, settling) => {
   const limit = facts.limits.unanswered_share ?? UNANSWERED_SHARE;
   const faults = ownFaults(0, recoveryUs(facts));
   const starved = facts.host === undefined ? [] : standstillDoubts(facts.host, facts.limits.limiter_budget_ms);
-  /** By what came instead: `edge 502`, `no answer (connection_reset)`. */
+  /** Number of unanswered calls by what came instead: `edge 502`, `no answer (connection_reset)`. */
   const unanswered = new Map<string, number>();
   const evidence = new Evidence();
   let judged = 0;

@@ -1,4 +1,4 @@
-/** What callers get while the limiter or the key service is broken, and from its heal on. */
+/** Judges what callers get while the limiter or the key service is broken, and after it is healed. */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { wilsonInterval } from "../history/statistics/statistics.ts";
@@ -15,9 +15,9 @@ const WITHOUT_LIMITER = /^(401|403|422|503|429 (b2b_overloaded|org_overloaded|ti
 const KEYED = new Set(["publishable", "server", "session"]);
 
 /**
- * For a 401 in place of a 503 a customer would replace a good key (items 153, 213, 216; B4). Judges calls sent and decided
- * while a fault took effect; cached records may serve for the revocation budget. A foreign deployment's fault may break some
- * replicas only: there, calls that got through beside refused ones are a doubt.
+ * Judges that calls are refused while a dependency is broken, and not by a 401, on which a customer would replace a good key
+ * (items 153, 213, 216; B4). Judges calls sent and decided while a fault took effect; cached key records may serve for the
+ * revocation budget. A foreign fault may break only some replicas: calls admitted beside refused ones are inconclusive there.
  */
 export const failsClosed: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
@@ -26,7 +26,7 @@ export const failsClosed: Judge = (facts, settling) => {
   const windows = new FaultWindows();
   const evidence = new Evidence();
   const mayBeHalfBroken = !ours && facts.limits.replicas !== 1;
-  /** `through`: calls that it should have stopped; `judged`: calls that needed it; `refused`: those refused for it. */
+  /** `through`: calls admitted without the dependency; `judged`: calls that needed it; `refused`: calls refused for it. */
   const limiter = { link: "limiter", through: new Evidence(), judged: 0, refused: 0 };
   const keys = { ...limiter, link: "keys", through: new Evidence() };
 
@@ -91,7 +91,7 @@ export const failsClosed: Judge = (facts, settling) => {
         // With both broken, calls fail at the key record first.
         const masked = link === "limiter" && links.length === 2 && keys.judged >= ENOUGH;
         const why = `${judged} calls needed the ${link} while it was broken; 10 are needed`;
-        // An experiment must produce such calls; drawn faults may be too short.
+        // A planned experiment must produce such calls; randomly drawn faults may be too short.
         if (judged < ENOUGH && !masked) return facts.incidental === true ? unseen(why) : inconclusive(why);
       }
       return passed(`${limiter.judged + keys.judged} calls that met the fault were answered as they must be`);
@@ -101,7 +101,7 @@ export const failsClosed: Judge = (facts, settling) => {
 
 const STRAY_SHARE = 0.02;
 const STRAYS = 3;
-/** Usual share of such refusals, if a higher one was not seen before the fault. */
+/** A share of such refusals that is normal, also if fewer were seen before the fault. */
 const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
 /** Calls in a row after the heal that show recovery. */
@@ -112,10 +112,10 @@ const isBroken = ({ outcome }: CallLine): boolean => outcome === REFUSAL_OF.limi
 const isThrough = (call: CallLine): boolean => isAdmitted(call) || LIMITER_ANSWERS.has(call.outcome);
 
 /**
- * Dead pooled connections or a rush on the key service turn a minute's fault into an outage (items 213, 216). Strays are
- * forgiven; of a foreign service the interval of the share must lie above its usual one. A stampede of look-ups is judged only
- * where nobody else calls. On a stalled machine a sound limiter answers too late, so refusals beside a run of admitted calls
- * are a doubt.
+ * Judges that calls get through again after a heal: dead pooled connections or a rush on the key service turn a minute's
+ * fault into an outage (items 213, 216). Stray refusals are forgiven; on a foreign deployment their share must be certainly
+ * above the usual. A stampede of look-ups is judged only if nobody else calls. On a stalled machine a healthy limiter answers
+ * too late, so refusals beside a run of admitted calls are inconclusive.
  */
 export const recovers: Judge = (facts, settling) => {
   if (!facts.faults) return skipped("a fault that was healed in this stage");
@@ -123,7 +123,7 @@ export const recovers: Judge = (facts, settling) => {
   const well: { fromUs: number; toUs: number }[] = [];
   const broken = new Evidence();
   const keys = new Set<string>();
-  /** `failing`: calls whose look-up may have failed meanwhile. */
+  /** Look-ups by span of time; `failing`: calls in the span whose look-up may have failed. */
   const lookups = (facts.key_lookups ?? []).map((span) => ({ ...span, failing: 0 }));
   let nameless = false;
   let through = 0;
@@ -131,11 +131,11 @@ export const recovers: Judge = (facts, settling) => {
   let inARow = 0;
   const hung = new Evidence();
   let edge = 0;
-  /** Calls before the first fault, and those refused as if a dependency were broken. */
+  /** Calls before the first fault, and how many of them were refused as if a dependency were broken. */
   const before = { calls: 0, broken: 0 };
   let firstFaultUs = Number.POSITIVE_INFINITY;
 
-  /** `aheadUs`: extends the spans back, as far as the heal. */
+  /** Whether the whole call lies after a recovery deadline; `aheadUs` makes that deadline earlier. */
   const isWell = (call: CallLine, aheadUs = 0): boolean =>
     well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs - aheadUs && latestUs(call) < toUs);
   const seeKey = (call: CallLine): void => {
@@ -154,12 +154,12 @@ export const recovers: Judge = (facts, settling) => {
     const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
     return isEnough && least > Math.max(USUAL_SHARE, usual);
   };
-  /** Empty if the calls show no recovery. */
+  /** Doubts about the machine, as text; empty if the calls show no recovery. */
   const ofTheMachine = (): string =>
     facts.host === undefined || inARow < ENOUGH_IN_A_ROW
       ? ""
       : standstillDoubts(facts.host, facts.limits.limiter_budget_ms).join("; ");
-  /** More look-ups than caching explains: one for each key, replica and revocation budget, and for each call whose look-up failed. */
+  /** Spans with more look-ups than one per key, replica and revocation budget, plus one per call whose look-up failed. */
   const stampede = (): Evidence => {
     const evidence = new Evidence();
     const { revocation_budget_ms: budgetMs, replicas } = facts.limits;

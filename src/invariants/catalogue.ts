@@ -66,6 +66,6 @@ export const INVARIANTS: readonly Invariant[] = ROWS.map(([id, more, spec, judge
   ...more,
 }));
 
-/** The invariants with these ids, and always `answered`, so that a stage is not judged by a few answered calls. */
+/** The invariants with these ids, and always `answered`, so that a few answered calls do not stand for a whole stage. */
 export const invariantsFor = (ids: readonly string[]): readonly Invariant[] =>
   INVARIANTS.filter(({ id }) => id === "answered" || ids.includes(id));

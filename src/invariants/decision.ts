@@ -1,4 +1,4 @@
-/** Was each call decided as its caller's own facts say: admission, revocation, sessions, and no secret written down. */
+/** Judges each call by its caller's facts: admission, revocation, session lifetime; and that no secret is written down. */
 import { findSecrets } from "../contract/credentials.ts";
 import { admissionOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
@@ -16,7 +16,7 @@ import {
 import { earliestUs, isAdmitted, isDefinite, isUnnamed, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-/** If the budget is not stated. */
+/** The assumed revocation budget, if none is stated. */
 const UNKNOWN_BUDGET_MS = 60_000;
 const MARGIN_US = 100_000;
 
@@ -25,17 +25,17 @@ type Span = { fromUs: number; untilUs: number };
 const mayChangeKeys = (call: CallLine): boolean =>
   (call.route === "keys.update" || call.route === "keys.delete") && (isAdmitted(call) || !isDefinite(call));
 
-/** Until a record is as old as the revocation budget, a call may be answered by either state (item 142). */
+/** Tracks changes of key records: for one revocation budget, a call may be answered by the old or new state (item 142). */
 const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFacts) => {
   const spansOf = new Map<string, Span[]>();
   const budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
-  // A foreign deployment's credentials are older than the run.
+  // Without a stated budget the deployment is foreign, and its credentials are older than the run.
   const youthUs = budgetMs === undefined ? 0 : budgetUs;
   let startUs = Number.POSITIVE_INFINITY;
   const addSpan = (org: string, fromUs: number, untilUs: number): void => {
     const spans = known(spansOf, org, () => []);
     const last = spans.at(-1);
-    // Merged, which bounds the state.
+    // Overlapping spans are merged, which bounds the state.
     if (last !== undefined && fromUs <= last.untilUs) last.untilUs = Math.max(last.untilUs, untilUs);
     else spans.push({ fromUs, untilUs });
   };
@@ -46,7 +46,7 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
         addSpan(line.org, line.at_us - MARK_MARGIN_US, line.at_us + budgetUs);
       if (line.type === "call" && mayChangeKeys(line)) addSpan(line.org, earliestUs(line), latestUs(line) + budgetUs);
     },
-    /** Whether a known change may affect this call. Unknown organizations may be any. */
+    /** Whether a known change may affect this call. An unknown organization may be any. */
     touches: (call: CallLine): boolean =>
       [...spansOf].some(
         ([org, spans]) =>
@@ -59,8 +59,8 @@ const recordChanges = ({ limits: { revocation_budget_ms: budgetMs } }: StageFact
 };
 
 /**
- * The order of checks is specified for the exchange and chosen for the rest. Answers due to overload and faults are judged
- * elsewhere.
+ * The order of checks is specified for the exchange; for other routes it is this project's choice. Answers due to overload
+ * and faults are judged by other invariants.
  */
 export const firstFailingCheckDecides: Judge = (facts, settling) => {
   const ours = facts.reference === true;
@@ -75,7 +75,7 @@ export const firstFailingCheckDecides: Judge = (facts, settling) => {
       const legal = legalAnswers(line, { ours, stateUnsettled: false });
       if (legal === null) return;
       judged += alike;
-      // Held until no change of a record can explain it.
+      // Held back until every change of a record that could explain it is known.
       if (!legal.has(admissionOf(line.outcome))) settling.add(line);
     },
     settled(call) {
@@ -105,7 +105,7 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   const isExchange = surface === "exchange" && credential === "publishable";
   if (!isExchange && !(surface === "runtime" && (isServer || isSession))) return null;
   const { scope, product, tier } = lacksOf(call, facts, ours);
-  // A7, A14, A15 and item 158 are open: only the reference platform is held to its reading.
+  // A7, A14, A15 and item 158 are open: only the reference platform is held to this project's reading.
   const isOpen =
     facts.product === "viewer" ||
     facts.tier === null ||
@@ -116,8 +116,8 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
 };
 
 /**
- * If key or tier sufficed, features would be given away; a stale tier would keep granting them after a downgrade
- * (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
+ * A call needs both the stored capability and the tier: if one sufficed, features would be given away, and a stale tier
+ * would keep granting them after a downgrade (specification 2.3; items 46, 74, 75, 156). Judges only calls whose facts decide.
  */
 export const admissionIsStoredAndTier: Judge = (facts, settling) => {
   const ours = facts.reference === true;
@@ -148,7 +148,7 @@ export const admissionIsStoredAndTier: Judge = (facts, settling) => {
   };
 };
 
-/** Records may be one revocation budget old, whether or not the key service can be reached (items 61, 142, 153, 164; A14). */
+/** Key records may be one revocation budget old, also while the key service is down (items 61, 142, 153, 164; A14). */
 export const revokedStaysOut: Judge = (facts, settling) => {
   const ours = facts.reference === true;
   const changes = recordChanges(facts);
@@ -166,7 +166,7 @@ export const revokedStaysOut: Judge = (facts, settling) => {
     },
     settled(call) {
       const { state, credential } = call.facts as NonNullable<CallLine["facts"]>;
-      // An expiry is in the record; a revocation has to arrive.
+      // The key record holds the expiry; a revocation takes time to arrive.
       if (state === "revoked" && (changes.isYoung(call) || changes.touches(call))) return;
       if (!isAdmitted(call)) keptOut += 1;
       else evidence.breach(call.id, `${call.outcome} on ${call.route} for a ${state} ${credential} credential`);
@@ -195,7 +195,7 @@ export const sessionLifetimeIsBounded: Judge = () => {
   return {
     see(line, alike = 1) {
       if (line.type !== "call" || line.route !== "sdk.sessions" || !isAdmitted(line)) return;
-      // Left out by drivers that do not keep the body.
+      // Drivers that do not keep the body leave this field out.
       if (!("expires_in" in line)) return;
       judged += alike;
       const fault = lifetimeFault(line);

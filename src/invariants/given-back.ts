@@ -1,9 +1,9 @@
-/** What a replica still holds when a stage is over: slots, and what was opened for a fault. */
+/** Judges what a replica still holds after a stage: slots, and what was opened for a fault. */
 import type { Gauges } from "../history/stage-facts.ts";
 import { isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, skippedWhenShared } from "./invariant.ts";
 
-/** After thousands of clients that left, an idle replica that keeps slots sheds everybody (item 180). Read after all calls have ended. */
+/** A replica that keeps the slots of clients that left sheds everybody while idle (item 180). Judged after all calls ended. */
 export const slotsAreGivenBack: Judge = ({ gauges, drained, exclusive }) => {
   if (!gauges?.length) return skipped("gauges of the API replicas (control.api in the target file)");
   if (!exclusive) return skippedWhenShared("others may hold the slots that are held");
@@ -52,13 +52,13 @@ const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
     }),
   );
 
-/** Whether a replica holds more than a pool at rest. */
+/** Whether a replica holds over `SPARE` more of anything than before. */
 export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>
   shownBy(before, now).some(({ was, is }) => is > was + SPARE);
 
 /**
- * A deployment must close what it opened for a fault (item 180). A small increase is a pool's; a foreign pool may keep one
- * connection for each call that may be in flight.
+ * A deployment must close what it opened for a fault (item 180). A connection pool explains a small increase; on a foreign
+ * deployment it may keep one connection for each call that may be in flight.
  */
 export const nothingIsLeftOpen: Judge = (facts) => {
   const { faults, gauges, gauges_before: before, drained, exclusive } = facts;

@@ -1,4 +1,4 @@
-/** Sheds below a cap: judged by the most calls that can have been in flight. */
+/** Judges sheds below a cap by the most calls that can have been in flight. */
 import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { add as addTo, known } from "../history/statistics/counts.ts";
@@ -19,23 +19,23 @@ const LINGER_US = 10_000_000;
 const LATE_RELEASE_US = 250_000;
 /** A foreign deployment may count a shed call, which has no slot, this long. */
 const LATE_AFTER_SHED_US = 50_000;
-/** The largest clock error. */
+/** The largest clock error under which calls in flight can be counted. */
 const LAG_US = 1_000_000;
 const CLOCK_OFF = "a clock was off by more than a second";
 
 const GLOBAL_SHED = "429 b2b_overloaded";
 const ORG_SHED = "429 org_overloaded";
 
-/** Order of what happens at one moment. */
+/** Order of events at the same moment. */
 const ORDER = { start: 0, open: 1, close: 2, end: 3 } as const;
 
-/** On the reference platform, shed calls and calls without an organization hold none. */
+/** On the reference platform neither calls shed by an organization's cap nor 401s without an organization hold a slot. */
 const holdsOrgSlot = ({ outcome, org }: CallLine, ours: boolean): boolean =>
   !ours || (outcome !== ORG_SHED && !(org === "-" && outcome.startsWith("401")));
 
 type Watch = { call: CallLine; most: number; mostOfOrg: number };
 
-/** `null`: it held nothing. */
+/** The latest time until which the call can have held a slot; `null`: it held none. */
 const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
   if (call.error === "connection_refused") return null;
   if (ours && call.outcome === GLOBAL_SHED) return null;
@@ -55,15 +55,15 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
  *
  * The reference platform holds a call between its sending and its end, or longer if the caller left, which it may
  * notice late; a call that it sheds holds nothing. A foreign one may release a slot a moment after the last byte,
- * notice a caller who left at any time, and count a call while it sheds it. The bound holds only where nobody else
- * calls. `tell` gets each watched call that ended before the caps changed, when nothing can change its count.
+ * notice a caller who left at any time, and count a call while it sheds it. The bound holds only if nobody else calls.
+ * `tell` gets each watched call that ended before the caps changed, once its count is final.
  */
 const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) => {
   const events = new Heap<() => void>();
   const open = new Set<Watch>();
   const byOrg = new Map<string, number>();
   let total = 0;
-  /** Calls holding a slot of an organization; and of which it is unknown. */
+  /** Calls that hold a slot of an organization, and those of them whose organization is unknown. */
   let holding = 0;
   let unnamed = 0;
   let doneUntilUs = Number.NEGATIVE_INFINITY;
@@ -93,7 +93,7 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
     });
     at(latestUs(call), "close", () => {
       open.delete(watch);
-      // A shed call does not justify itself.
+      // A foreign deployment's count includes the shed call, which must not justify its own shed.
       const itself = ours ? 0 : 1;
       if (latestUs(call) < capsUntilUs) tell(call, watch.most - itself, watch.mostOfOrg - itself);
     });
@@ -117,7 +117,7 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
       });
       if (untilUs !== Number.POSITIVE_INFINITY) at(untilUs, "end", () => change(line, -1));
     },
-    /** Whether something can be said: false after a clock error above `LAG_US`. */
+    /** Handles all remaining events. Returns false if a clock error above `LAG_US` spoilt the counts. */
     finish: (): boolean => {
       runUntil(Number.POSITIVE_INFINITY);
       return !lost;
@@ -125,10 +125,10 @@ const mostInFlight = (tell: (call: CallLine, most: number, mostOfOrg: number) =>
   };
 };
 
-/** Answers that make a pass without a shed. */
+/** Fewest answers that make a pass without a shed; fewest sheds that raise a doubt. */
 const ENOUGH = 20;
 
-/** Legal only if the calls in flight can have reached one replica's cap (items 210, 211, 220, 221). This bound needs all calls. */
+/** A shed is legal only if calls in flight can have reached a replica's cap (items 210, 211, 220, 221). Needs all calls. */
 export const shedsOnlyOverTheCap: Judge = (facts) => {
   const { shedding, limits, tenants, exclusive } = facts;
   if (shedding !== "fixed") {
@@ -141,7 +141,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   const evidence = new Evidence();
   let sheds = 0;
   let others = 0;
-  /** `plain`: sheds that the admitted calls explain; `far`: at less than half of the cap; `most`: calls in flight at any. */
+  /** `plain`: sheds explained by the reference's count; `far`: at less than half of the cap; `most`: calls in flight. */
   const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
   const flightFor = (judge: (call: CallLine, seen: number, cap: number) => void, ours: boolean) =>
     mostInFlight((call, most, mostOfOrg) => {
@@ -191,7 +191,7 @@ export const shedsOnlyOverTheCap: Judge = (facts) => {
   };
 };
 
-/** The cap is judged only where nobody else calls; the charges anywhere (items 10, 211, 227). */
+/** The cap is judged only if nobody else calls; charges are judged always (items 10, 211, 227). */
 export const organizationsDoNotShare: Judge = (facts) => {
   const { shedding, limits, tenants, ledger, exclusive } = facts;
   const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;

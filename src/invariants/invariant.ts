@@ -12,7 +12,7 @@ export type Found = {
   got: string;
   /** At most ten ids of calls or charges. */
   evidence: string[];
-  /** Set if only a weaker bound is broken. */
+  /** The claim's level, if only a weaker bound is broken. */
   level?: Level;
   /** Inconclusive, because the situation did not occur. */
   unseen?: true;
@@ -23,13 +23,13 @@ export type Found = {
 export type Finding = Found & { expected: string };
 
 type Fold = {
-  /** In the order of `lineTimeUs`. `alike`: it stands for so many folded calls, which differ in ids and times only (history/tally.ts). */
+  /** Lines come in the order of `lineTimeUs`. `alike`: the line stands for this many folded calls (history/tally.ts). */
   see?(line: Line, alike?: number): void;
   settled?(call: CallLine): void;
   end(): Found;
 };
 
-/** Returns a fold, or a finding if the facts alone decide. What is added to `settling` comes back by `settled`. */
+/** Returns a fold, or a finding if the facts alone decide. Calls added to `settling` come back by `settled`. */
 export type Judge = (facts: StageFacts, settling: Pick<Settling, "add" | "waiting">) => Fold | Found;
 
 export type Invariant = {
@@ -68,7 +68,7 @@ const found = (verdict: ClaimVerdict, reason: string, got: string, evidence: str
   evidence,
 });
 
-/** For a reason that counts by itself. */
+/** For a reason that contains the number of breaches. */
 export const failedBy = (reason: string, { first, ids }: Evidence): Found => found("fail", reason, first, ids);
 
 export const failed = (reason: string, evidence: Evidence): Found =>
@@ -89,7 +89,7 @@ export const skipped = (missing: string): Found => found("skipped", `skipped: ${
 export const skippedWhenShared = (why: string): Found =>
   skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
 
-/** A part of a sentence, left out where there is none. */
+/** A part of a sentence, or nothing if `n` is 0. */
 export const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
 
 /** Doubts about generator and host make a finding about time inconclusive. */
@@ -99,7 +99,7 @@ const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): 
   return { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
-/** Incomplete history may look like a breach and hide others. */
+/** Folded calls can look like a breach and hide one, so a judge that needs every call cannot decide. */
 const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
   if (unread === 0 || finding.verdict === "skipped") return finding;

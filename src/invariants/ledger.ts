@@ -6,7 +6,7 @@ import { joinCharges, Sums, signedSize } from "./evidence/charges.ts";
 import { changesReplicas, isDefinite, isReference, isUnnamed } from "./evidence/moments.ts";
 import { Evidence, failed, inconclusive, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-/** For a foreign store that was read before refunds and late entries are certain to be in. */
+/** The finding for a foreign store that may have been read before refunds and late entries arrived. */
 const unsettled = ({ first }: Evidence) =>
   inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);
 
@@ -28,7 +28,7 @@ export const refusedIsNotCharged: Judge = (facts) => {
         const least = owed.get(meter) ?? 0;
         if (seen === 0 && !facts.exclusive) continue;
         if (sum < 0) evidence.breach(id, `${meter} of this call add up to ${sum}`);
-        // For unknown calls only a negative sum is wrong.
+        // For an id that no call carried, only a negative sum is wrong.
         if (seen === 0 || sum < 0) continue;
         if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
         if (sum <= least + open) continue;
@@ -142,10 +142,10 @@ const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
 
 /**
- * What callers saw, the platform counted and the store charged agrees exactly (per organization once authenticated, in total
- * before), but that each indeterminate call allows one more in the platform's sums. On a shared deployment counts may be
- * higher, and only entries with our ids are summed. On a foreign one a difference is a doubt, because a gateway may retry or
- * cache.
+ * What callers saw, the platform counted and the store charged must agree exactly: per organization once authenticated, in
+ * total before. Each indeterminate call allows one more in the platform's sums. On a shared deployment counts may be higher,
+ * and only entries with our ids are summed. On a foreign one differing counts are inconclusive, because a gateway may retry
+ * or cache.
  */
 export const countsAgree: Judge = (facts) => {
   const { counts, ledger, drained, exclusive } = facts;
@@ -156,7 +156,7 @@ export const countsAgree: Judge = (facts) => {
   const owed = new Sums();
   const open = new Map<string, number>();
   let calls = 0;
-  /** Without ids. */
+  /** Calls folded without their ids. */
   let folded = 0;
   let unknown = 0;
   let replicasMoved = false;

@@ -6,7 +6,7 @@ import { known } from "../history/statistics/counts.ts";
 import { changesReplicas, decidedByUs, earliestUs, isAdmitted, isReference } from "./evidence/moments.ts";
 import { Evidence, failed, type Judge, passed, skipped, unseen } from "./invariant.ts";
 
-/** Calls may arrive this much out of order; younger edges are kept apart. */
+/** Calls may arrive this much out of order; younger edges are not merged. */
 const LAG_US = 2_000_000;
 
 type Edge = { fromUs: number; level: number };
@@ -31,7 +31,7 @@ const rateBound = (ratePerS: number, burst: number) => {
   /** The largest excess in any window that ends with this call. */
   const insert = ({ fromUs, toUs }: Span): number => {
     if (!edges.some((edge) => edge.fromUs === fromUs)) {
-      // Counted calls that began later belong to the new edge.
+      // Calls already counted that began later also lie inside windows from the new edge.
       const inside = edges.find((edge) => edge.fromUs > fromUs);
       const count = inside === undefined ? 0 : Math.round(inside.level - perUs * inside.fromUs);
       const at = inside === undefined ? edges.length : edges.indexOf(inside);
@@ -45,7 +45,7 @@ const rateBound = (ratePerS: number, burst: number) => {
     }
     return most - perUs * toUs;
   };
-  /** The best edge before the horizon stands for all earlier ones. */
+  /** Of the edges before the horizon, keeps only the one with the highest level. */
   const merge = (nowUs: number): void => {
     let horizonUs = nowUs - LAG_US;
     for (const { fromUs } of undecided.items()) horizonUs = Math.min(horizonUs, fromUs);
@@ -79,8 +79,8 @@ const rateBound = (ratePerS: number, burst: number) => {
 const RATE_LIMITED = outcomeOf("rate_limited");
 
 /**
- * A limit per clock second admits twice as much around its edge, one per replica admits it once per replica (items 214, 230).
- * Other callers only take from a key's rate.
+ * A limit per clock second admits twice as much around the turn of the second, a limit per replica multiplies it by the
+ * replicas (items 214, 230). Other callers only take from a key's rate.
  */
 export const rateWithinAnyWindow: Judge = (facts) => {
   const { rate_per_s: rate, burst } = facts.limits;
@@ -109,7 +109,7 @@ export const rateWithinAnyWindow: Judge = (facts) => {
   };
   return {
     see(line) {
-      // A limiter may lose buckets in memory; foreign replicas may keep them.
+      // A broken limiter may lose buckets that it keeps in memory; on a foreign deployment the replicas may keep them.
       const mayLoseBuckets = line.type === "fault" && (line.link === "limiter" || !isReference(facts));
       const mayMoveBuckets = !isReference(facts) && changesReplicas(line);
       if (mayLoseBuckets || mayMoveBuckets) {

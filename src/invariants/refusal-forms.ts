@@ -17,7 +17,7 @@ const quotaFault = ({ quota }: CallLine): string | null => {
   return name === undefined ? null : `${name} is ${JSON.stringify(quota[name])}, not an integer`;
 };
 
-/** Sentences come from servers in front of the API. A 401 carries no text at all (item 190). */
+/** Whether the refusal is a sentence, as servers in front of the API send. A 401 carries no text at all (item 190). */
 const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
 
 /** What is wrong with a refusal's form; `null` for nothing. */
@@ -32,7 +32,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   if (envelope === undefined) return null;
   const fault = outcome === "429 map_load_quota_exceeded" ? quotaFault(call) : null;
   if (fault !== null) return fault;
-  // Item 189: any body without `detail`.
+  // Item 189: any body without `detail` is right.
   if (refusal.envelope === "none") {
     // Items 127, 163, 164: a 401 of key management or of an ended session differs from a key's.
     if (!ours && refusal.status === 401 && isOthersRefusal(call)) return null;
@@ -87,25 +87,25 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
   return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
 };
 
-/** One bucket for all calls, if it is unknown how a rate is counted. */
+/** The bucket of all calls, if it is unknown how a rate is counted. */
 const EVERYBODY = "*";
 
-/** Admitted, or of unknown fate. */
+/** Whether the call was admitted or may have been. */
 const mayTakeToken = (call: CallLine): boolean =>
   !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === LIMITER_UNAVAILABLE;
 
 /**
- * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). Too short: a client
- * alone on its key waited and was refused again; judged only where nobody else calls. How a foreign deployment counts a rate
- * is unknown (item 230), so there the client must be quite alone. A should, because the header is specified for few answers.
+ * A missing or too short Retry-After causes a retry storm (specification 7.2; items 208, 214, 217, 218). It is too short if
+ * a client alone on its key waited and was refused again, judged only if nobody else calls. How a foreign deployment counts
+ * a rate is unknown (item 230), so there no other call of ours may interfere. A should: few answers must have the header.
  */
 export const tellsWhenToRetry: Judge = (facts, settling) => {
   const strict = isReference(facts);
   const evidence = new Evidence();
   let judged = 0;
-  /** By key: a call after `fromUs` that is alone on it must be admitted. */
+  /** What refusals promised, by key: a call after `fromUs` that is alone on the key is admitted. */
   const promises = new Map<string, { fromUs: number; seconds: number }>();
-  /** Until when known calls may take a token. */
+  /** By key: until when the calls seen so far may take a token. */
   const busyUntilUs = new Map<string, number>();
   const obeyed = new Map<CallLine, string>();
   /** Drops a key's promise, because another call may have taken the token. */
@@ -159,15 +159,16 @@ export const tellsWhenToRetry: Judge = (facts, settling) => {
 
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
-/** A busy machine explains less. */
+/** Always allowed, because a busy machine alone can take this long. */
 export const CHEAP_MS = 25;
 const FLOOR_US = CHEAP_MS * 1000;
 
 const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
 
 /**
- * Sheds against the service time, less the round trip (the quickest tenth of other answers; item 220). Varying delay is not
- * slow refusal: the quicker quarter must be slow too, and the rest not much slower. A should, because machines differ.
+ * Compares the time of sheds, less the round trip (the quickest tenth of other answers), with the service time (item 220).
+ * It fails only if even the quicker quarter is slow, and is inconclusive if sheds vary widely, because varying delay is not
+ * slow refusal. A should, because machines differ.
  */
 export const refusalsAreCheap: Judge = ({ limits }) => {
   const sheds = new Distribution();

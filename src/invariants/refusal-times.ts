@@ -1,4 +1,4 @@
-/** How long calls take while a dependency is broken: each one within a stage, and their p99 over a run's experiments. */
+/** Judges how long calls take while a dependency is broken: each call of a stage, and the p99 over a run's experiments. */
 import { claimOf } from "../history/claim.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -24,7 +24,7 @@ const STALL_US = 250_000;
  * deployment too.
  */
 const generatorStalls = () => {
-  /** Without overlaps. */
+  /** The stalls, without overlaps. */
   let spans: { fromUs: number; toUs: number }[] = [];
   return {
     see: ({ intended_us: fromUs, sent_us: toUs }: CallLine): void => {
@@ -62,7 +62,7 @@ export const refusesInTime: Judge = (facts, settling) => {
   const proved = new Evidence();
   let judged = 0;
   const isBudgeted = ({ link, tookEffect }: FaultWindow): boolean => tookEffect && budgetMs[link] !== undefined;
-  /** Decides calls that ended before `us`, up to which every stall is known. Late only if late without the stalls; else not judged. */
+  /** Decides calls that ended before `us`, until when every stall is known. Calls late only by stalls are not judged. */
   const decideBefore = (us: number): void => {
     undecided = undecided.filter((late) => {
       const { id, got, sentUs, tookUs, allowedUs } = late;
@@ -119,7 +119,7 @@ const LINKS = ["limiter", "keys"] as const;
 
 const BESIDE_MS = 50;
 const SHARE = 0.99;
-/** The fewest calls with a 95 % interval of the 99th percentile. */
+/** The fewest calls for which the 99th percentile has a 95 % interval. */
 const ENOUGH_REFUSALS = 368;
 /** The fewest experiments on a dependency for which a run states a figure. */
 const EXPERIMENTS = 5;
@@ -144,11 +144,11 @@ const judgedP99 = (tookMs: readonly number[], allowedMs: number): Pick<Claim, "v
 };
 
 /**
- * Time of refusals while a dependency is broken: p99 within its budget and 50 ms, pooled over a run's experiments. A should,
- * because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the must.
+ * Judges the p99 of the time of refusals while a dependency is broken, pooled over a run's experiments: within its budget
+ * and 50 ms. A should, because it depends on the machine; disturbed experiments are left out. `refuses-in-time` is the must.
  */
 export const createPooledRefusals = () => {
-  /** Of each experiment and dependency: the refusals that its fault caused, in milliseconds. */
+  /** For each experiment and dependency: the times, in milliseconds, of the refusals that its fault caused. */
   const all: { link: string; tookMs: number[]; host: StageHost | undefined }[] = [];
   return {
     /** The lines of one stage, in the order of time. `host`: what the machine did meanwhile. */

@@ -1,4 +1,4 @@
-/** The events of streams: each kind's own names, and one after another. */
+/** Judges the events of streams: each kind uses its own names, and events come one after another. */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
 import { Distribution } from "./evidence/distribution.ts";
@@ -46,7 +46,7 @@ const ENOUGH_STREAMS = 10;
 const ENOUGH_EVENTS = 4;
 /** A shorter stream may fit into one packet. */
 export const WORTH_STREAMING_MS = 100;
-/** Nine of ten buffered streams arrive within this share of their time; others spread over most of it. */
+/** The events of a buffered stream arrive within this share of its time; others spread over most of it. */
 const SHARE = 0.02;
 /** A foreign platform may compute long and send fast; a buffered piece is read within this time. */
 const ONE_PIECE_US = 10_000;

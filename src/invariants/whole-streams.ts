@@ -1,4 +1,4 @@
-/** Streams that end as they should: once, whole, and with an event. */
+/** Judges that streams end as they should: once, whole, and with an event. */
 import { isUnanswered } from "../contract/refusals.ts";
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { lastEventOf, streamResult } from "../contract/streams.ts";
@@ -15,8 +15,8 @@ import { counted, Evidence, failed, failedBy, inconclusive, type Judge, passed, 
  *
  * - kept: there is none, or one more would still be within the limit, so one bad stream of too few is no pass (at 1 %:
  *   one of 200 is kept, one of 100 and nine of 900 are not)
- * - broken: at least three, and the exact 95 % interval lies above the limit; a line that is bad for a moment makes
- *   one or two of any number
+ * - broken: at least three, because a network failure of a moment spoils one or two, and the exact 95 % interval lies
+ *   above the limit
  * - open: anything else
  */
 type StrayShare = { verdict: "kept" | "broken" | "open"; share: number; low: number; high: number };
@@ -43,8 +43,8 @@ const EMPTY_SHARE = 0.01;
 const CUTS = ["truncated", "reset", "eof", "timeout"];
 
 /**
- * Section 6; items 168, 173. On the reference platform each stream is judged, outside faults. Elsewhere `streams-cut` judges
- * cuts, and here the share of empty streams. Last events other than `error` are known only if the target file states them.
+ * Section 6; items 168, 173. On the reference platform each stream is judged, outside faults. On a foreign deployment the
+ * share of empty streams is judged, and `streams-cut` judges cuts. Last events other than `error` are known only if stated.
  */
 export const streamsEndOnce: Judge = (facts) => {
   const ours = isReference(facts);
@@ -93,11 +93,11 @@ export const streamsEndOnce: Judge = (facts) => {
   };
 };
 
-/** Unless `limits.streams_cut_share` is stated. */
+/** Tolerated share of cut streams, unless `limits.streams_cut_share` is stated. */
 const MUST_SHARE = 0.01;
 const SHOULD_SHARE = 0.001;
 
-/** Kept to report where they happened. */
+/** Most cut streams that are kept to report where they were cut. */
 const CUTS_KEPT = 1_000;
 
 const NOT_KNOWN =
@@ -135,10 +135,10 @@ const whereWords = (kinds: readonly Kind[]): string => {
 };
 
 /**
- * Balancers cut some, so the share is judged. Cut: the message broke off, or ended without the stated last event. Doubtful: it
- * outlasted our timeout, or ended without the event that ends others of its kind. Skipped if no last event is known (item
- * 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those without an event
- * (`streams-end-once`).
+ * Judges the share of cut streams, because balancers cut some. Cut: the message broke off, or ended without the stated last
+ * event. Doubtful: it outlasted our timeout, or ended without the event that ends others of its kind. Skipped if no last
+ * event is known (item 173). Leaves out streams that our faults overlap, that the reader left or read slowly, and those
+ * without an event (`streams-end-once`).
  */
 export const streamsCut: Judge = (facts, settling) => {
   const tolerated = facts.limits.streams_cut_share;
@@ -194,7 +194,7 @@ export const streamsCut: Judge = (facts, settling) => {
     }
     const inOrder = (known: boolean): number =>
       sumOf(all.filter(({ knowsLastEvent }) => knowsLastEvent === known).map((kind) => kind.inOrder));
-    // Perhaps incomplete, because others of their kind end by an event.
+    // These may be incomplete, because others of their kind end by an event.
     const parts = inOrder(true);
     if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
       const doubts = [

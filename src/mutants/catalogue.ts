@@ -1,4 +1,4 @@
-/** Every mutant there is, by the part that it spoils. Add, do not shrink. */
+/** All mutants, by the part that they spoil. Mutants are added, never removed. */
 import type { Mutant } from "./mutant.ts";
 import { SPOILT_ANSWERS } from "./spoilt-answers.ts";
 import { SPOILT_KEYS } from "./spoilt-keys.ts";

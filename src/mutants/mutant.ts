@@ -1,7 +1,7 @@
 /**
  * A mutant is a copy of the platform with one behaviour spoilt on purpose. It exists to prove that a judge which passes the
- * healthy platform would have failed this one. It wraps the parts of a role from outside; the platform
- * knows nothing of it.
+ * healthy platform would have failed this one. It wraps the parts of a role from outside; the platform knows nothing of it.
+ * A comment above a spoilt part names a plausible bug that behaves in this way.
  */
 import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Parts } from "../platform/parts.ts";
@@ -9,9 +9,9 @@ import type { Parts } from "../platform/parts.ts";
 type DecisionStage = "answers" | "edge-of-quota" | "month-edge" | "record-changes";
 type LoadStage = "overload" | "past-capacity" | "noisy" | "rate-edge" | "patient-client" | "two-replicas";
 type StreamStage = "streams" | "many-streams" | "deploy";
-/** A dependency is broken and healed. */
+/** Stages in which a dependency is broken and healed. */
 type FaultStage = "limiter-refused" | "limiter-reply-lost" | "restart-unsettled" | "pool-after-fault" | "keys-refused";
-/** The black-box check, and a comparison of two deployments. */
+/** Black-box checks, and a comparison of two deployments. */
 type OtherJudge = "verify" | "verify-load" | "gate";
 type VirtualStage = "curve" | "retry-storm" | "noisy-and-quiet";
 
@@ -23,7 +23,7 @@ export type Mutant = {
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;
-  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, `gate/<measurement>`, or `curve/<measure>`. */
+  /** Judges that must all catch it: ids of invariants, `verify/<rule>`, `gate/<measurement>`, or `curve/<measure>`. */
   kills: readonly string[];
   stage: MutantStage;
   spoil(healthy: Parts): Parts;
@@ -48,14 +48,14 @@ export const members =
   <K extends keyof Parts>(part: K, spoil: (healthy: Parts[K]) => Partial<Parts[K]>): Spoil =>
   (healthy) => ({ [part]: { ...(healthy[part] as object), ...spoil(healthy[part]) } });
 
-/** Refusals under another name. */
+/** Sends refusals under another name. */
 export const renaming =
   (names: Readonly<Partial<Record<AnyRefusalName, AnyRefusalName>>>): Spoil =>
   ({ writeRefusal }) => ({
     writeRefusal: (refuse) => writeRefusal({ ...refuse, refuse: names[refuse.refuse] ?? refuse.refuse }),
   });
 
-/** Spoils nothing: whatever condemns it is a false positive. */
+/** Spoils nothing: a judge that fails it is a false positive. */
 export const nobody: Mutant = {
   name: "nobody",
   harm: "none: this is the healthy platform",

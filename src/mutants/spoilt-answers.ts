@@ -6,7 +6,7 @@ import { renaming, type Spoil, spoilt } from "./mutant.ts";
 
 type Body = Record<string, unknown>;
 
-/** Other headers in place of those with such names. */
+/** Replaces the headers whose names match. */
 const withHeaders = (answer: Answer, names: RegExp, added: readonly string[]): Answer => {
   const others = answer.headers.filter((_, at) => !names.test(answer.headers[at - (at % 2)] as string));
   return { ...answer, headers: [...added, ...others] };
@@ -56,7 +56,7 @@ export const SPOILT_ANSWERS = spoilt(
     ["answers-with-a-page", "answers", ["answered"], "a part of the calls never reaches the API, and what is judged is the rest alone"],
   ],
   {
-    // One envelope for every error, as an error handler does that does not know the four exceptions.
+    // An error handler uses one envelope for every error and does not know the four exceptions.
     "wraps-the-flat-body": refusals((answer, refuse, { error, ...fields }) =>
       isFlat(refuse) ? withBody(answer, { detail: error, ...fields }) : answer,
     ),
@@ -81,13 +81,13 @@ export const SPOILT_ANSWERS = spoilt(
         healthy.writeAnswer(response, status === 200 && body.startsWith('{"error"') ? 400 : status, headers, body),
     }),
     "hides-retry-after": refusals((answer) => withHeaders(answer, /^retry-after$/i, [])),
-    // The wait computed from the rate alone, not from the bucket.
+    // The wait is computed from the rate alone, not from the bucket.
     "retry-after-too-early": refusals((answer, { retryAfterS }) =>
       retryAfterS === undefined
         ? answer
         : withHeaders(answer, /^retry-after$/i, ["Retry-After", `${Math.max(1, Math.floor(retryAfterS / 2))}`]),
     ),
-    // The limit taken from the tier's default, not from the organization's record.
+    // The limit is taken from the tier's default, not from the organization's record.
     "reports-the-wrong-limit": refusals((answer, { quota }, body) =>
       quota === undefined ? answer : withBody(answer, { ...body, limit: 1_000 }),
     ),
@@ -110,13 +110,13 @@ export const SPOILT_ANSWERS = spoilt(
         healthy.writeAnswer(response, status, headers.with(at + 1, String(Buffer.byteLength(padded))), padded);
       },
     }),
-    // A server behind a balancer that is gone now and then: the balancer answers in its place, in words of its own.
+    // A server is down now and then, and the load balancer answers in its place with a page of its own.
     "answers-with-a-page": (healthy) => {
       let n = 0;
       return {
         writeAnswer: (response, status, headers, body) => {
           n += 1;
-          // Without its sessions a stage has no call to make.
+          // Minted sessions pass, because a stage cannot make calls without them.
           const isPage = n % EACH === 0 && !body.includes("session_token");
           if (!isPage) return healthy.writeAnswer(response, status, headers, body);
           const own = ["content-type", "text/html", "content-length", `${PAGE.length}`];

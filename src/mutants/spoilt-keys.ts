@@ -1,11 +1,11 @@
-/** Mutants of the key service, of its answers and of what a session says. */
+/** Mutants of the key service, of look-ups of key records and of what a session contains. */
 import type { KeySnapshot, Tier } from "../core/records.ts";
 import { type KeyLookup, nameOfLookup } from "../platform/keys.ts";
 import { members, type Spoil, spoilt } from "./mutant.ts";
 
 type Find = KeyLookup["find"];
 
-/** The API's questions for key records; state of `spoil` is of one link. */
+/** Spoils the API's look-ups of key records. `spoil` is called once for each link, so each has its own state. */
 const looking =
   (spoil: () => (find: Find) => Find): Spoil =>
   (healthy) => ({
@@ -48,7 +48,7 @@ export const SPOILT_KEYS = spoilt(
     "echoes-another-product": (healthy) => ({
       sessionClaims: (mint, lifetimeS) => healthy.sessionClaims({ ...mint, product: "chat" }, lifetimeS),
     }),
-    // A log line for support, with everything in it.
+    // A log line for support contains everything.
     "prints-the-token": (healthy) => ({
       requestLog: (entry) => ({ ...healthy.requestLog(entry), credential: entry.credential }),
     }),
@@ -78,7 +78,7 @@ export const SPOILT_KEYS = spoilt(
       decideCreation: (org, liveKeys, request) =>
         healthy.decideCreation(org, liveKeys, { ...request, acknowledge_vendor: true }),
     })),
-    // `>` where `>=` was meant.
+    // `>` is used where `>=` was meant.
     "key-limit-off-by-one": members("keyDecisions", (healthy) => ({
       decideCreation: (org, liveKeys, request) => healthy.decideCreation(org, liveKeys - 1, request),
     })),
@@ -86,7 +86,7 @@ export const SPOILT_KEYS = spoilt(
       decideUpdate: (org, key, request) =>
         healthy.decideUpdate({ ...org, tier: org.tier === null ? null : "Pro" }, key, request),
     })),
-    // The plan's kinds of keys looked at only in the console's form.
+    // Only the console's form checks which kinds of key a plan allows.
     "gives-server-keys-to-free": members("keyDecisions", (healthy) => ({
       decideCreation: (org, liveKeys, request) =>
         healthy.decideCreation(

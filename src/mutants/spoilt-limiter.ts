@@ -3,14 +3,14 @@ import type { TakeOutcome } from "../core/call.ts";
 import type { Parts } from "../platform/parts.ts";
 import { members, type Spoil, spoilt } from "./mutant.ts";
 
-/** Long enough for those who called together to meet in it, also on a busy machine. */
+/** Long enough that calls sent together overlap in the gap, also on a busy machine. */
 const GAP_MS = 100;
 
 const LONGER_MS = 1_500;
 
 type Take = ReturnType<Parts["limiterLink"]>["take"];
 
-/** The API's questions to the limiter, with `take` spoilt; state is of one link. */
+/** Spoils the API's `take` requests to the limiter. `spoil` is called once for each link, so each has its own state. */
 const taking =
   (spoil: (take: Take, healthy: Parts) => Take): Spoil =>
   (healthy) => ({
@@ -132,7 +132,7 @@ export const SPOILT_LIMITER = spoilt(
         },
       };
     }),
-    // An organization kept from the call before, as shared state does it.
+    // Shared state keeps the organization of the first call.
     "counts-loads-on-the-wrong-organization": taking((take) => {
       let first: string | undefined;
       return (asked, budgetMs) => {
@@ -141,7 +141,7 @@ export const SPOILT_LIMITER = spoilt(
       };
     }),
     "doubles-at-the-window-edge": members("limiterDecisions", () => ({
-      // The stored number holds the window and how many calls it has had, three digits' worth.
+      // The stored number is the second times 1000 plus the number of calls admitted in it.
       takeRate: (stored, nowMs, { perS, burst }) => {
         const second = Math.floor(nowMs / 1000);
         const known = stored ?? 0;
@@ -167,7 +167,7 @@ export const SPOILT_LIMITER = spoilt(
     ),
     "hangs-instead-of-refusing": taking((take) => (asked, budgetMs) => take(asked, budgetMs + LONGER_MS)),
     "forgets-refunds-on-restart": () => ({ refundsSettleOnStop: false }),
-    // A circuit breaker that opens and has no way to close.
+    // A circuit breaker opens and never closes.
     "stays-broken-after-healing": taking((take) => {
       let broken: Error | undefined;
       return async (asked, budgetMs) => {
@@ -178,7 +178,7 @@ export const SPOILT_LIMITER = spoilt(
         });
       };
     }),
-    // A pool made anew whenever a connection is lost, and the old one left as it is: each new connection has one that nobody closes.
+    // A lost connection makes a new pool and the old one is not closed: with each new connection, one more stays open.
     "leaks-a-pool": (healthy) => ({
       linkNetwork: (network) => {
         const link = healthy.linkNetwork(network);

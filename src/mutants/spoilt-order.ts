@@ -1,4 +1,4 @@
-/** Mutants of the order of checks (`core/order.ts`): a check left out, moved or replaced. Checks are meant by their names. */
+/** Mutants of the order of checks (`core/order.ts`): a check is left out, moved or replaced. Checks are given by name. */
 import { PRODUCT_SCOPE, type Product } from "../contract/routes.ts";
 import { storedProduct } from "../core/admission.ts";
 import { mapLoadCap } from "../core/meters.ts";
@@ -24,7 +24,7 @@ const chained =
 
 const both = (spoil: (order: Order) => Spoil): Spoil => chained(spoil("exchange"), spoil("runtime"));
 
-/** `spoil` is given the healthy check and makes the one that stands in its place. */
+/** Replaces a check by what `spoil` makes of it. */
 const instead = (order: Order, name: string, spoil: (healthy: Check) => Check): Spoil => {
   const healthy = checkOf(order, name);
   return ({ orders }) => {
@@ -49,20 +49,20 @@ const moved = (order: Order, names: readonly string[], offset: 0 | 1, other: str
 const before = (order: Order, names: readonly string[], other: string): Spoil => moved(order, names, 0, other);
 const after = (order: Order, names: readonly string[], other: string): Spoil => moved(order, names, 1, other);
 
-/** The check, with one of its refusals let through. */
+/** Admits the calls that the check would refuse with this refusal. */
 const letting = (order: Order, name: string, refusal: string): Spoil =>
   instead(order, name, (check) => (call) => {
     const result = check(call);
     return result !== null && "refuse" in result && result.refuse === refusal ? null : result;
   });
 
-/** The check, passed by every call of which this holds. */
+/** Skips the check for calls for which `passes` holds. */
 const passing = (order: Order, name: string, passes: (call: Call) => boolean | undefined): Spoil =>
   instead(order, name, (check) => (call) => (passes(call) ? null : check(call)));
 
 type Take = Extract<Exclude<ReturnType<Check>, null>, { ask: "take" }>;
 
-/** The limiter, asked for another cap. */
+/** Asks the limiter with another cap. */
 const capped = (capOf: (meter: NonNullable<Take["meter"]>, call: Call) => number | null): Spoil =>
   both((order) =>
     instead(order, "askLimiter", (check) => (call) => {
@@ -113,7 +113,7 @@ export const SPOILT_ORDER = spoilt(
     ["stops-at-the-soft-band", "edge-of-quota", ["admits-what-is-allowed"], "a paying customer's maps go dark on the busiest day of the month"],
   ],
   {
-    // Capability looked at before the origin, as when both stand in one condition.
+    // The capability is checked before the origin, for example because one condition checks both.
     "swaps-two-checks": after("exchange", ["originIsPresent", "originIsListed"], "productIsAdmitted"),
     "swaps-kind-and-origin": after("exchange", ["keyIsPublishable"], "originIsListed"),
     "swaps-scope-and-origin": after("runtime", ["sessionOriginIsListed"], "scopeIsAdmitted"),
@@ -123,14 +123,14 @@ export const SPOILT_ORDER = spoilt(
       ["askBody", "bodyIsWellFormed", "askLimiter", "limiterAnswered", "limiterAllows"],
       "originIsPresent",
     ),
-    // The body validated by the framework, before anybody looked at who is asking.
+    // The framework validates the body before the credential is checked.
     "answers-malformed-first": both((order) => before(order, ["askBody", "bodyIsWellFormed"], "credentialIsGiven")),
-    // A12's other reading, on the platform that promises the first one.
+    // The other reading of A12, on a platform that promises the first one.
     "tile-restriction-as-403": instead("runtime", "sessionOriginIsListed", (check) => (call) => {
       const result = check(call);
       return result !== null && "refuse" in result ? { refuse: "session_origin_mismatch" } : result;
     }),
-    // `or` where `and` was meant: what is stored, or what the tier admits.
+    // `or` is used where `and` was meant: what is stored, or what the tier admits.
     "unites-instead-of-intersects": instead("exchange", "productIsAdmitted", () => (call) => {
       const { key, org } = call.snapshot;
       const product = call.product as Product;
@@ -143,10 +143,10 @@ export const SPOILT_ORDER = spoilt(
     "serves-server-keys-on-free": letting("runtime", "scopeIsAdmitted", "tier_capability_not_allowed"),
     "forgets-product-restrictions": letting("exchange", "productIsAdmitted", "product_not_allowed"),
     "ignores-the-scope": letting("runtime", "scopeIsAdmitted", "insufficient_scope"),
-    // An empty list of restrictions taken to allow everything.
+    // An empty list of restrictions is taken to allow everything.
     "unlocks-the-viewer": passing("exchange", "productIsAdmitted", ({ product }) => product === "viewer"),
     "accepts-any-origin": chained(without("exchange", "originIsListed"), without("runtime", "sessionOriginIsListed")),
-    // `null` taken for no origin at all.
+    // `null` is treated as no origin at all.
     "accepts-null-origin": chained(
       passing("exchange", "originIsListed", ({ caller: { origin } }) => origin === "null"),
       passing("runtime", "sessionOriginIsListed", ({ caller: { origin } }) => origin === "null"),
@@ -154,7 +154,7 @@ export const SPOILT_ORDER = spoilt(
     "matches-origins-by-prefix": passing("exchange", "originIsListed", ({ snapshot, caller: { origin } }) =>
       snapshot.key.allowed_origins.some((listed) => origin?.startsWith(listed)),
     ),
-    // A missing origin let through, because some clients send none.
+    // A missing origin is admitted, because some clients send none.
     "mints-without-an-origin": chained(
       without("exchange", "originIsPresent"),
       passing("exchange", "originIsListed", ({ caller: { origin } }) => origin === null),

@@ -1,8 +1,8 @@
-/** Mutants of shedding, of the slots of calls under way, and of the time that a call takes; `curve/…` needs a load past the knee. */
+/** Mutants of shedding, of slots, and of the service time. Mutants that `curve/…` kills show only past the knee. */
 import type { Caps, Shedder } from "../core/shedding.ts";
 import { members, renaming, type Spoil, spoilt } from "./mutant.ts";
 
-/** Calls take so many times as long. */
+/** Multiplies the service time of call number `n` by `factor(n)`. */
 const slower =
   (factor: (n: number) => number): Spoil =>
   ({ serviceMs }) => ({ serviceMs: (drawnMs, n) => serviceMs(drawnMs, n) * factor(n) });
@@ -34,12 +34,12 @@ const refusing = (own: Shedder, onRefusal: () => void): Pick<Shedder, "enter"> =
   },
 });
 
-/** More work than this at once is not waited for. */
+/** The most refusals whose cost one served call has to bear. */
 const UNPAID_MOST = 20;
 
 /**
- * Each refusal costs this share of a call, which the next call that is served waits for. At k times the knee what is left of
- * the goodput is (1 - k x share) / (1 - share).
+ * Each refusal adds `share` of a service time to the next served call. At k times the knee, the remaining share of the
+ * goodput is (1 - k x share) / (1 - share).
  */
 const dearRefusals =
   (share: number): Spoil =>
@@ -56,12 +56,12 @@ const dearRefusals =
     return { ...shedding((own) => refusing(own, unpaidMore))(healthy), ...paying(healthy) };
   };
 
-/** Refusals of a rush, which only a load of several times the knee brings. */
+/** So many refusals make a rush; only a load of several times the knee causes them. */
 const RUSH = 1_200;
-/** Calls served in a row, none refused between them, after which the rush is over. */
+/** So many calls served in a row without a refusal end the rush. */
 const CALM = 20;
 
-/** After a rush calls take `factor` times as long, until `isOver` with as many calls served since the last refusal. */
+/** After a rush calls take `factor` times as long, until `isOver` holds for the calls served since the last refusal. */
 const slowAfterRush =
   (factor: number, isOver: (served: number) => boolean): Spoil =>
   (healthy) => {
@@ -82,7 +82,7 @@ const slowAfterRush =
 const SWING_MS = 1_000;
 const NOTICED_MS = 8_000;
 const LOSES_EVERY = 400;
-/** How many calls it takes until the machine crawls. */
+/** The first calls are fast; from this number on every call crawls. */
 const CRAWLS_FROM = 4;
 const CRAWL_FACTOR = 40;
 
@@ -116,26 +116,26 @@ export const SPOILT_SHEDDING = spoilt(
     "sheds-too-early": withCaps(({ globalInFlight }) => ({ globalInFlight: Math.ceil(globalInFlight / 2) })),
     "never-sheds": withCaps(() => ({ globalInFlight: 1_000_000, orgInFlight: 1_000_000 })),
     "collapses-under-load": slower((n) => (n < CRAWLS_FROM ? 1 : CRAWL_FACTOR)),
-    // One counter for all organizations.
+    // One counter serves all organizations.
     "sheds-the-neighbour": shedding((own) => ({
       enterOrganization: (_org, cap) => own.enterOrganization("everybody", cap),
       leaveOrganization: () => own.leaveOrganization("everybody"),
     })),
     "keeps-the-slot-of-a-gone-client": members("slots", () => ({ clientLeft: () => {} })),
-    // A slot given back by the handler, which refused calls never reach.
+    // The handler gives the slot back, and refused calls never reach it.
     "keeps-the-slot-of-the-refused": members("slots", ({ answering }) => ({
       answering: (call) => {
         if (typeof call.taken === "object" && call.taken.verdict === "taken") answering(call);
       },
     })),
-    // One call in fifty that waits for a lock.
+    // One call in fifty waits for a lock.
     "slows-the-tail": slower((n) => (n % 50 === 49 ? 10 : 1)),
     "slows-everything-by-ten-percent": slower(() => 1.1),
-    // Refusals that are logged, traced and counted by whoever should serve.
+    // Refusals are logged, traced and counted by the workers that serve calls.
     "slows-with-every-refusal": dearRefusals(0.3),
-    // The same under callers who ask again: the overload is over, and their retries keep it up.
+    // The same bug under callers who retry: after the rush, their retries keep the overload going.
     "cannot-get-over-retries": dearRefusals(0.3),
-    // A limit that is computed from the averages of ten seconds.
+    // The limit is computed from averages over ten seconds.
     "notices-a-rush-late": ({ shedder }) => ({
       shedder: (caps) => {
         const own = shedder(tenTimes(caps));
@@ -152,11 +152,11 @@ export const SPOILT_SHEDDING = spoilt(
     }),
     // The body is read and the key looked up before the call is refused.
     "refuses-at-the-price-of-serving": dearRefusals(0.13),
-    // A cache that a rush has emptied and that a busy machine cannot fill.
+    // A rush empties a cache that a busy machine cannot fill again.
     "stays-slow-after-a-rush": slowAfterRush(3, () => false),
-    // The same cache, filled again as soon as there is time.
+    // The same cache is filled again as soon as there is time.
     "forgives-a-rush-late": slowAfterRush(1.6, (served) => served >= CALM),
-    // An adaptive limit that follows a signal which is noise.
+    // An adaptive limit follows a signal that is only noise.
     "sheds-one-in-ten-with-room": shedding((own, caps) => {
       let calls = 0;
       return {
@@ -166,7 +166,7 @@ export const SPOILT_SHEDDING = spoilt(
         },
       };
     }),
-    // A limit that is set from what was refused a second ago.
+    // The limit is set from the refusals of a second ago.
     "swings-between-all-and-nothing": shedding((own) => {
       let fullMs = Number.NEGATIVE_INFINITY;
       const { enter } = refusing(own, () => {
@@ -180,7 +180,7 @@ export const SPOILT_SHEDDING = spoilt(
         },
       };
     }),
-    // A partition whose shares are not those of the contract.
+    // Slots are partitioned by other shares than the contract's.
     "favours-every-second-organization": shedding((own, caps) => ({
       enterOrganization: (org, cap) => {
         const isFavoured = org.charCodeAt(org.length - 1) % 2 === 0;
@@ -195,7 +195,7 @@ export const SPOILT_SHEDDING = spoilt(
         return (held[org] !== undefined || !isTaken) && own.enterOrganization(org, cap);
       },
     })),
-    // A deadline that is looked at in the middle of an answer, under load alone.
+    // A deadline is checked in the middle of an answer, only under load.
     "cuts-streams-that-it-works-for": (healthy) => {
       let [isRushed, streams] = [false, 0];
       const rush = (): void => {
@@ -212,9 +212,9 @@ export const SPOILT_SHEDDING = spoilt(
       }));
       return { ...shedding((own) => refusing(own, rush))(healthy), ...cutting(healthy) };
     },
-    // A queue that was made longer after somebody complained of refusals.
+    // A longer queue replaces refusals.
     "answers-late-and-calls-it-success": withCaps(tenTimes),
-    // A release that is skipped on a path that only overload takes.
+    // A path that only overload takes skips a release.
     "loses-a-slot-in-a-rush": shedding((own) => {
       let refused = 0;
       return {
@@ -227,7 +227,7 @@ export const SPOILT_SHEDDING = spoilt(
         },
       };
     }),
-    // A proxy that has its own words for a full house.
+    // A proxy answers overload with an error of its own.
     "sheds-as-if-it-were-broken": renaming({ b2b_overloaded: "key_service_unavailable" }),
   },
 );

@@ -18,13 +18,13 @@ export const SPOILT_STREAMS = spoilt(
     ["forgets-the-partial-text", "verify", ["verify/stream-error-event"], "the client has thrown away what it showed and has nothing to put back"],
   ],
   {
-    // The connection closed before the last write was flushed.
+    // The connection is closed before the last write is flushed.
     "drops-the-last-event": members("voice", (healthy) => ({
       script: (request) => healthy.script(request).slice(0, -1),
     })),
-    // A renderer that lost its template answers with the right status and type, and nothing else.
+    // A renderer without its template answers with the right status and type, and nothing else.
     "answers-empty-streams": members("voice", () => ({ script: () => [] })),
-    // A buffer of a connection that is given back before all of it was written, now and then.
+    // A connection's buffer is sometimes released before all of it is written.
     "cuts-one-stream-in-fifty": members("voice", ({ script }) => {
       let streams = 0;
       return {
@@ -41,14 +41,14 @@ export const SPOILT_STREAMS = spoilt(
         return request.kind === "summary" ? frames.slice(0, -1) : frames;
       },
     })),
-    // The loop that writes events does not hear that the stream has failed.
+    // The loop that writes events does not notice that the stream has failed.
     "talks-after-error": members("voice", (healthy) => ({
       failure: (error) => healthy.failure(error) + writeEvent("token", { type: "token", text: "and " }),
     })),
     "speaks-control-everywhere": members("voice", (healthy) => ({
       script: (request) => healthy.script({ ...request, kind: "control" }),
     })),
-    // A middleman that collects the answer and delivers it in one piece.
+    // A proxy collects the answer and delivers it in one piece.
     "buffers-the-stream": members("voice", () => ({ dueMs: (_i, _n, serviceMs) => serviceMs })),
     "drops-streams-on-deploy": () => ({ streamsFinishOnStop: false }),
     "forgets-the-partial-text": members("voice", () => ({

@@ -14,27 +14,27 @@ export type LinksKind = "virtual" | "real";
 export type ScheduleCrash = {
   schema: typeof SCHEDULE_CRASH_SCHEMA;
   title: string;
-  /** Of the search, and the number of the schedule in it. */
+  /** Seed of the search, and number of the schedule in the search. */
   seed: number;
   number: number;
   links: LinksKind;
   /** Where counts were kept; in older files absent, which is `sqlite`. */
   limiter?: "sqlite" | "redis";
-  /** What stood in place of the healthy platform, `null` for itself. */
+  /** Name of the planted mutant; `null` for the healthy platform. */
   mutant: string | null;
   schedule: FaultSchedule;
   drawn: FaultSchedule;
-  /** How often the shortest failed, of how many replays; `flaky` below three of five. */
+  /** How often the shortest schedule failed, of how many replays; `flaky` below three of five. */
   replays: { failed: number; of: number };
   flaky: boolean;
   failed: Pick<Claim, "id" | "reason" | "expected" | "got" | "evidence">[];
   replay: string;
-  /** The call that shows it, to be sent while the faults are in; secrets are variables. */
+  /** The call that shows the failure, to be sent while the faults are in force; secrets are variables. */
   curl: string;
   variables: Record<string, string>;
 };
 
-/** Of the first call that proves the finding; of none where it is the sums that are wrong. */
+/** Returns the first call that proves the finding as a curl command; empty if no single call does. */
 const curlOf = (failed: Finding["failed"], trial: Finding["trial"]): Pick<ScheduleCrash, "curl" | "variables"> => {
   const ids = new Set(failed.flatMap(({ evidence }) => evidence));
   const call = trial.lines.find((line) => line.type === "call" && ids.has(line.id) && line.route !== "-");
@@ -65,7 +65,7 @@ export const scheduleCrashOf = (
   ...curlOf(failed, trial),
 });
 
-/** Of a file of `crashes/`; `null` where it is another kind of crash. Throws a sentence where it is none at all. */
+/** Reads a file of `crashes/`; `null` for another kind of crash. Throws `UserFileError` if it is no valid crash file. */
 export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | null> => {
   let crash: Partial<ScheduleCrash>;
   try {

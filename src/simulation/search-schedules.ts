@@ -1,4 +1,4 @@
-/** Random search over fault schedules: each that fails is shrunk and replayed several times; a broken claim is pursued once. */
+/** Searches random fault schedules. A failing one is shrunk and replayed several times, once for each broken claim. */
 import { describeSchedule, drawSchedule, type FaultSchedule } from "../faults/fault-schedule.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -12,7 +12,7 @@ export type Trial = {
   stage: string;
   lines: Line[];
   facts: StageFacts;
-  /** Why nothing can be said, e.g. because the generator was too slow; `null` where something can. */
+  /** Why the trial cannot be judged, e.g. because the generator was too slow; `null` if it can. */
   doubt: string | null;
 };
 
@@ -26,7 +26,7 @@ export type Replayed = { failed: number; of: number; last: Trial | null };
 const fails = ({ failed }: Trial, as: ReadonlySet<string>): boolean =>
   failed.some(({ id }) => as.size === 0 || as.has(id));
 
-/** Plays a schedule until it is decided whether it fails often enough, as one of `as` did. */
+/** Plays a schedule until it is decided whether it fails often enough by a claim of `as`; empty means any claim. */
 export const replaySchedule = async (
   play: PlaySchedule,
   schedule: FaultSchedule,
@@ -53,7 +53,7 @@ const LIGHTEST_PER_S = 5;
 
 type Fails = (schedule: FaultSchedule) => Promise<boolean>;
 
-/** What could be simpler, one change each. */
+/** Returns simpler schedules, each with one change. */
 const simpler = (schedule: FaultSchedule): FaultSchedule[] => {
   const { events, ratePerS } = schedule;
   const changed = events.flatMap((event, at) => {
@@ -91,7 +91,7 @@ export const shrinkSchedule = async (
   return smallest;
 };
 
-/** `schedule`: the shortest; `isFlaky`: it failed once, and not often enough afterwards. */
+/** `schedule`: the shortest that fails; `isFlaky`: it failed when drawn, and not often enough afterwards. */
 export type Finding = {
   drawn: FaultSchedule;
   number: number;
@@ -104,7 +104,7 @@ export type Finding = {
 
 export type Searched = {
   schedules: number;
-  /** Of those, not judged: the generator, and not the deployment, was in doubt. */
+  /** Schedules that were not judged, because the generator was in doubt. */
   doubtful: number;
   events: number;
   byOutcome: Record<string, number>;
@@ -120,7 +120,7 @@ type SearchOptions = {
   found(finding: Finding): Promise<void>;
 };
 
-/** Enough to begin with: the search is repeated once these are mended. */
+/** The search ends after so many findings; it is repeated once they are fixed. */
 const FINDINGS_MOST = 5;
 
 const pursue = async (

@@ -1,11 +1,11 @@
-/** Listeners and connections in this process: as much of a TCP socket as Node's HTTP and undici use. */
+/** Listeners and connections in this process: the part of a TCP socket that Node's HTTP and undici use. */
 import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import type { Network } from "../platform/links/network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
-/** From one end to the other, in milliseconds. */
+/** One-way latency. */
 const HOP_MS = 0.1;
 
 /** What arrives at the other end, in order. */
@@ -18,11 +18,11 @@ class VirtualSocket extends Duplex {
   readonly remoteFamily = "IPv4";
   readonly localAddress = "127.0.0.1";
   readonly remotePort: number;
-  /** What is written before there is a connection. */
+  /** Packets written before the connection exists. */
   readonly #held: Packet[] = [];
   out: (packet: Packet) => void = (packet) => void this.#held.push(packet);
   #isReset = false;
-  /** Nobody reads what is written any more. */
+  /** The other end has closed and reads no more. */
   #isAlone = false;
 
   constructor(remotePort: number, allowHalfOpen: boolean) {
@@ -49,7 +49,7 @@ class VirtualSocket extends Duplex {
   }
 
   override _read(): void {
-    // Pushed as it comes: both ends live in one process, and what is written is small.
+    // Data is pushed on arrival: both ends live in one process, and the data is small.
   }
 
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {

@@ -1,4 +1,4 @@
-/** Trials in virtual time, in a thread of their own, because its clock is not the process's: this file starts it, and is it. */
+/** Plays trials in virtual time in a worker thread, whose clock is replaced. This file starts the thread and runs in it. */
 import { once } from "node:events";
 import { parentPort, Worker, workerData } from "node:worker_threads";
 import type { FaultSchedule } from "../faults/fault-schedule.ts";
@@ -11,13 +11,13 @@ import { createVirtualPlayer, VIRTUAL_START_MS, type VirtualLoad } from "./virtu
 
 export type Player = { play: PlaySchedule; close(): Promise<void> };
 
-/** `mutant`: in place of the healthy platform. `load`: in place of that of a schedule; nothing is judged then. */
+/** `mutant`: replaces the healthy platform. `load`: replaces the load of schedules; nothing is judged then. */
 type Trials = { mutant: string | null; load?: VirtualLoad };
 
 type Said = { trial: Trial } | { trouble: string };
 
 const MARK = "floodgate-virtual-trials";
-/** Real time for one trial, which takes a fraction of a second where nothing else runs: a last resort. */
+/** Real time for one trial, as a last resort: a trial takes a fraction of a second on an idle machine. */
 const TRIAL_MS = 600_000;
 
 export const startVirtualPlayer = (trials: Trials): Player => {

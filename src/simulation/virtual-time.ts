@@ -5,26 +5,26 @@
  */
 import { Heap } from "../history/heap.ts";
 
-/** What a turn of the event loop takes: who waits by turning the loop would wait for ever otherwise. */
+/** Virtual time of one `setImmediate`, so that time passes for code that polls by `setImmediate`. */
 const TURN_MS = 0.01;
 
-/** `null`: it was taken back. */
+/** `run` is `null` once the timer is cancelled. */
 type Entry = { run: (() => void) | null };
 
 export type VirtualTime = {
   nowMs(): number;
-  /** Calls back after so long. */
+  /** Calls `run` after `ms` of virtual time. */
   after(ms: number, run: () => void): void;
   /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
   until<T>(promise: Promise<T>, withinMs: number): Promise<T>;
   pause(ms: number): Promise<void>;
-  /** Forgets every timer: for the end of a deployment. */
+  /** Drops every timer, at the end of a deployment. */
   clear(): void;
-  /** Whether each step also waits a real millisecond: for what is loaded in the background at the first use. */
+  /** Whether each step also waits a real millisecond, for modules that load in the background at their first use. */
   waitsForReal: boolean;
 };
 
-/** As much of Node's timer as anybody uses. */
+/** The part of Node's timer that is used. */
 class VirtualTimer {
   readonly #set: (timer: VirtualTimer) => Entry;
   #entry: Entry;
@@ -62,7 +62,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
     if (timer instanceof VirtualTimer) timer.close();
   };
   type Callback = (...args: unknown[]) => void;
-  // Node takes everything below a millisecond for one.
+  // Node raises every delay below one millisecond to one.
   const atLeast = (ms: number | undefined): number => (ms !== undefined && ms >= 1 ? ms : 1);
   const virtual = {
     setTimeout: (run: Callback, ms?: number, ...args: unknown[]) =>
@@ -80,7 +80,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
     clearImmediate: cancel,
   };
   Object.assign(globalThis, virtual);
-  // A nap of the driver (drivers/open-loop/play-schedule.ts) takes its time, and nothing fires meanwhile.
+  // The driver sleeps by this (drivers/open-loop/play-schedule.ts): the clock moves on and no timer fires.
   Atomics.wait = ((_cells: Int32Array, _at: number, _value: number, forMs = 0) => {
     nowMs += forMs;
     return "timed-out";
@@ -100,7 +100,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
       };
       promise.then(over, over);
       for (;;) {
-        // A real turn of the loop: whatever is due without a timer (promises, ticks) is done in it.
+        // A real turn of the event loop runs everything that is due without a timer (promises, ticks).
         await new Promise<void>((resolve) => {
           if (time.waitsForReal) real.setTimeout(resolve, 1);
           else real.setImmediate(resolve);

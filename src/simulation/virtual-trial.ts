@@ -1,4 +1,4 @@
-/** One schedule of faults in virtual time: the real deployment, client, driver and stories on a network and a clock of this thread. */
+/** Plays one schedule of faults in virtual time: real deployment, client, driver and stories on a virtual network and clock. */
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { type InProcess, startInProcess } from "../deployments/in-process.ts";
@@ -24,7 +24,7 @@ import type { VirtualTime } from "./virtual-time.ts";
 
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
 
-/** A load in place of a schedule's own, and what it is played on. */
+/** A load in place of a schedule's own, and the platform that it is played on. */
 export type VirtualLoad = Required<Pick<Limits, "slots" | "service_ms" | "global_in_flight" | "org_in_flight">> & {
   profile: Profile;
   shedding: "fixed" | "adaptive";
@@ -39,7 +39,7 @@ const POLL_MS = 20;
 /** In virtual time; a schedule with its recovery and drain takes some thirty seconds. */
 const TRIAL_MS = 600_000;
 
-/** Puts each fault in at its moment and takes it away again, as lines say. */
+/** Injects each fault at its moment, heals it after its time, and reports each step as a line. */
 const breakLinks = (
   time: VirtualTime,
   links: InProcess["links"],
@@ -118,7 +118,7 @@ const play = async (
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
   const known = platform.facts();
   for (const org of story.noisy(view)) if (known.tenants[org] !== undefined) known.tenants[org].noisy = true;
-  // After the last heal nothing is left that would explain many look-ups.
+  // Counts look-ups after the last heal, when no fault explains many of them.
   const healedUs = Math.max(0, ...lines.flatMap((line) => (line.type === "fault" ? [line.at_us] : [])));
   const lookups = platform.lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
   const facts: StageFacts = {
@@ -146,7 +146,7 @@ const play = async (
   };
 };
 
-/** Plays one schedule after the other in a thread whose clock was installed. */
+/** Plays one schedule after the other in a thread that has the virtual clock. */
 export const createVirtualPlayer = (
   time: VirtualTime,
   parts: Parts,
@@ -155,7 +155,7 @@ export const createVirtualPlayer = (
   let number = 0;
   return async (schedule) => {
     number += 1;
-    // What is loaded in the background is loaded with the first.
+    // Modules that load in the background load during the first trial.
     time.waitsForReal = number === 1;
     try {
       return await time.until(play(time, parts, schedule, number, load), TRIAL_MS);

@@ -1,6 +1,6 @@
 /**
- * Plays mutants and the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each is played on its
- * small stage, healthy and spoilt, and judged by the usual invariants.
+ * Plays mutants and shows the verdicts that find them, in this process alone: no k6, no toxiproxy, no files. Each mutant's
+ * small stage is played on the healthy and on the spoilt platform and judged by the usual invariants.
  */
 import { seriesFold } from "../history/fold-series.ts";
 import { stageMeasure } from "../history/measure.ts";
@@ -26,11 +26,11 @@ const HEALTHY = "healthy";
 
 export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoilt"; claims: readonly Claim[] }) => void;
 
-/** On the healthy platform, then with the defect. Rejects if a stage could not be played. */
+/** Plays the stage on the healthy platform, then with the defect. Rejects if it could not be played. */
 const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
   const stage = MINI_STAGES[defect.stage];
   if (!("play" in stage)) throw new Error(`expected a small stage for ${defect.name}`);
-  // The judges that the stage is made for; the others saw too little.
+  // Keeps the judges that the stage is made for; the others see too little.
   const about = [...stage.proves, ...defect.kills];
   const played: Played[] = [];
   for (const platform of ["healthy", "spoilt"] as const) {

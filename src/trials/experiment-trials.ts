@@ -66,7 +66,7 @@ export const judgeTrial = (
   return { ...trial, must, by, verdict, told: [...new Set(told)] };
 };
 
-/** Musts that the healthy platform did not pass on the same experiments, one line each. */
+/** Must claims that the healthy platform did not pass on the same experiments, one line each. */
 export const healthyFaults = ({ claims }: Pick<RunDocument, "claims">): string[] =>
   claims
     .filter(({ level, verdict }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"))

@@ -59,8 +59,8 @@ const parsed = (text: string): LawLine | null => {
 };
 
 /**
- * One trial for each law and mutant. A mutant without a line is undecided if the process failed; otherwise no law is about what
- * it spoils, and it has no trial. Never rejects.
+ * Makes one trial for each law and mutant. A mutant without a line is undecided if the process failed; otherwise no law
+ * looks at what it spoils, and it gets no trial. Never rejects.
  */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   const { mutants, onTrial, signal, program = PROGRAM } = options;
@@ -82,7 +82,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   return trials;
 };
 
-/** Passes lines on. Resolves to how the process ended. */
+/** Runs the program, passes its lines to `onLaw` and resolves to how the process ended. */
 const listen = (
   program: string,
   mutants: readonly string[],

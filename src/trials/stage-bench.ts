@@ -24,7 +24,7 @@ export const REVOCATION_BUDGET_MS = 200;
 /** Longer than the default, so that a busy machine does not look like a slow limiter. */
 export const LIMITER_BUDGET_MS = 700;
 export const RECOVERY_DEADLINE_MS = 600;
-/** Practically unlimited. */
+/** A limit that no stage reaches. */
 const MANY = 10_000;
 /** Longer than any stage keeps the limiter away, plus the longest pause between refund attempts. */
 const STOP_DEADLINE_MS = 4_000;
@@ -82,7 +82,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   const view = viewOf(targets[0] as Target);
   const idRun = `mutants.${stage}`;
   const lines: Line[] = [];
-  /** Of the play itself. */
+  /** Claims that the stage adds itself while it is played. */
   const claims: Claim[] = [];
   const stated: Partial<StageFacts> = {};
   const clients: ApiClient[] = [];
@@ -109,7 +109,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
   /** Sends one step now, alternating replicas. `id` replaces the generated one, for a client that repeats its id. */
   const send = async (step: Step, id?: string): Promise<Sent> => {
     const number = sent++;
-    // The replica changes every second call, so that callers in turn reach all replicas.
+    // The replica changes every second call, so that two callers that take turns each reach all replicas.
     const client = clients[(number >> 1) % clients.length] as ApiClient;
     const context = { id: id ?? `${idRun}.c-${number}`, stage, driver: DRIVER, intendedUs: clock.nowUs() };
     const answer = await client.send(step, context);
@@ -153,7 +153,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
           return send(step);
         }),
       ),
-    /** Waits up to a second for so many calls in flight; a mutant may never get there. */
+    /** Waits until so many calls are in flight, at most a second: a mutant may never admit them. */
     untilInFlight: async (calls: number): Promise<void> => {
       const reached = async (): Promise<boolean> =>
         (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
@@ -166,7 +166,7 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
     /** Adds facts that only the play knows. */
     tell: (facts: Partial<StageFacts>): void => void Object.assign(stated, facts),
-    /** The deployment will end by itself: its control planes are not read. */
+    /** Leaves the control planes unread, because the deployment ends by itself. */
     silence: (): void => {
       silent = true;
     },
@@ -197,5 +197,5 @@ export type MiniStage = {
 /** Two deployments, side by side. */
 export type ComparedStage = { compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> };
 
-/** A deployment in virtual time, in a thread of its own, which is given the mutant's name; `null` for the healthy platform. */
+/** A deployment in virtual time, in its own thread, with the mutant of this name; `null` for the healthy platform. */
 export type VirtualStage = { inVirtualTime(mutant: string | null): Promise<Claim[]> };

@@ -19,7 +19,7 @@ export type Row = {
   trials: Trial[];
 };
 
-/** By descending weight: the first that occurs is shown. Words where the verdict counts, and elsewhere. */
+/** By descending weight: a cell shows the first verdict that occurs. The words where the mutant must be killed, and elsewhere. */
 const WORDS: Record<Cell["verdict"], readonly [must: string, elsewhere: string]> = {
   "false-positive": ["FALSE", "FALSE"],
   survived: ["MISSED", "no"],
@@ -40,7 +40,7 @@ const cellOf = (trials: readonly Trial[], must: boolean, healthy: boolean): Cell
   return { verdict, must, by: [...new Set([...meant, ...trials.flatMap(({ by }) => by)])] };
 };
 
-/** The healthy platform first. */
+/** Returns the rows of the matrix, the healthy platform first. */
 export const matrixOf = (mutants: readonly Mutant[], all: readonly Trial[]): Row[] =>
   [nobody, ...mutants].map(({ name, stage, kills }) => {
     const healthy = name === nobody.name;
@@ -89,7 +89,7 @@ const behind = (head: string, text: string): string[] => wrapped(text, head, hea
 const placeOf = ({ column, stage }: { column: string; stage: string }): string =>
   column === stage || column === "gate" ? stage : `${column}/${stage}`;
 
-/** Marks the judges that must kill it; names some of the others. */
+/** Names judges that failed the mutant: those that must, marked by `*`, come first. */
 const judges = ({ by, intended, own }: Trial): string => {
   const isMeant = (id: string): boolean => own && intended.includes(id);
   const each = [...new Set(by)].sort((a, b) => Number(isMeant(b)) - Number(isMeant(a)));

@@ -1,11 +1,11 @@
-/** Which mutants are tried on which small stages, and the trials. What a busy machine left undecided is tried again; a verdict stands. */
+/** Plans which mutants are tried on which small stages, and tries them. An undecided trial is repeated; a verdict stands. */
 import type { Claim } from "../history/run-document.ts";
 import { type Mutant, type MutantStage, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { REVOCATION_BUDGET_MS } from "./stage-bench.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES, runMiniStage } from "./stages.ts";
 
-/** The kinds of judge, which are the columns of `dev mutants`; what each is: `mutants/README.md`. */
+/** The kinds of judge, which are the columns of `dev mutants` (see `mutants/README.md`). */
 export const COLUMNS = ["properties", "verify", "load", "chaos", "gate"] as const;
 export type Column = (typeof COLUMNS)[number];
 
@@ -17,8 +17,8 @@ export const columnOf = (name: MutantStage): Column => {
 };
 
 /**
- *   of a mutant where it has to be caught   `killed` by everybody who must; `wrong-judge`: condemned, but not by all of them;
- *                                           `survived`; `undecided`
+ *   of a mutant where it has to be caught   `killed`: failed by all judges that must; `wrong-judge`: failed, but not by all of
+ *                                           them; `survived`; `undecided`
  *   of a mutant elsewhere                   `seen`, `not-seen`, `undecided`
  *   of the healthy platform                 `acquitted`, `false-positive`, `undecided`
  */
@@ -47,7 +47,7 @@ export type Trial = {
 
 type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
-/** The gate itself measures longer if undecided; in virtual time another try would be the same. */
+/** Most tries of an undecided trial. The gate measures longer itself, and virtual time repeats itself: both get one try. */
 const ATTEMPTS = 3;
 
 /** The healthy parts with a short key cache, so that stages can wait for changed records. */
@@ -81,7 +81,7 @@ const judge = (claims: readonly Claim[], healthy: boolean, own: boolean, intende
   return judged(by.length > 0 ? "wrong-judge" : "survived", reasons);
 };
 
-/** Elsewhere than on its own stage it is tried once. */
+/** Tries a mutant on a stage: up to `ATTEMPTS` times on its own stage, once on another. */
 export const tryOn = async (mutant: Mutant, stage: MutantStage): Promise<Trial> => {
   const beganMs = performance.now();
   const healthy = mutant.name === nobody.name;
@@ -109,7 +109,7 @@ export const isRight = ({ verdict, own }: Trial): boolean => !own || verdict ===
 export const isWrong = ({ verdict }: Trial): boolean =>
   verdict === "survived" || verdict === "wrong-judge" || verdict === "false-positive";
 
-/** The cheapest stage of each column, on which every mutant is tried. Not of the gate, which is too slow. */
+/** The cheapest stage of each column, on which every mutant is tried. The gate has none, because it is slow. */
 export const CHEAPEST: Readonly<Partial<Record<Column, MutantStage>>> = {
   verify: "verify",
   load: "answers",
@@ -123,7 +123,7 @@ const SEEN_UNDER_LOAD: readonly MutantStage[] = [
 
 type Attempt = { mutant: Mutant; stage: MutantStage };
 
-/** Stages at once: they mostly wait. */
+/** Trials that run at once; they mostly wait. */
 const AT_ONCE = 4;
 
 const stagesFor = ({ stage: own }: Mutant): MutantStage[] => {

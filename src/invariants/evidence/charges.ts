@@ -1,6 +1,6 @@
 /**
- * Joins the ledger with calls by request id. Ids that no call carried belong to other callers, or on an exclusive deployment
- * to nobody. On a foreign deployment entries are counted, not amounts, because the price of a call is unknown (A9).
+ * Joins the ledger with calls by request id. On a shared deployment, ids that no call carried belong to other callers. On a
+ * foreign deployment entries are counted instead of amounts, because the price of a call is unknown (A9).
  */
 import { type Meter, routeOf } from "../../contract/routes.ts";
 import type { CallLine, LedgerLine } from "../../history/line.ts";
@@ -30,7 +30,7 @@ export class Sums {
     return this.rows.get(row)?.get(column) ?? 0;
   }
 
-  /** Keys of either, by row. */
+  /** The columns that this or `other` has, by row. */
   columnsWith(other: Sums): [row: string, columns: Set<string>][] {
     const rows = new Set([...this.rows.keys(), ...other.rows.keys()]);
     const columnsOf = (row: string) => [this, other].flatMap((sums) => [...(sums.rows.get(row)?.keys() ?? [])]);
@@ -52,7 +52,7 @@ export const joinCharges = (facts: StageFacts, settled: boolean) => {
     meters.add(entry.meter);
     add(known(byRequest, entry.request_id, nothingCharged).net, entry.meter, signedSize(entry, ours));
   }
-  /** By the reference's reading. A balancer's answer hides the platform's. */
+  /** Classifies a call by the reference's reading. A gateway's answer hides the platform's, so that call is open. */
   const classOf = (call: CallLine): ChargeClass => {
     if (!isDefinite(call)) return "open";
     if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";

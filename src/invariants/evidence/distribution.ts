@@ -4,7 +4,7 @@ import { add } from "../../history/statistics/counts.ts";
 
 const STEP = Math.log(1.08);
 
-/** Microseconds, at least 1. */
+/** The bucket of a time in microseconds; less than 1 counts as 1. */
 const bucketOf = (us: number): number => Math.round(Math.log(Math.max(1, us)) / STEP);
 
 export class Distribution {

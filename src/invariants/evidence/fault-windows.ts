@@ -28,13 +28,13 @@ export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean 
   tookEffect && LETS_NOTHING_THROUGH.has(fault);
 
 /**
- * Spans from a visible `injected` to `healing`. Changing another fault on the link rebuilds it and may release held data
- * (toxiproxy's latency does), so it begins a new window.
+ * Spans in which a fault was in force, from `injected` to `healing`. Changing another fault on the same link rebuilds the
+ * link and may release held data (toxiproxy's latency does), so every such change begins a new window.
  */
 export class FaultWindows {
   readonly all: FaultWindow[] = [];
   #inForce: Omit<FaultWindow, "fromUs" | "toUs">[] = [];
-  /** Changes of each link in progress. */
+  /** Number of changes in progress, by link. */
   readonly #changes = new Map<string, number>();
 
   see({ link, fault, phase, at_us: atUs, took_effect }: FaultLine): void {
@@ -58,10 +58,10 @@ export class FaultWindows {
   }
 }
 
-/** Wider than `FaultWindows`: an excuse has to cover all that may have been broken or changed. */
+/** Spans in which our faults and changes excuse a call; wider than `FaultWindows`, to cover all possible effects. */
 export const ownFaults = (beforeUs: number, afterUs: number) => {
   const spans: { fromUs: number; toUs: number }[] = [];
-  /** How many changes or faults are in force. */
+  /** How often each change or fault is in force. */
   const inForce = new Map<string, number>();
   const change = (name: string, phase: FaultLine["phase"], atUs: number): void => {
     const times = inForce.get(name) ?? 0;

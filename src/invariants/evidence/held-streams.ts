@@ -5,9 +5,9 @@
  *     admitted                          sent ---- first byte + margin
  *
  * A stream was held if its first byte came before the call was sent and its last byte after the call's own first byte,
- * provided bytes are read in the order in which they are written. Delays that all streams share cancel out; the slack
- * of that order is returned for the judge to weigh. An edge may delay a last event, so behind one the last but one
- * counts, or what `sureSpans` says.
+ * provided bytes are read in the order in which they are written. Delays that all streams share cancel out; by how much
+ * the streams outlast the call is returned for the judge to weigh. A gateway may delay a last event, so behind a gateway
+ * the last but one counts (`BY_CONTENT`), or the bound of `sureSpans`.
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -17,7 +17,7 @@ import { decidedByUs, earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 
-/** Ends by platform or caller. A broken connection may have broken long before it was noticed. */
+/** Ends made by platform or caller. A broken connection may have broken long before it was noticed. */
 const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"]);
 
 const isHeld = (call: CallLine): boolean =>
@@ -26,7 +26,7 @@ const isHeld = (call: CallLine): boolean =>
 const STEP_US = 5_000;
 const STEPS = 200;
 
-/** The highest step reached by `wanted` counts, in microseconds; -1 if there are fewer. */
+/** The longest time, in microseconds, that at least `wanted` of the counted streams reach; -1 if there are fewer. */
 const highestWith = (steps: Uint32Array, wanted: number): number => {
   let reached = 0;
   for (let step = STEPS - 1; step >= 0; step -= 1) {
@@ -38,9 +38,9 @@ const highestWith = (steps: Uint32Array, wanted: number): number => {
 
 /** Bounds on a call's times at the server, from the caller's. */
 type TimesAtServer = {
-  /** By when it was admitted, at the latest. */
+  /** The latest time at which the call can have been admitted. */
   admittedByUs(call: CallLine): number;
-  /** Until when the server held the stream, at least. */
+  /** The earliest time at which the server can have ended the stream. */
   heldUntilUs(call: CallLine): number;
 };
 
@@ -49,11 +49,11 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
-/** Gaps before the last event. Only the first gaps of a long stream are kept. */
+/** Gaps between events, without the gap before the last one. Of a long stream only the first gaps are recorded. */
 const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
   gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
 
-/** For an edge that delays the end, such as moderation. */
+/** Times behind a gateway that delays the last event, for example to moderate the text. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
   heldUntilUs: (call) =>
@@ -77,7 +77,7 @@ export const heldStreams = (times: TimesAtServer) => {
       held = held.filter(({ call: { done_us } }) => done_us >= call.sent_us);
       pruneAt = Math.max(64, 2 * held.length);
     },
-    /** Microseconds (steps of 5 ms, up to 1 s) for which `cap` streams, and `ownCap` of the organization, outlasted it; -1: too few. */
+    /** For how long (us, at most 1 s) `cap` streams, and `ownCap` of its organization, outlasted the call; -1: too few. */
     outlasting: (call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } => {
       const fromUs = earliestUs(call);
       const decidedUs = times.admittedByUs(call);
@@ -92,12 +92,12 @@ export const heldStreams = (times: TimesAtServer) => {
       }
       return { all: highestWith(all, cap), ofOrg: highestWith(ofOrg, ownCap) };
     },
-    /** Streams sent before the call and not over when it was sent. */
+    /** Counts earlier streams that had not ended when the call was sent. */
     aheadOf: ({ sent_us }: CallLine): number => held.filter(({ call: { done_us } }) => done_us >= sent_us).length,
   };
 };
 
-/** With fewer answers that are not streams the line is not known. */
+/** Fewest answers, other than streams, by which the network's delay is estimated. */
 const ENOUGH_PLAIN = 20;
 const TRICKLE_QUANTILE = 0.75;
 const TRICKLE_TIMES = 2;
@@ -111,19 +111,19 @@ const typicalGapUs = (gapsUs: readonly number[]): number => {
 };
 
 /**
- * For how long the server certainly held a stream, with an edge in between. An edge can delay requests, events and the
- * end as long as it likes; it cannot pass on an event that was not written. So the events before the last one count,
- * at the typical gap between them, from the moment of sending:
+ * For how long the server certainly held a stream behind a gateway. A gateway can delay requests, events and the end for
+ * any time; it cannot pass on an event that was not written. So the events before the last one count, at the typical gap
+ * between them, from the moment of sending:
  *
  *     caller     sent ......... event  event  event  event ............. done
  *     server     |==================|   at least (events - 1) typical gaps, begun when it was sent or later
  *
- * A slow line stretches the gaps themselves: refusals show by how much, and twice that is taken off. If streams take
- * longer on average than `limits.service_ms`, that limit is the bound, so that by Little's law calls that fill the
- * caps never seem to be more. Without the limit nothing is certain.
+ * A slow network stretches the gaps too: answers that are not streams show by how much, and twice that is subtracted. If
+ * streams take longer on average than `limits.service_ms`, no span is longer than that limit, so that by Little's law
+ * calls that just fill the caps never seem to exceed them. Without the limit every span is 0.
  */
 export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(call: CallLine): void } => {
-  /** First to last byte of answers that are not streams. */
+  /** Times from first to last byte of answers that are not streams. */
   const plain = new Distribution();
   let trickleUs = 0;
   let streams = 0;
@@ -146,7 +146,7 @@ export const sureSpans = (serviceMs: number | undefined): TimesAtServer & { see(
       plain.add(call.done_us - call.first_us);
       if (plain.count % REFRESH === ENOUGH_PLAIN) trickleUs = plain.quantile(TRICKLE_QUANTILE);
     },
-    /** An edge may send the head before the server decides. */
+    /** A gateway may send the head before the server decides, so the first event counts. */
     admittedByUs: ({ first_event_us, done_us, clock_error_us }) => (first_event_us ?? done_us) + clock_error_us,
     heldUntilUs: (call) => earliestUs(call) + spanUs(call),
   };

@@ -9,7 +9,7 @@ import { streamResult } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
-/** `or` with unknown facts. */
+/** Logical or of facts that may be unknown (`undefined`). */
 export const either = (...facts: (boolean | undefined)[]): boolean | undefined =>
   facts.includes(true) ? true : facts.includes(undefined) ? undefined : false;
 
@@ -19,7 +19,7 @@ const not = (fact: boolean | undefined): boolean | undefined => (fact === undefi
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
-/** `undefined`: unknown. */
+/** Which capabilities a call lacks; `undefined`: unknown. */
 type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
@@ -69,15 +69,15 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   const notOfProduct = scope === null ? false : other === true && !ours ? undefined : other;
   return {
     scope: either(scopeMissing(facts, scope), notOfProduct),
-    // Taken from the key after the mint.
+    // A product may be taken from the key after the session was minted.
     product: productMissing(facts, product),
     tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, { product, scope }),
   };
 };
 
 /**
- * What a call lacks by its caller's own facts: stored in the key and admitted by the tier (specification 2.3, 4.1, 7.2; table
- * B6). For calls with a valid credential of the right kind.
+ * Returns what a call lacks by its caller's facts, of what must be stored in the key and admitted by the tier (specification
+ * 2.3, 4.1, 7.2; table B6). The call must have a valid credential of the right kind.
  */
 export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };
@@ -89,7 +89,7 @@ class Walk {
   readonly legal = new Set<string>();
   #decided = false;
 
-  /** Outcomes that depend on load, faults or settings. */
+  /** Adds outcomes that depend on load, faults or settings. */
   may(...outcomes: string[]): this {
     if (!this.#decided) for (const outcome of outcomes) this.legal.add(outcome);
     return this;
@@ -113,7 +113,7 @@ const O = (name: AnyRefusalName): string => outcomeOf(name);
 
 const UNAUTHENTICATED = O("unauthenticated");
 const MALFORMED = O("malformed_body");
-/** What a key or its tier lacks. */
+/** Refusals for a capability that the key or its tier lacks. */
 export const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O("tier_capability_not_allowed")];
 const SESSIONS_OFF = [O("sessions_not_configured"), O("sessions_disabled")];
 const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop") };
@@ -123,17 +123,17 @@ type Reading = {
   stateUnsettled: boolean;
 };
 
-/** Refused by its form, before any look-up. */
+/** Whether the credential is refused by its form, before any look-up. */
 const isForeign = (facts: CallFacts): boolean =>
   facts.credential === "none" || facts.credential === "garbage" || facts.credential === "admin";
 
 const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign" || facts.origin === "null";
 
-/** B1, steps 1 to 4. */
+/** The checks that all routes begin with (B1, steps 1 to 4). */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // A2: the place of overload and limiter is open, and whether a malformed credential is looked up (item 58). A server in front may answer
-  // 503 `{}`.
+  // A2: it is open when overload and limiter are checked, and whether a malformed credential is looked up (item 58). A server
+  // in front may answer 503 `{}`.
   if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(isForeign(facts), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));
@@ -154,8 +154,8 @@ const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean)
     walk.check(tier, O("tier_capability_not_allowed"));
     return;
   }
-  // A5, A16, A17: any of the three that is earned. Open: the viewer and a missing plan (A7, item 158), sessions frozen at the mint (A14),
-  // server keys on Free (A15).
+  // A5, A16, A17: each of the three refusals that applies is legal. Open: the viewer and a missing plan (A7, item 158),
+  // sessions frozen at the mint (A14), server keys on Free (A15).
   const open =
     facts.tier === null ||
     facts.product === "viewer" ||
@@ -217,10 +217,10 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
   if (!ours) {
     if (wrongBody !== false) walk.may(MALFORMED);
-    // A11: failures under 200 may replace every status. Extensions may be missing.
+    // A11: failures under 200 may replace every status. Extension routes may be missing.
     if (call.route === "chat.route") walk.may("200 error");
     if (route.extension === true) walk.may(O("not_found"), O("method_not_allowed"));
-    // The prefix shows the kind before any look-up.
+    // The credential's prefix shows its kind before any look-up.
     if (facts.credential === "publishable") walk.may(O("publishable_requires_session"));
   }
   front(walk, facts, reading);
@@ -244,17 +244,17 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };
 
-/** Refusals of servers in between. */
+/** Statuses of servers between caller and API. */
 const BETWEEN = /^(5(?!03$)\d\d|408|413|431)/;
 const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 
-/** By a server in between that sends JSON, or by key management, whose refusal of a wrong administrator is open (item 127). */
+/** Whether it may be a refusal by a server in between, by key management (open, item 127) or of an ended session. */
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
   (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
   (isOver(facts) && /^401\b/.test(outcome));
 
-/** Item 164 is about keys, not ended sessions. */
+/** Whether the call's session has ended; item 164 covers keys only. */
 const isOver = (facts: CallFacts | undefined): boolean =>
   facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
@@ -280,7 +280,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** Every legal outcome; `null`: unknown. */
+/** Returns every legal outcome; `null`: unknown. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;

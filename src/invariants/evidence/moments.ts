@@ -11,7 +11,7 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;
 
-/** By when the call was decided: its first byte came later. */
+/** The latest time at which the call can have been decided: when its first byte came. */
 export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.done_us) + call.clock_error_us;
 
 /** Answered by the platform itself. */
@@ -23,16 +23,16 @@ export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcom
 
 export const isShed = ({ outcome }: CallLine): boolean => SHED_OUTCOMES.has(outcome);
 
-/** It is held to the project's own reading of each gap. */
+/** The reference platform is held to this project's reading of each gap in the specification. */
 export const isReference = (facts: Pick<StageFacts, "reference">): boolean => facts.reference === true;
 
-/** No valid credential, or the target file does not name its role's organization: it may be any. */
+/** Whether the organization is unknown: no valid credential, or a role whose organization the target file does not name. */
 export const isUnnamed = (org: string): boolean => org === "-" || org.startsWith("role:");
 
 /** `service`: an operator's changes, such as the service time. */
 const DEPENDENCIES = new Set(["limiter", "keys", "edge", "service"]);
 
-/** The number of replicas changes, or a replica is broken. */
+/** Whether the number of replicas changes or a replica is broken. */
 export const changesReplicas = (line: Line): boolean => {
   if (line.type === "mark") return line.name === "replicas-changed";
   return line.type === "fault" && (!DEPENDENCIES.has(line.link) || line.fault === "rolling-deploy");

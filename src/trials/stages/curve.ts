@@ -1,6 +1,6 @@
 /**
- * The curve of shedding, a storm of retries and a noisy neighbour in virtual time: the whole platform, client and driver on a clock that jumps.
- * They take minutes of a clock and thousands of calls, and in virtual time a busy machine explains nothing.
+ * Stages in virtual time: the curve of shedding, a retry storm and a noisy neighbour. The whole platform, client and driver run
+ * on a clock that jumps, because the stages take minutes and thousands of calls, and a busy machine cannot disturb them.
  */
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
@@ -18,13 +18,13 @@ type Play = {
   facts: Pick<StageFacts, "curve" | "step">;
 };
 
-/** So many that chance refuses few of them at the knee, and so slow that a window of one service time holds many calls. */
+/** Enough slots that chance refuses few calls at the knee; slow calls, so that one service time holds many of them. */
 const SLOTS = 24;
 const SERVICE_MS = 300;
 const KNEE_PER_S = (SLOTS * 1000) / SERVICE_MS;
-/** Four calls' time: nobody waits for a queue of ten. */
+/** Four service times: a call that waits in a queue of ten times the slots misses the objective. */
 const OBJECTIVES = "p99<=1.2s";
-/** The shortest levels are ten times as long as a call. */
+/** Seconds that the curve takes; its shortest levels are then ten times as long as a call. */
 const CURVE_S = 64;
 const HIGHEST = 5;
 const PLATFORM: Omit<VirtualLoad, "profile"> = {
@@ -48,7 +48,7 @@ const STORM: Play = {
 /** Bursts of twice an organization's cap, and three quiet organizations that read. */
 const NOISE: VirtualLoad = { ...PLATFORM, org_in_flight: 8, profile: constant(80, 20) };
 
-/** A mutant, or the healthy platform (`null`). */
+/** Plays a story on a mutant, or on the healthy platform (`null`). */
 const playVirtually = async (
   story: string,
   load: VirtualLoad,
@@ -86,7 +86,7 @@ const isolationClaims: Claims = async (mutant, seed, replay) => {
   return isolation.judged(replay).claims;
 };
 
-/** An adaptive limit finds its own way below so many places. */
+/** An adaptive limit adjusts itself below this cap. */
 const ADAPTIVE = { shedding: "adaptive", global_in_flight: 4 * SLOTS } as const;
 
 /** The curve of the healthy platform, or its storm, with fixed caps or with adaptive ones. */

@@ -9,7 +9,7 @@ import { callOf } from "./load.ts";
 const SEED = 1;
 /** In the allowlist of every seeded publishable key (`platform/seed.ts`). */
 const SEED_ORIGIN = "https://app.example";
-/** How much older than the revocation budget a judge accepts a record. */
+/** A judge accepts key records that are this much older than the revocation budget. */
 const RECORD_MARGIN_MS = 150;
 
 const keyOf = (as: "publishable" | "server", name: string = as): CredentialRef => ({ as, of: `role:${name}` });
@@ -38,12 +38,12 @@ const lookalike = (view: TargetView): Step => {
   return { ...step, headers: { origin: `${SEED_ORIGIN}.evil.example` } };
 };
 
-/** Every route called rightly and wrongly in every way that a caller can provoke alone. */
+/** Calls every route correctly, and with every error that a single caller can provoke. */
 export const answers: MiniStage = {
   options: { tenants: [] },
   play: async ({ view, send, sendAll }) => {
     const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
-    // Begins the stage: earlier changes of records are settled one revocation budget later.
+    // This call begins the stage: one revocation budget later, earlier changes of records count as arrived.
     await send(stepOf(view, 0, { route: "design.styles", credential: keyOf("server") }));
     await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
     const doubled = DOUBLE_FAULTS.map((wish, n) => stepOf(view, n, wish));

@@ -52,7 +52,7 @@ const whileBroken = async (
   tell("injected", { took_effect: true });
   await during();
   tell("healing");
-  // Connections that have lost a request stay open: whoever forgets them shows.
+  // Connections that lost a request stay open, so that a client that forgets to close them is found.
   if (faultName === "request-lost") link.toxics = [];
   else await fault.take(link);
   await until("whole again", ({ ended }) => ended === "complete");
@@ -77,7 +77,7 @@ const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
   await sendAll(mixed(view, CALLS), 4);
 };
 
-/** Some calls come first. */
+/** A stage whose links can be broken; a few calls come before `play`. */
 const faulty = (play: (bench: Bench) => Promise<void>): MiniStage => ({
   options: { tenants: paid(TENANTS), breakable: true },
   play: async (bench) => {
@@ -93,7 +93,7 @@ export const limiterRefused = faulty(async (bench) => {
   await afterRecovery(bench);
 });
 
-/** Of all tenants, by the limiter's store. */
+/** The map loads that all tenants have used, by the limiter's store. */
 const loadsUsed = async ({ running, view }: Bench): Promise<number> => {
   const limiter = running.administration?.limiter;
   if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
@@ -142,7 +142,7 @@ export const restartUnsettled = faulty(async (bench) => {
   tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
 });
 
-/** More than a pool may keep, each on its own connection. */
+/** More calls, each on its own connection, than a pool may keep connections. */
 const LOST_CALLS = 40;
 const LOST_PER_S = 80;
 

@@ -114,7 +114,7 @@ export const patientClient: MiniStage = {
   },
 };
 
-/** All three kinds of stream, readers that leave, and streams that fail by order. */
+/** All three kinds of stream, readers that leave, and streams that the deployment is told to fail. */
 export const streams: MiniStage = {
   options: { tenants: paid(4), serviceMs: 250, tokens: 8 },
   play: async ({ view, sendAll, operate }) => {

@@ -1,6 +1,6 @@
 /**
- * What judges a mutant beside invariants: `verify`, whose rules see headers, bodies and key management; and the gate, for which a
- * healthy base and a mutant (or healthy) head are loaded side by side, each by an open-loop driver in its own process.
+ * Stages for judges other than invariants: `verify`, whose rules see headers, bodies and key management; and the gate, for which
+ * a healthy base and a mutant (or healthy) head are loaded side by side, each by an open-loop driver in its own process.
  */
 import { wallUs } from "../../client/clock.ts";
 import type { InProcess } from "../../deployments/in-process.ts";
@@ -25,7 +25,7 @@ import {
 } from "../stage-bench.ts";
 import { paid } from "./load.ts";
 
-/** As fast as it answers. */
+/** Higher than the deployment can answer, so that `verify` does not wait between calls. */
 const RATE_PER_S = 5_000;
 const SEED = 1;
 const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
@@ -41,7 +41,7 @@ const judge = async ({ target, clock, stage }: Bench, part: string, more: Partia
     clock,
     ratePerS: RATE_PER_S,
     idPrefix: `mutants.${stage}.${part}`,
-    // The middle of a month, whenever the trials run.
+    // Always the middle of a month, so that no trial meets the end of one.
     wallMs: () => Date.UTC(2026, 5, 15),
     ...more,
   });
@@ -129,7 +129,7 @@ const measurePairs = async (base: Parts, head: Parts): Promise<Pair[]> => {
 
 const REPLAY = "npx floodgate dev mutants --stage gate";
 
-/** The healthy platform and this one in short blocks in turn, compared in pairs. */
+/** Compares a platform with the healthy one in pairs of short, alternating blocks. */
 export const gate: ComparedStage = {
   /** Measures until each `deciding` claim is decided, at most `looks` times: a busy machine may need more than sixteen pairs. */
   compare: async (base, head, deciding) => {
