@@ -23,14 +23,14 @@ import { STREAM_RULES } from "./rules/streams.ts";
 /** The order within a phase matters only at the commented places. */
 const ALL: readonly Rule[] = [
   ...[...SESSION_RULES, ...CREDENTIAL_RULES, ...EXCHANGE_RULES, ...RUNTIME_RULES, ...CORS_RULES],
-  // Metered by mistake before metered on purpose, which would hide the mistake.
+  // The rule about an analysis without a dataset runs before the rules that spend the budget of analyses.
   ...[ANALYSIS_NEEDS_A_DATASET, ...RUNTIME_ANSWER_RULES, ...OPTIONAL_MEMBER_RULES],
   ...[...MIXED_RULES, ...ROUTE_FAILURE_RULES, ...MALFORMED_RULES, HOSTILE_INPUT, ...STREAM_RULES],
   ...[...ALLOWANCE_RULES, ...KEY_CREATION_RULES, ...KEY_LIFE_RULES, ...GAP_RULES],
   ...[...RATE_RULES, ...OVERLOAD_RULES, ...CAP_RULES],
-  // After the other bursts, when most of a rate window has passed.
+  // `rate-limit-ends` follows the other bursts, when most of a rate window has passed.
   ...[RATE_LIMIT_ENDS, ...EVERY_ANSWER_RULES],
-  // It sends calls of its own, so it comes last.
+  // `shedding-ends` comes last, because it sends calls of its own.
   SHEDDING_ENDS,
 ];
 
@@ -59,7 +59,7 @@ export const chosenRules = (only: readonly string[] | undefined, skip: readonly 
   throw new UnknownRuleError(noSuch("rule or phase", unknown[0], known, "--list shows them all"));
 };
 
-/** If all chosen rules judge every answer of the run, adds rules that produce answers and are not reported. */
+/** If every chosen rule only judges the run's answers, adds unreported rules that produce answers. */
 export const withAnswers = (rules: readonly Rule[]): { rule: Rule; reported: boolean }[] => {
   const chosen = rules.map((rule) => ({ rule, reported: true }));
   const isAbout = ({ phase }: Rule): boolean => phase === "every-answer";

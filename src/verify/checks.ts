@@ -1,4 +1,4 @@
-/** Counts what a rule found and makes one verdict of it: one breach fails; without a breach, one unclear answer is inconclusive. */
+/** Makes one verdict of a rule's findings: a breach fails; without one, an unclear answer is inconclusive. */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { ClaimVerdict } from "../history/run-document.ts";
@@ -8,9 +8,9 @@ import { describe } from "./sending/test-call.ts";
 export type Failure = {
   expected: string;
   got: string;
-  /** The calls that show it, the decisive one last. */
+  /** The calls that show the breach, the decisive one last. */
   steps: readonly Answer[];
-  /** Outcomes that the last call may have; `null` if one call does not decide. */
+  /** Outcomes that pass for the last call; `null` if one call alone does not decide. */
   accepts: readonly string[] | null;
 };
 
@@ -21,9 +21,9 @@ export type Verdict = {
   got: string;
   evidence: string[];
   failure?: Failure;
-  /** The spent budget, as a sentence, if that made the rule inconclusive. */
+  /** A sentence that names the spent budget, if that budget made the rule inconclusive. */
   spent?: string;
-  /** Nothing happened that the rule is about, and no call can cause it. */
+  /** What the rule judges did not happen, and no call can cause it. */
   idle?: true;
 };
 
@@ -37,7 +37,7 @@ export const recorded = (got: string, answers: readonly Answer[], reason = OPEN)
 /** Why a rule was not judged. `inconclusive` leaves the run open; `skipped` does not. */
 export type Open = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string; readonly spent?: string };
 
-/** Ends a rule without judging, whatever it found before. */
+/** Thrown to end a rule without a verdict on its findings so far. */
 export class CannotJudge extends Error {
   override name = "CannotJudge";
   readonly open: Open;
@@ -50,7 +50,7 @@ export class CannotJudge extends Error {
 export const inconclusive = (reason: string): CannotJudge => new CannotJudge({ verdict: "inconclusive", reason });
 export const skipped = (reason: string): CannotJudge => new CannotJudge({ verdict: "skipped", reason });
 
-/** As an accepted outcome: any 2xx without an `error` key. */
+/** The accepted outcome that stands for any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
 
 const EVIDENCE_MAX = 10;
@@ -60,7 +60,7 @@ const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_co
 export type Accepts = {
   /** Outcomes that fit the specification as the reference platform reads it. */
   readonly accepts: readonly string[];
-  /** Outcomes by the other readings of part C: they pass with a note. */
+  /** Outcomes that other readings of part C of the requirements allow: they pass with a note. */
   readonly tolerates?: readonly string[];
 };
 
@@ -81,7 +81,7 @@ export const callInWords = (answer: Answer): string =>
 const ofAGateway = (answer: Answer): string =>
   `${callInWords(answer)} (not in the API's envelope: a gateway's answer says nothing about the API)`;
 
-/** `fault`: what is wrong with the thing; `null` for nothing, `undefined` if it cannot be told. */
+/** `fault` says what is wrong with `one`: `null` if nothing is, `undefined` if that cannot be told. */
 export type Judgement<T> = {
   expected: string | ((one: T) => string);
   fault(one: T, checks: Checks): string | null | undefined;
@@ -178,7 +178,7 @@ export class Checks {
     this.#seen += 1;
   }
 
-  /** Marks the rule as idle: if nothing was seen, no caller can change that. Returns the reason. */
+  /** Marks the rule as idle if nothing is seen, because no caller can cause what it judges. Returns the reason. */
   idle<T extends string>(reason: T): T {
     this.#idle = true;
     return reason;

@@ -51,7 +51,7 @@ const createSessions = (budget: Budget, send: (call: TestCall) => Promise<Answer
   return { minted, tokenOf, forget: () => sessions.clear() };
 };
 
-/** Concurrent calls outside of bursts: too few to be load. */
+/** The most concurrent calls outside of bursts; so few are no load. */
 export const AT_A_TIME = 4;
 
 export type ContextParts = Omit<SenderParts, "secretOf" | "originOf" | "neighbourOf"> & {
@@ -116,7 +116,7 @@ export const createContext = (parts: ContextParts) => {
     return found;
   };
 
-  /** Headers in which the exchange takes a publishable key: they are not specified (item 143), so they are tried once. */
+  /** Headers in which the exchange takes a publishable key. Item 143 leaves them open, so each is tried once. */
   const exchangeForms = (): Promise<readonly Form[]> =>
     once("exchange forms", async () => {
       if (!has("publishable")) return FORMS;
@@ -166,13 +166,13 @@ export const callersOf = ({ has }: Context, scope: "ai" | "design"): Caller[] =>
   return all.filter((call) => has(nameOf(call.credential))).map(({ credential, origin }) => ({ credential, origin }));
 };
 
-/** One of them, in turn; -1 is the last. Only for rules whose needs make sure of one. */
+/** Returns the caller number `i`, counted round; -1 is the last. The rule's needs must ensure that there is one. */
 export const callerOf = (context: Context, scope: "ai" | "design", i = 0): Caller => {
   const callers = callersOf(context, scope);
   return callers.at(i % callers.length) as Caller;
 };
 
-/** Routes of every deployment: without the reference's extensions. */
+/** The runtime routes that every deployment has, so without the reference's extensions. */
 export const RUNTIME_ROUTES: readonly RouteName[] = [
   ...(["chat.control", "chat.summary", "chat.button", "chat.route", "poi.enrich"] as const),
   ...(["design.analyze", "design.apply", "design.styles", "design.samples", "design.themes"] as const),

@@ -1,4 +1,4 @@
-/** A failing case as a file that can be replayed. Secrets are replaced by variables; each call is also given as a curl command. */
+/** A failing case as a replayable file: variables stand for secrets, and each call is also a curl command. */
 import { maskSecrets } from "../contract/credentials.ts";
 import type { Failure } from "./checks.ts";
 import type { Permission } from "./planning/needs.ts";
@@ -8,7 +8,7 @@ import type { SentRequest } from "./sending/test-call.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
-/** `saves`: variables of later steps, and the field of this answer that holds each. */
+/** `saves` maps variables of later steps to the fields of this answer that hold their values. */
 type CrashStep = SentRequest & { got: string; saves?: Record<string, string> };
 
 export type Crash = ReturnType<typeof crashOf>;
@@ -57,7 +57,7 @@ const stepOf = ({ request, outcome, testCall: { route } }: Answer): CrashStep =>
   ...(route === "keys.create" ? { saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } } : {}),
 });
 
-/** Replaces the id of a created key by a variable: it differs on each run. */
+/** Replaces the id of a created key by a variable, because each run gets another id. */
 const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
   const id = answers.find(({ testCall }) => testCall.route === "keys.create")?.fields.id;
   if (typeof id !== "string") return steps;
@@ -67,7 +67,7 @@ const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] 
 export const crashOf = (
   rule: Rule,
   failure: Failure,
-  /** `allowed`: what the user allowed; a replay needs the same. */
+  /** `allowed`: the permissions that the user gave; a replay needs the same. */
   run: { seed: number; target: string; allowed: Permission[] },
 ) => {
   const steps = withoutId(failure.steps.map(stepOf), failure.steps);
@@ -80,7 +80,7 @@ export const crashOf = (
     steps,
     expected: failure.expected,
     got: maskSecrets(failure.got),
-    /** Outcomes that the last call may have; `null` if one call does not decide and the whole rule has to be replayed. */
+    /** Outcomes that pass for the last call; `null` if one call alone does not decide. */
     accepts: failure.accepts === null ? null : [...failure.accepts],
     variables: Object.fromEntries(used.map((variable) => [variable, meaningOf(variable)])),
     curl,

@@ -1,4 +1,4 @@
-/** Keys that this run creates: written to the journal before each is made, deleted on every way out, else left open in the journal. */
+/** Keys that this run creates: journalled before each is made, then deleted, or left open in the journal. */
 import type { SideEffects } from "../supervision/journal.ts";
 
 export type Effects = ReturnType<typeof createEffects>;
@@ -17,14 +17,14 @@ export const createEffects = (journal?: SideEffects) => {
       const id = journal?.about({ kind, name }) ?? `effect-${made++}`;
       open.set(id, { name, undo: async () => false });
       return {
-        /** It was made; `undo` resolves to whether it was removed. */
+        /** Records that the effect was made; `undo` resolves to whether it was removed. */
         happened: (detail: string, undo: () => Promise<boolean>): void => {
           open.set(id, { name, undo });
           journal?.done(id, { detail });
         },
-        /** It was not made, or is gone. */
+        /** Records that the effect was not made, or is gone. */
         over: (detail: string): void => over(id, detail),
-        /** It was made and cannot be removed from here. */
+        /** Records that the effect was made and cannot be removed by the run. */
         stays: (what: string, detail: string): void => {
           open.delete(id);
           staying.push(what);
@@ -32,9 +32,9 @@ export const createEffects = (journal?: SideEffects) => {
         },
       };
     },
-    /** What only an operator can remove. */
+    /** Effects that only an operator can remove, in words. */
     staying: staying as readonly string[],
-    /** Undoes everything open, newest first. Returns the names of what could not be removed. */
+    /** Undoes every open effect, newest first. Returns the names of those that could not be removed. */
     takeBackAll: async (): Promise<string[]> => {
       const left: string[] = [];
       for (const [id, { name, undo }] of [...open].reverse()) {

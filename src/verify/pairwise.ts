@@ -1,4 +1,4 @@
-/** All-pairs testing: a small set of rows in which every pair of values of any two factors occurs. Greedy and deterministic. */
+/** All-pairs testing: few rows in which every pair of values of any two factors occurs; greedy, deterministic. */
 
 type Factors = Readonly<Record<string, readonly unknown[]>>;
 type RowOf<F extends Factors> = { [K in keyof F]: F[K][number] };

@@ -1,4 +1,4 @@
-/** Finds out whether the API answers at `base_url`, so that a wrong address is reported as one and not as fifty broken rules. */
+/** Finds out whether the API answers at `base_url`: a wrong address is one error, not fifty broken rules. */
 import { foreignError } from "../contract/foreign-text.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
@@ -13,10 +13,10 @@ export class TargetUnreachableError extends Error {
 
 const ATTEMPTS = 3;
 const RESTART_MS = 2_000;
-/** Statuses of a web server that hosts something else there. */
+/** Statuses that suggest another web server at `base_url`, not a gateway in front of the API. */
 const NOT_HERE = [200, 301, 302, 404, 405, 410];
 
-/** Whether the answer cannot be the API's: no such path or method, a redirect, or an HTML page. */
+/** Whether the answer cannot be the API's: a gateway's, no such path or method, a redirect, or an HTML page. */
 const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   if (status === null) return false;
   if (foreign) return true;
@@ -24,7 +24,7 @@ const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
 };
 
-/** Calls the API's routes with credentials, because some deployments answer 404 without. Throws if no answer is the API's. */
+/** Calls routes with credentials, because some deployments answer 404 without. Throws if no answer is the API's. */
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const as = (["server", "publishable"] as const).find(context.has);
   if (as === undefined) return;
@@ -34,7 +34,7 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
     : asNobody("sdk.sessions", { ...by, product: "chat" });
   const seen: Answer[] = [];
   for (const call of [asNobody("design.styles", by), asNobody("chat.control", by), exchange]) {
-    // Each header once: a deployment may read only one of them.
+    // Both credential headers are tried, because a deployment may read only one.
     const answer = await context.send({ ...call, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
     if (!isNoApi(answer)) return;
     seen.push(answer);
@@ -66,7 +66,7 @@ export const reach = async (context: Context): Promise<void> => {
   throw new TargetUnreachableError(silent);
 };
 
-/** A mistake in the target file may explain a refusal, which stays a failure, because the deployment may be wrong as well. Returns a question to the user; `null` if the target file cannot be the cause. `of`: the role whose key was sent. */
+/** Returns a question to the user if the target file may cause the refusal, else `null`. `of`: the key's role. */
 export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
   if (status === 401) return `does the deployment know the key of the role ${of}?`;
   if (outcome === outcomeOf("ip_not_allowed"))

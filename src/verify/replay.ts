@@ -26,7 +26,7 @@ export const readCrash = async (file: string): Promise<Crash> => {
 
 const VERDICT = { pass: "fixed", fail: "failing", inconclusive: "unclear", skipped: "unclear" } as const;
 
-/** Runs the crash's rule with its seed and permissions. The whole rule, because its calls depend on fresh sessions and keys. */
+/** Runs the crash's whole rule with its seed and permissions, because its calls need fresh sessions and keys. */
 export const replayCrash = async (crash: Crash, target: Target, secrets: Secrets): Promise<Replayed> => {
   const unclear = { verdict: "unclear", expected: crash.expected, got: "not tried" } as const;
   if (ruleOf(crash.rule) === undefined) return { ...unclear, reason: `there is no rule ${crash.rule} any more` };

@@ -7,7 +7,7 @@ import type { Context } from "./context.ts";
 import type { Needs, Role } from "./planning/needs.ts";
 import { FORMS, type TestCall } from "./sending/test-call.ts";
 
-/** In order: what changes nothing first, what spends and loads last. */
+/** Phases in order: rules that change nothing come first, those that spend or load later. */
 export const PHASES = [
   ...(["lattice", "order", "bodies", "streams", "meters", "organizations", "management", "gaps"] as const),
   ...(["quota-burn", "load", "every-answer"] as const),
@@ -15,7 +15,7 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-/** What a rule sends and spends at most on a conforming deployment with every role. A test compares it with the calls sent. */
+/** The most that a rule sends and spends on a conforming deployment with every role. A test checks the figure. */
 export type Cost = {
   readonly calls?: number;
   readonly map_loads?: number;
@@ -37,10 +37,10 @@ export type Rule = {
   run(context: Context): Promise<Verdict>;
 };
 
-/** A refusal's name, `2xx`, or an outcome as it is. */
+/** A refusal's name, `2xx`, or an outcome itself, such as `200 error`. */
 export type Fit = RefusalName | typeof ANY_SUCCESS | (string & {});
 type Fits = Fit | readonly Fit[];
-/** `or`: outcomes by other readings. `inEachForm`: sent once in each header that the exchange reads. */
+/** `or`: outcomes that other readings allow. `inEachForm`: sent once in each header that the exchange reads. */
 export type Row = readonly [call: TestCall, fits: Fits, or?: Fits, inEachForm?: true];
 
 /** `expected`: what must hold, if the title does not say it. */
@@ -71,7 +71,7 @@ const needsOf = (rows: readonly Row[]): Needs => {
   const names = [...new Set(rows.map(([call]) => roleOf(call)))];
   const roles = names.filter((name) => name !== null);
   const needs: Needs = rows.some(([{ route }]) => route === "maps.tiles") ? { tileUrl: true } : {};
-  // A call by nobody needs no role.
+  // If one call needs no role, the rule can always be tried.
   if (roles.length < names.length) return needs;
   return roles.length === 1 ? { roles, ...needs } : { anyOf: roles, ...needs };
 };

@@ -1,4 +1,4 @@
-/** Runs the rules one after the other on a deployment. Keys that a rule makes are deleted before the next begins, on every way out. */
+/** Runs the rules one after the other. Keys that a rule makes are deleted before the next rule begins. */
 import { createRunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
 import { claimOf } from "../history/claim.ts";
@@ -54,9 +54,9 @@ const judgedRule = async (rule: Rule, context: Context, stage: string) => {
   return { rule, claim, failure, idle, spent };
 };
 
-/** RFC 7519 suggests a few minutes at most. */
+/** How long past its end a session may be admitted; RFC 7519 suggests a few minutes at most. */
 const LEEWAY_MS = 120_000;
-/** An overload is waited for so long, and a deployment may shed everything for so long before its slots count as lost. */
+/** Waiting time of a run for overload to end. Shedding that lasts longer may count as lost slots. */
 export const PATIENCE_MS = 60_000;
 
 export type VerifyProgress =
@@ -66,7 +66,7 @@ export type VerifyProgress =
 
 type Given = "stage" | "idPrefix" | "clock" | "wallMs" | "signal" | "runBudget" | "onLine" | "onAnswer";
 
-/** By default 20 calls a second, two minutes of `leewayMs` and a minute of `patienceMs`. */
+/** Defaults: 20 calls a second, two minutes of `leewayMs`, one minute of `patienceMs`. */
 export type VerifyOptions = Asked &
   Pick<ContextParts, "target" | "secrets" | "seed"> &
   Partial<Pick<ContextParts, Given | "leewayMs" | "patienceMs">> & {
@@ -99,7 +99,7 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   });
 };
 
-/** More open rules mean a longer disturbance than a second look would help. */
+/** With more open rules than this, the disturbance is too long for a second try to help. */
 const OPEN_MAX = 12;
 const SERVED_WITHIN_MS = 20_000;
 
@@ -113,7 +113,7 @@ const isServedSoon = async (context: Context): Promise<boolean> => {
   return lookEverySecond(look, SERVED_WITHIN_MS, (ms) => wait(ms, context.signal)).catch(() => false);
 };
 
-/** Rules left open by a short disturbance, to be judged once more. Not failures, used-up allowances and spent budgets. */
+/** Inconclusive rules to judge once more after a short disturbance, except for used-up allowances and budgets. */
 const leftOpen = async (judged: readonly Judged[], context: Context): Promise<Judged[]> => {
   const open = judged.filter(
     ({ rule, claim, spent }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn" && spent === undefined,
@@ -168,11 +168,11 @@ export const runVerify = async (options: VerifyOptions) => {
   let leftOver: string[] = [];
   try {
     await readRoles(rules, context);
-    // A stopped run does not show that the target is away.
+    // An error after a stop does not show that the target is unreachable.
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
     });
-    // Rules over every answer come last, to see those of the second look as well.
+    // Rules over every answer come last, so that they also see the answers of the second look.
     const chosen = withAnswers(rules);
     const isAbout = ({ rule }: { rule: Rule }): boolean => rule.phase === "every-answer";
     for (const { rule, reported } of chosen.filter((one) => !isAbout(one))) await tryAndReport(rule, reported);
@@ -187,12 +187,12 @@ export const runVerify = async (options: VerifyOptions) => {
   const short = judged.filter((one) => one.spent !== undefined);
   const claims = judged.map(({ claim }) => claim);
   return {
-    // First, because it explains the others.
+    // The claim about the budget comes first, because it explains the others.
     claims: short.length === 0 ? claims : [budgetClaim(stage, short), ...claims],
     crashes: judged.flatMap(({ rule, failure }): Crash[] =>
       failure === undefined ? [] : [crashOf(rule, failure, run)],
     ),
-    /** Ids of claims about something that did not happen and that no call can cause: `--require-all` leaves them out. */
+    /** Ids of claims about what did not happen and no call can cause; `--require-all` leaves them out. */
     idle: judged.filter(({ idle }) => idle).map(({ claim }) => claim.id),
     ...{ leftOver, spent: budget.spent, stopped: isStopped(context) },
   };

@@ -48,10 +48,10 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
   return [protocol, okIf(days === null || days >= DAYS_LEFT_MIN, "TLS", text, "have the certificate renewed")];
 };
 
-/** A `Date` has the second alone, and was written at some moment between sending and hearing. */
+/** A `Date` has whole seconds, and is written at some moment between `sentMs` and `heardMs`. */
 export type DatedAnswer = { readonly sentMs: number; readonly heardMs: number; readonly date: string | undefined };
 
-/** `offsetMs`: theirs minus ours. A finding where no answer has a date, or where the answers contradict each other. */
+/** `offsetMs`: their clock minus ours. Returns a finding if no answer has a date or the dates contradict each other. */
 export const skewOf = (answers: readonly DatedAnswer[]): { offsetMs: number; errorMs: number } | Finding => {
   const dated = answers.flatMap(({ sentMs, heardMs, date = "" }) => {
     const atMs = Date.parse(date);
@@ -90,7 +90,7 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
   return finding("info", "X-Request-Id", `${text}: its logs cannot be matched to our calls by it`);
 };
 
-/** Ten times the style catalog, one call after the other: by the server key, or without one where there is none. */
+/** Measures ten GETs of the style catalog, one after the other, with the server key if there is one to use. */
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;
   const wish: StepWish = {

@@ -1,4 +1,4 @@
-/** What the other addresses of the file answer: control planes, toxiproxy, Prometheus. Read only; no fault, no change. */
+/** Reads what the file's other addresses answer: control planes, toxiproxy, Prometheus. Changes nothing. */
 import { queryPrometheus } from "../../client/control-call.ts";
 import { readGauges, readLedger, readUsed } from "../../client/control-planes.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
@@ -46,7 +46,7 @@ export const lookAtOthers = async (target: Target, calls: SingleCalls): Promise<
   const { control = {}, toxiproxy, observers, credentials = {}, tenants = [] } = target;
   const { keys, limiter, api = [] } = control;
   const findings: Finding[] = [];
-  /** `count`: the calls that `seen` sends. It returns what they show and throws what is wrong. */
+  /** `count`: the calls that `seen` sends. `seen` returns what they show and throws what is wrong. */
   const look = async (name: string, count: number, seen: () => Promise<string>): Promise<void> => {
     const counted = async (): Promise<Finding[]> => {
       calls.take(count);

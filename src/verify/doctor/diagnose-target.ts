@@ -1,4 +1,4 @@
-/** `doctor --target`: what a few single calls show of a target file and its deployment. Loads, makes and charges nothing unpermitted. */
+/** `doctor --target`: checks a target file and its deployment by single calls, within what the file permits. */
 import { tlsFiles, wrongTlsFile } from "../../client/transport.ts";
 import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { lockTarget } from "../../target/lock.ts";
@@ -17,7 +17,7 @@ import { CALLS_MAX, openSingleCalls, type SingleCalls, titleOf, tried } from "./
 import { findStreamEnds, writeStreamEnds } from "./stream-ends.ts";
 import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
 
-/** References that lead nowhere. */
+/** Findings about credential references that cannot be read. */
 const unreadable = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
   const findings: Finding[] = [];
   for (const one of credentialsOf(target)) {
@@ -51,7 +51,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
   const { target, folder, secrets, calls } = parts;
   const { found, goOn } = await addressFinding(target, folder, calls);
   const works = ({ state }: Finding): boolean => state === "ok";
-  // The first role alone is enough to see whether the deployment hides from strangers.
+  // One role is enough to see whether the deployment hides its API from calls without a key.
   const credentials = Object.fromEntries(Object.entries(target.credentials ?? {}).slice(0, 1));
   const hides = goOn === "one" && (await tryRoles({ ...parts, target: { ...target, credentials } })).some(works);
   const protocol = await protocolFindings(target, secrets, Date.now());
@@ -87,7 +87,7 @@ const askDeployment = async (file: string, parts: Parts): Promise<Section[]> => 
 
 export type TargetDiagnosis = Awaited<ReturnType<typeof diagnoseTarget>>;
 
-/** Throws `TargetFileError` and `TargetBusyError`; all else is a finding. `judgesOf`: what those who judge a run find in a target file. */
+/** Throws `TargetFileError` and `TargetBusyError`; all else is a finding. `judgesOf`: findings of a run's judges. */
 export const diagnoseTarget = async (
   file: string,
   owned: readonly string[],
@@ -101,7 +101,7 @@ export const diagnoseTarget = async (
     ...judgesOf(target),
   ];
   const title = `Target ${target.name ?? target.base_url}`;
-  /** Reasons of the safety guard; empty where it lets the calls through. */
+  /** Why the safety guard refuses the calls; empty if it permits them. */
   const refusedByGuard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
   if (refusedByGuard.length > 0)
     return { sections: [{ title, findings: about }] as Section[], refusedByGuard, spent: budget.spent };
@@ -117,7 +117,7 @@ export const diagnoseTarget = async (
       asked.push(...(await askDeployment(file, { target, folder, secrets, calls, budget }).finally(calls.close)));
     }
   } catch (error) {
-    // What the file says about connecting cannot be read, so no call is made.
+    // A secret of the connection settings cannot be read, so no call is made.
     if (!(error instanceof SecretError)) throw error;
     about.push(finding("wrong", "transport", error.message));
   } finally {

@@ -1,4 +1,4 @@
-/** Whether the API is at an address, or elsewhere below it. Sends no secret: asks for the style catalog without a credential (401). */
+/** Looks for the API at and around an address: asks for the style catalog without a credential. Sends no secret. */
 import { networkAdvice, toldOf } from "../../client/network-errors.ts";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { codingOf, isObject, parseJson } from "../../contract/envelopes.ts";
@@ -50,7 +50,7 @@ const ROUTE_PATHS = Object.values(ROUTES).map(({ path }) => path.replace(/\{.*$/
 export const candidatesOf = (given: string): string[] => {
   const { origin, pathname } = new URL(given);
   const whole = pathname.replace(/\/+$/, "");
-  // The address of one operation is no base address.
+  // The path of an operation is cut off, because it is no part of the base address.
   const route = ROUTE_PATHS.find((one) => whole.endsWith(one)) ?? "";
   const path = whole.slice(0, whole.length - route.length);
   const isVersioned = /\/v\d+$/.test(path);
@@ -61,7 +61,7 @@ export const candidatesOf = (given: string): string[] => {
 const otherScheme = (url: string): string =>
   url.startsWith("https:") ? url.replace(/^https:/, "http:") : url.replace(/^http:/, "https:");
 
-/** Plain HTTP to a TLS port is hung up on, answered 400 or led to https; TLS to a plain port breaks off in the handshake. */
+/** A TLS port closes on plain HTTP, answers 400 or redirects to https; a plain port fails the TLS handshake. */
 const isOtherProtocol = ({ url, what }: Tried): boolean => {
   if (what.is === "moved") return what.to.startsWith(`${new URL(otherScheme(url)).protocol}//${new URL(url).hostname}`);
   if (what.is !== "silent") return what.first.answer.status === 400;
@@ -89,7 +89,7 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
   const mayBeOther = !tried.some(speaks) && tried.some(isOtherProtocol);
   if (mayBeOther && schemes === "either")
     await tryEach(candidatesOf(otherScheme(given)), ["silent", "api", "perhaps", "moved"]);
-  // Where every path is refused alike, the version segment belongs to the address (specification section 9).
+  // If every path is refused alike, the address with the version segment is preferred (specification section 9).
   const score = ({ url, what }: Tried): number => 2 * RANK.indexOf(what.is) + (/\/v\d+$/.test(url) ? 0 : 1);
   const [best] = tried.toSorted((a, b) => score(a) - score(b));
   const found = best !== undefined && speaks(best) ? best : null;
@@ -101,13 +101,13 @@ const SEARCH_CALLS = 6;
 const elsewhere = async (target: Target, folder: string, calls: SingleCalls): Promise<string | null> => {
   calls.take(SEARCH_CALLS);
   const { scheme, host } = parseHttpUrl(target.base_url);
-  // Beyond this machine no advice gives TLS up.
+  // Except for this machine, no advice replaces https by http.
   const schemes = scheme === "http" || isLoopbackHost(host) ? "either" : "stated";
   const { found } = await findBaseUrl(target.base_url, target.transport ?? {}, folder, schemes);
   return found === null ? null : `write "base_url": "${found.url}": the API answers there`;
 };
 
-/** `goOn`: `yes` where the API is; `one` where a role decides, because some answer 404 to strangers; `no` where keys must not be sent. */
+/** `goOn`: `yes`, the API is there; `one`, a role decides, because some answer 404 without a key; `no`, send no key. */
 export const addressFinding = async (target: Target, folder: string, calls: SingleCalls) => {
   const url = target.base_url;
   const ok = (text: string) => ({ found: finding("ok", "base_url", text), goOn: "yes" }) as const;
@@ -156,7 +156,7 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
   for (const path of ["/openapi.json", "/../openapi.json"]) {
     const { answer } = await plainGet(calls, path);
     const document = answer.status === 200 ? parseJson(answer.text) : null;
-    // Something else may be called so there.
+    // The path may serve something else.
     if (!isObject(document)) continue;
     const { info, paths } = document as { info?: { title?: unknown } | null; paths?: object | null };
     const title = typeof info?.title === "string" ? foreignSentence(info.title) : "no title";
@@ -189,7 +189,7 @@ export const probeAddress = async (
       ? `${url} answers as the API does`
       : `${url} answers ${what.first.line.outcome} to every path: doctor will show whether the keys work there`;
     const server = headerOf(what.first, "server");
-    // Before the call beside the version segment, where an id may not be echoed.
+    // The echo is judged before the call outside the version segment, whose answer may echo no id.
     const echo = echoFinding(calls.answers);
     const openApi = await openApiFinding(url, calls);
     const findings = [

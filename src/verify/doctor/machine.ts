@@ -1,4 +1,4 @@
-/** What this machine can measure: read from the system, and after `doctor --calibrate` as measured of known truths. */
+/** What this machine can measure: read from the system and, after `doctor --calibrate`, compared with known truths. */
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -8,17 +8,17 @@ import { finding, okIf, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;
 const RESOLUTION_MS = 10;
-/** Latency is given in milliseconds: a loop that is later than this by itself spoils them. */
+/** Latencies are reported in milliseconds; an event loop that lags more than this distorts them. */
 const LAG_MS_MAX = 5;
 const PORTS_MIN = 10_000;
-/** A call holds one here and one at an embedded deployment. */
+/** A call holds one descriptor here and one in an embedded deployment. */
 const DESCRIPTORS_MIN = 8_192;
-/** What Node asks for when it listens; the kernel cuts it to somaxconn. */
+/** The accept queue that Node asks for by default; the kernel caps it at somaxconn. */
 const BACKLOG = 511;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
 const DISK_TODO = "make room: a history takes up to 0.5 GB, a first build of k6 about 2 GB";
 
-/** In ms, over an idle second: 99th percentile and maximum of how late a timer was. */
+/** How late a timer is over an idle second, in ms: 99th percentile and maximum. */
 const idleLag = async (): Promise<{ p99: number; max: number }> => {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
@@ -95,7 +95,7 @@ const measuredText = ({ truth, measured, unit }: Calibration): string => {
   return `${rounded(measured)}${of} measured, ${rounded(truth)}${of} true`;
 };
 
-/** `lacking`: drivers that could not be tried, with the reason; `ceilings`: rates that were tried, and those reached. */
+/** `lacking`: why drivers could not be tried. `ceilings`: rates that were tried, and those reached. */
 export const calibrationSection = (
   checks: readonly Calibration[],
   lacking: readonly string[],

@@ -1,4 +1,4 @@
-/** Every key of the target file, tried with one cheap call: a chat session for a publishable key, the style catalog for a server key. */
+/** Tries every key of the target file with one cheap call: a chat session, or the style catalog for a server key. */
 import { readUsed } from "../../client/control-planes.ts";
 import { credentialKind } from "../../contract/credentials.ts";
 import { parseJson } from "../../contract/envelopes.ts";
@@ -28,7 +28,7 @@ const PRODUCT = outcomeOf("product_not_allowed");
 const ADDRESS = outcomeOf("ip_not_allowed");
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 
-/** What the role's key is, for somebody who named another one; and the outcomes that fit it. */
+/** What each role's key must be, in words for the user, and the outcomes of its trial that fit. */
 // biome-ignore format: a table
 const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: string[]]>> = {
   publishable: ["a publishable key with every scope and no restriction, of a Pro organization", ADMITTED],
@@ -37,7 +37,7 @@ const EXPECTED: Readonly<Record<KeyRole, readonly [means: string, ...accepts: st
   publishable_no_ai: ["a publishable key with every scope but ai", SCOPE],
   publishable_tile_only: ["a publishable key restricted to the product tile", PRODUCT, SCOPE],
   publishable_downgraded: ["a full publishable key of an organization that went from Pro to Free", TIER],
-  // What a Free organization's key lacks was taken by the tier or was never there: both are right.
+  // A Free organization's key may lack chat because of its tier or its own restriction: both are right.
   publishable_exhausted: ["a publishable key of a Free organization at its allowance", TIER, SCOPE, PRODUCT],
   publishable_hard_stop: ["a publishable key of a paid organization at 5 times its allowance", ADMITTED],
   publishable_expendable: ["a publishable key of a Free organization with nothing used", TIER, SCOPE, PRODUCT],
@@ -74,7 +74,7 @@ const misfit = ({ name, where, origin, credential, accepts, means }: KeyTrial, s
   return showsNothing(name, sent) ?? finding("wrong", name, `expected ${expected}; got ${outcome}`, todo);
 };
 
-/** Two calls at the most: a deployment may look into one header alone (items 22, 143). */
+/** Sends at most two calls, because a deployment may read only one of the two headers (items 22, 143). */
 const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<{ found: Finding; sent: Answered }> => {
   const { name, credential, accepts } = trial;
   let sent = await calls.ask(wishOf(trial, "authorization"));
@@ -102,7 +102,7 @@ const trialOf = async (role: KeyRole, { target, calls }: Parts): Promise<KeyTria
   const of = `role:${role}` as const;
   const [means, ...accepts] = EXPECTED[role];
   const isEither = role === "revoked" || role === "expired";
-  // Either kind may stand there; the call is the one that its kind would be admitted by.
+  // The key may be of either kind, and its kind decides the call that is tried.
   const value = isEither ? await calls.book.fetch({ as: "publishable", of }) : null;
   const isServer = role.startsWith("server") || credentialKind(value ?? "") === "server";
   const credential = { as: isServer ? ("server" as const) : ("publishable" as const), of };
@@ -119,13 +119,13 @@ const basemapMisfit = (target: Target, { answer }: Answered): Finding | null => 
   return finding("wrong", "publishable_basemap", `expected basemap_style_id ${stated}; got ${got}`, todo);
 };
 
-/** What a `tile` exchange is refused with, where the role's point is a used-up allowance; and how many times it is used up. */
+/** The refusal of a `tile` exchange by roles with a used-up allowance, and how many times it is used up. */
 const USED_UP: Partial<Readonly<Record<KeyRole, { refusal: RefusalName; times: number }>>> = {
   publishable_exhausted: { refusal: "map_load_quota_exceeded", times: 1 },
   publishable_hard_stop: { refusal: "map_load_hard_stop", times: 5 },
 };
 
-/** Whether a tile exchange is known to be refused; `null` where no control plane tells it. */
+/** Whether the allowance is used up; `null` if no control plane tells it. */
 const isUsedUp = async (role: KeyRole, times: number, { target, calls }: Parts): Promise<boolean | null> => {
   const { org, limit } = target.credentials?.[role] ?? {};
   const keys = target.control?.keys;
@@ -168,7 +168,7 @@ const tryQuota = async (trial: KeyTrial, role: KeyRole, parts: Parts): Promise<F
   });
 };
 
-/** Roles that name the same key cannot both be what they mean. */
+/** Finds roles that name the same key, which cannot be right for both. */
 const sameKeys = async (roles: readonly KeyRole[], calls: SingleCalls): Promise<Finding[]> => {
   const todo = "give each role a key of its own, or leave one out";
   const keys = roles.map((role) => calls.book.fetch({ as: "publishable", of: `role:${role}` }).catch(() => null));
@@ -202,7 +202,7 @@ const tenantTrials = (target: Target): KeyTrial[] => {
   return credentialsOf({ ...target, credentials: {} }).map((one) => {
     const { of, kind, where, origin } = one;
     const tier = tiers.get(of);
-    // A Free organization mints nothing but tile, which is charged; its refusal of chat shows that key and origin are right.
+    // A Free organization mints only tile, which is charged; a refused chat shows that key and origin are right.
     const accepts = tier === "Free" ? [TIER] : tier === "Pro" ? [ADMITTED] : [ADMITTED, TIER];
     const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
     return {
@@ -216,7 +216,7 @@ const tenantTrials = (target: Target): KeyTrial[] => {
   });
 };
 
-/** Keys of tenants, as many as calls are left for, spread evenly over the list. */
+/** Tries as many tenants' keys as calls are left, spread evenly over the list. */
 export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Finding[]> => {
   const all = tenantTrials(target);
   if (all.length === 0) return [];
@@ -234,7 +234,7 @@ export const tryTenants = async (target: Target, calls: SingleCalls): Promise<Fi
   return [finding(made === 0 ? "skipped" : "ok", `${target.tenants?.length ?? 0} tenants`, text), ...bad];
 };
 
-/** Administrators' tokens are tried by a call that changes nothing and that a made-up token is refused. */
+/** The id of no key: asking for its change tries an administrator's token and changes nothing. */
 const UNKNOWN_KEY = "00000000-0000-4000-8000-000000000000";
 
 const PATCH = { path: `/shared-api/api-keys/${UNKNOWN_KEY}`, body: JSON.stringify({ products: ["tile"] }) };
@@ -243,7 +243,7 @@ const WAYS = {
   change: { words: "may ask for a change of a key", route: "keys.update", change: PATCH },
 } as const;
 
-/** `stranger`: the outcome of the made-up token. */
+/** `stranger`: the outcome of the call with a made-up token. */
 type Way = { readonly by: keyof typeof WAYS; readonly stranger: string };
 
 const askBy = (by: Way["by"], calls: SingleCalls, credential: CredentialRef): Promise<Answered> =>
@@ -251,7 +251,7 @@ const askBy = (by: Way["by"], calls: SingleCalls, credential: CredentialRef): Pr
 
 const isRefused = (outcome: string): boolean => outcome === "401" || outcome.startsWith("403");
 
-/** A sentence where there is none. */
+/** Finds a call that key management refuses to a made-up token; else returns why there is none. */
 const findWay = async (calls: SingleCalls, writes: boolean): Promise<Way | string> => {
   const { answer, line } = await askBy("list", calls, { as: "garbage" });
   if (answer.status === null || isPassing(line.outcome)) return `key management answers ${line.outcome}`;
@@ -282,11 +282,11 @@ export const tryAdmins = async (target: Target, calls: SingleCalls): Promise<Fin
     const credential: CredentialRef = { as: "admin", of: `role:${role}` };
     const look = async (): Promise<Finding[]> => {
       way ??= await findWay(calls, writes);
-      // Also where it is not tried: a reference that leads nowhere is a mistake.
+      // The token is read even if it is not tried, because an unreadable reference is a mistake.
       await calls.book.fetch(credential);
       if (typeof way === "string") return [finding("skipped", role, `not tried: ${way}`)];
       let sent = await askBy(way.by, calls, credential);
-      // The list may be refused to strangers and not be there for anybody.
+      // A deployment without a list of keys may still refuse the list to a made-up token.
       if (/^(?:edge )?40[45]/.test(sent.line.outcome) && way.by === "list" && writes) {
         way = { ...way, by: "change" };
         sent = await askBy("change", calls, credential);

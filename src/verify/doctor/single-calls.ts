@@ -1,4 +1,4 @@
-/** The few calls that `doctor` makes: counted, kept for what they show by the way (clock, echo, redirect), and what to do about them. */
+/** The few calls that `doctor` makes: counted, kept for what else they show (clock, echo), and advice on refusals. */
 import { openApiClient, type Sent } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { networkAdvice } from "../../client/network-errors.ts";
@@ -12,7 +12,7 @@ import { CannotJudge, skipped } from "../checks.ts";
 import { type Budget, createBudget } from "../planning/needs.ts";
 import { type Finding, finding } from "./finding.ts";
 
-/** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
+/** The most calls of one `doctor` run, whatever the file names: too few to be load. */
 export const CALLS_MAX = 60;
 
 const PATIENCE = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
@@ -22,14 +22,14 @@ export type Answered = Sent & { id: string; tookMs: number };
 
 export type SingleCalls = Awaited<ReturnType<typeof openSingleCalls>>;
 
-/** Throws `SecretError` when what the file says about connecting cannot be read. */
+/** Throws `SecretError` if a secret of the connection settings cannot be read. */
 export const openSingleCalls = async (parts: { target: Target; secrets: Secrets; budget: Budget }) => {
   const { target, secrets, budget } = parts;
   const view = viewOf(target);
   const answers: Answered[] = [];
   let made = 0;
   const idPrefix = `doctor.${Math.floor(Math.random() * 2 ** 32).toString(36)}`;
-  // Counted from 1970, so that an answer's `Date` can be held against it.
+  // The clock counts from 1970, so that it can be compared with an answer's `Date`.
   const clock = createRunClock(0);
   const by = { stage: "doctor", driver: "doctor" };
   const onLine = (): void => {};
@@ -40,7 +40,7 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
     made += calls;
   };
   const send = async (step: Step, keepEvents: boolean): Promise<Answered> => {
-    // Read first: what cannot be read is not sent, so it is not counted.
+    // The credential is read first: a call whose credential cannot be read is neither sent nor counted.
     await client.book.fetch(step.credential);
     take(1);
     const id = `${idPrefix}.${made}`;
@@ -52,16 +52,16 @@ export const openSingleCalls = async (parts: { target: Target; secrets: Secrets;
   return {
     ...{ view, book: client.book, answers: answers as readonly Answered[], close: client.close },
     left: (): number => Math.min(CALLS_MAX - made, budget.left("requests")),
-    /** Counts calls that go elsewhere, to a control plane for instance. Throws as `ask` does. */
+    /** Counts calls that go elsewhere, such as to a control plane. Throws `CannotJudge` if too few are left. */
     take,
-    /** Throws `CannotJudge` when no more may be sent, or what reading the credential throws. `change` has the last word. */
+    /** Throws `CannotJudge` if no call is left, or what reading the credential throws. `change` overrides the step. */
     ask: (wish: StepWish, change: Partial<Step> = {}) => send({ ...stepOf(view, 0, wish), ...change }, false),
-    /** The same for a stream: its events are kept, and `n` chooses among the route's bodies. */
+    /** Like `ask`, for a stream: keeps its events; `n` selects one of the route's bodies. */
     stream: (wish: StepWish, n: number) => send(stepOf(view, n, wish), true),
   };
 };
 
-/** Calls to an address that stands in no target file yet. `folder`: where `file:` references of the transport start. */
+/** Makes calls to an address of no target file. `folder`: base of the transport's `file:` references. */
 export const withSingleCalls = async <T>(
   target: Target,
   folder: string,
@@ -82,7 +82,7 @@ export const headerOf = ({ answer }: Sent, name: string): string | undefined => 
 
 export const isAdmitted = (outcome: string): boolean => /^2\d\d$/.test(outcome);
 
-/** Overload, rate and outage pass: they say nothing about a key. */
+/** Refusals for overload, rate or outage are temporary and say nothing about a key. */
 const PASSING = new Set(
   (["b2b_overloaded", "org_overloaded", "limiter_unavailable", "rate_limited", "key_service_unavailable"] as const).map(
     outcomeOf,
@@ -90,7 +90,7 @@ const PASSING = new Set(
 );
 export const isPassing = (outcome: string): boolean => PASSING.has(outcome);
 
-/** What to say of an answer that shows nothing of its credential; `null` for the others. */
+/** The finding for an answer that shows nothing about its credential, else `null`. */
 export const showsNothing = (name: string, { line, answer }: Answered): Finding | null => {
   const { outcome, error = answer.ended } = line;
   if (isPassing(outcome))
@@ -100,7 +100,7 @@ export const showsNothing = (name: string, { line, answer }: Answered): Finding 
   return finding("silent", name, `no answer (${error}): ${means}`, todo);
 };
 
-/** The first mistakes in a target file, by the answer they bring. `WHERE`: the credential's place. `NAMED`: its origin. */
+/** Advice by refusal, on common mistakes in a target file. `WHERE`: the credential's place. `NAMED`: its origin. */
 // biome-ignore format: a table
 const ADVICE: Partial<Readonly<Record<RefusalName, string>>> = {
   unauthenticated: "does this deployment know the key at WHERE? It may be another environment's, revoked, or expired",
@@ -129,11 +129,11 @@ export const refusalAdvice = (outcome: string, where: string, origin?: string): 
   return `is the key at ${where} the one that this role means?`;
 };
 
-/** A role by its name, a tenant's key by its organization and kind. */
+/** Names a role by its name and a tenant's key by its organization and kind. */
 export const titleOf = ({ of, kind }: StatedCredential): string =>
   of.slice(of.indexOf(":") + 1) + (of.startsWith("tenant:") ? `, ${kind}` : "");
 
-/** What `look` finds; or why it could not be tried: an unreadable credential, a missing origin, no calls left. */
+/** Returns what `look` finds, or why it cannot be tried: an unreadable credential, a missing origin, no calls left. */
 export const tried = async (name: string, where: string, look: () => Promise<Finding[]>): Promise<Finding[]> => {
   try {
     return await look();

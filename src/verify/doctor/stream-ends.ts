@@ -1,7 +1,4 @@
-/**
- * Finds the event that ends a stream of each kind (item 173): the last of two streams, nowhere else in them, and without
- * content.
- */
+/** Finds the event that ends a kind of stream (item 173): the last one of two streams, only there, without content. */
 import { chmod, lstat, readFile } from "node:fs/promises";
 import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
 import { isError } from "../../contract/refusals.ts";
@@ -46,7 +43,7 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
 const EMPTY_ADVICE =
   "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
-/** Two streams of a kind that ended in order; or a finding: why they do not show the last event. */
+/** Two streams of a kind that ended in order, or a finding that says why they show no last event. */
 const openStreams = async (
   kind: Stream,
   credential: CredentialRef,
@@ -135,7 +132,7 @@ export const findStreamEnds = async (
 export const askStreamEnds = (target: Target, folder: string, works: ReadonlySet<string>) =>
   withSingleCalls(target, folder, (calls) => findStreamEnds(target, calls, works));
 
-/** Inserts the field after the last member of a JSON object; `null` if the text is no object with members, or has the field. */
+/** Inserts the field after an object's last member; `null` if the text is no object with members or has the field. */
 export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | null => {
   const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
@@ -147,10 +144,7 @@ export const withStreamEnds = (text: string, ends: StatedStreamEnds): string | n
   return `${members}${separator}"stream_end": { ${names.join(", ")} }${text.slice(members.length)}`;
 };
 
-/**
- * Replaces the file in one step, so that no reader sees half of it. Leaves a symbolic link alone. Returns whether it was
- * written.
- */
+/** Replaces the file atomically, but leaves a symbolic link alone. Returns whether the file was written. */
 export const writeStreamEnds = async (file: string, ends: StatedStreamEnds): Promise<boolean> => {
   try {
     const there = await lstat(file);

@@ -1,4 +1,4 @@
-/** The target file that `init` writes: what could be found out, references in place of secrets, and comments for a first reader. */
+/** The target file that `init` writes: what was found, references in place of secrets, comments for a first reader. */
 import type { StatedStreamEnds } from "../../contract/streams.ts";
 import { ORIGIN_TO_REPLACE } from "../../target/target-file.ts";
 
@@ -12,7 +12,7 @@ type ProposalParts = {
   origin?: string;
   ca?: string;
   streamEnds?: StatedStreamEnds;
-  /** Which of the two keys the user has; both where that is not known. */
+  /** The keys that the user has; both if that is not known. */
   has: { publishable: boolean; server: boolean };
 };
 

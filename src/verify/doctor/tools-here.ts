@@ -1,4 +1,4 @@
-/** Which tools are there: path and version, or how to get them. Nothing is built and nothing is downloaded. */
+/** Finds the tools: path and version, or how to get them. Builds and downloads nothing. */
 import { seeTool } from "../../tools/find-tool.ts";
 import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
 import { askProgram, TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
@@ -55,7 +55,7 @@ const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrom
 
 export const toolsHere = async (options: ToolOptions = {}): Promise<Section> => {
   const env = options.env ?? process.env;
-  // The launcher has refused a Node that is too old, before any of this is loaded.
+  // The launcher refuses a Node that is too old before this file is loaded.
   const node = finding("ok", "node", `${process.versions.node} at ${process.execPath}`);
   const [k6, toxiproxy, ...others] = await Promise.all([
     built("k6", options),

@@ -1,4 +1,4 @@
-/** What `verify`, each scenario and faults would do, spend and show with this target file, worked out without sending anything. */
+/** Works out what `verify`, each scenario and faults would do and spend with this target file. Sends nothing. */
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -73,7 +73,7 @@ export const faultFinding = (target: Target): Finding => {
   return finding("skipped", "chaos", "refused: permits.chaos of the target file is not true");
 };
 
-/** What a story asks for where there are no tenants at all; the text says how many there are, which is of no use here. */
+/** What the story asks of a target file without tenants, without the remark that the file has 0 of them. */
 const needsOf = (story: Story, view: TargetView): string => {
   const asked = story.missing({ ...view, tenants: [] }).map((text) => text.replace(/ \(the target file has 0\)$/, ""));
   return asked.length === 0 ? "" : `needs ${asked.join(", ")}; `;

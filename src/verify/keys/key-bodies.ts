@@ -1,4 +1,4 @@
-/** Which members of a key creation the deployment has shown to read: the specification names none, so rules count only for those. */
+/** Which members of a key creation the deployment reads: the specification names none, so only those shown count. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { type CannotJudge, inconclusive, skipped } from "../checks.ts";
@@ -25,7 +25,7 @@ const bodyOf = ({ testCall }: Answer): Partial<keys.KeyBody> => {
 const creations = (context: Context): Answer[] =>
   context.answers.filter(({ testCall }) => testCall.route === "keys.create" && testCall.credential.as === "admin");
 
-/** Creates a key to see which members are read; `null` if none can be created, or it could not be removed. */
+/** Creates a key to see which members are read; `null` if none can be created and removed again. */
 const tryKey = async (context: Context, body: keys.KeyBody): Promise<keys.MadeKey | null> =>
   context.has("admin_pro") && context.permits("writes") && noMoreKeys(context) === null
     ? (await keys.createKey(context, "admin_pro", body)).key
@@ -54,7 +54,7 @@ const LISTS = {
   products: { subcode: "unknown_product", wrong: "floodgate-no-such-product", chat: ["chat"], editor: ["editor"] },
 } as const;
 
-/** Number of different lists that answers returned as sent: two show that it is not a default. */
+/** Number of different lists that answers returned as sent; from two on, the list is no default. */
 const listsTold = (context: Context, member: ListMember): number => {
   const told = creations(context).flatMap((answer) => {
     const asked = bodyOf(answer)[member] ?? [];
@@ -65,7 +65,7 @@ const listsTold = (context: Context, member: ListMember): number => {
   return new Set(told).size;
 };
 
-/** Shown by a refusal, a returned value or the key's rights. Without permission to write, by the answers so far alone. */
+/** Whether a refusal, a value or a key's rights show that `member` is read. Without `writes`: answers so far. */
 const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
   const isSeen = (): boolean =>
@@ -140,7 +140,7 @@ export const mustHaveRead = async (context: Context, { outcome }: Answer): Promi
   if (outcome === keys.OUTCOME.mismatch) await mustRead(context, "allowed_origins");
 };
 
-/** Which part of a refused creation the API did not read, in words; `null` where the refusal fits what was sent. */
+/** Which part of a refused creation the API did not read, in words; `null` if the refusal fits what was sent. */
 export const misunderstood = async (context: Context, answer: Answer): Promise<string | null> => {
   const { kind, allowed_origins: origins = [] } = bodyOf(answer);
   if (answer.subcode === NEEDS_ORIGINS && kind === "server") return notRead("the kind");
@@ -169,7 +169,7 @@ export const mayMakeKeys = (context: Context): void => {
   if (why !== null) throw skipped(why);
 };
 
-/** Why a creation made no key. `otherwise`: what an unknown reason for a refusal means. */
+/** Why a creation made no key. `otherwise` makes the verdict for a refusal of unknown reason. */
 export const noKey = async (
   context: Context,
   answer: Answer,

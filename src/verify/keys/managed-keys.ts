@@ -1,4 +1,4 @@
-/** Creates keys through key management: each is written to the journal before the call leaves, found in the answer, and deleted in the end. */
+/** Creates keys through key management: each is journalled just before its call leaves, and deleted in the end. */
 import { maskSecrets } from "../../contract/credentials.ts";
 import { isObject } from "../../contract/envelopes.ts";
 import { foreignName } from "../../contract/foreign-text.ts";
@@ -76,11 +76,11 @@ const valuesIn = (value: unknown, name = ""): [name: string, value: unknown][] =
   return [[name, value], ...members.flatMap(([inner, one]) => valuesIn(one, inner))];
 };
 
-/** What an answer to a creation holds is not specified (items 50, 126, 141): id and secret are found under any usual name and depth. */
+/** Every text of an answer, because the members of an answer to a creation are not specified (items 50, 126, 141). */
 const everyText = (value: unknown): string[] =>
   valuesIn(value).flatMap(([, one]) => (typeof one === "string" ? one : []));
 
-/** A secret by its member's name; it may lack the prefix, which another rule judges. */
+/** Finds a secret by its member's name; it may lack the prefix, which another rule judges. */
 const secretByName = (value: unknown, id: unknown): string | undefined => {
   const isSecret = (text: unknown): text is string => typeof text === "string" && /^[\w-]{16,}$/.test(text);
   const named = valuesIn(value).filter(([name]) => /^(key|secret|api_?key|token|value)$/i.test(name));
@@ -118,7 +118,7 @@ const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
   return [value, ...inner.flatMap(([, one]) => recordsIn(one))];
 };
 
-/** `ids`: candidates, likeliest first. */
+/** `ids`: candidates for the key's id, likeliest first. */
 const madeIn = (answer: Answer) => {
   const texts = everyText(answer.body);
   const whole = texts.find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
@@ -143,14 +143,14 @@ export const tellsList = (value: unknown, wanted: readonly string[]): boolean =>
 export const tellsText = (answer: Answer, wanted: string): boolean =>
   everyText(answer.body).some((text) => text.split(/[\s,]+/).includes(wanted));
 
-/** A rule may have deleted it already; how a second deletion is answered is not specified. */
+/** Whether a key is gone. A rule may have deleted it, and the answer to a second deletion is not specified. */
 const isGone = ({ answers }: Context, answer: Answer): boolean => {
   const { path } = answer.testCall;
   const isSame = ({ testCall }: Answer): boolean => testCall.route === "keys.delete" && testCall.path === path;
   return answer.status === 404 || answer.status === 410 || answers.some((one) => isSame(one) && isAdmitted(one));
 };
 
-/** Whether a creation certainly made nothing: refused, not connected, or 503 (item 216). A cut answer or another 5xx is uncertain. */
+/** Whether a creation certainly made nothing: refused, not connected, or 503 (item 216). A cut answer is uncertain. */
 const isRefusedForSure = ({ outcome, status, received }: Answer): boolean => {
   if (received.error === "ECONNREFUSED" || outcome === "503") return true;
   const isRefusal = status !== null && status >= 300 && status < 500 && status !== 408 && status !== 499;
@@ -190,11 +190,11 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
   };
   const call: TestCall = { ...createCall(admin, body, more), beforeSent, toTheEnd: true };
   const answer = await context.send(call).catch((error: unknown) => {
-    // Stopped between two attempts: the answer to the first is known.
+    // After a stop between two attempts, the answer to the first is known.
     if (isRefusedEveryTime()) effect?.over("not made");
     throw error;
   });
-  // An answered call has left.
+  // The call was answered, so it has left and `beforeSent` has set the effect.
   const made = effect as Effect | null as Effect;
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
@@ -209,12 +209,12 @@ export const createKey = async (context: Context, admin: AdminRole, body: KeyBod
     const masked = text === null ? shown : maskSecrets(text);
     made.stays(shown, `${masked}: the answer names no id, so that it cannot be removed`);
   } else {
-    // With the caller's credential: if a wrong caller could create the key, the right one may not see it.
+    // The caller's own credential deletes the key: if a wrong caller made it, the right one may not see it.
     const { credential, form, secret } = call;
     const by: More = { credential, form, secret, anyway: true, once: true };
     made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
       let gone = false;
-      // Of several candidate ids, those that are not the key's are not found.
+      // Candidate ids that are not the key's are not found.
       for (const one of ids) {
         const deleted = await context.send(deleteCall(admin, one, by));
         if (isAdmitted(deleted)) return true;

@@ -3,7 +3,7 @@ import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { AdminRole, KeyRole, Target } from "../../target/target.ts";
 import { CannotJudge, type Open } from "../checks.ts";
 
-/** Given by an option, unless the target file's `permits` denies it. */
+/** A permission comes from an option, unless `permits` of the target file denies it. */
 export type Permission = "writes" | "quota-burn" | "load";
 
 export type Role = KeyRole | AdminRole;
@@ -13,7 +13,7 @@ export type Needs = {
   readonly anyOf?: readonly Role[];
   readonly permission?: Permission;
   readonly tileUrl?: true;
-  /** At least, on a conforming target. */
+  /** The least that the rule spends on a conforming target. */
   readonly spends?: { readonly map_loads?: number; readonly analyses?: number };
 };
 
@@ -24,9 +24,9 @@ export type Spending = { requests: number; map_loads: number; analyses: number }
 
 export type Budget = ReturnType<typeof createBudget>;
 
-/** `rest`: what the other stages of a run leave of it. */
+/** `rest`: what the other stages of the run leave of the run's budget. */
 export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (what: keyof Spending) => number) => {
-  // Defaults: enough for the rules that need some, and for those that were asked for.
+  // The defaults suffice for the rules that need map loads or analyses, and for quota-burn rules if permitted.
   const allowed: Spending = {
     requests: budget.requests ?? Number.POSITIVE_INFINITY,
     map_loads: budget.map_loads ?? (burn ? 1_000 : 20),
@@ -35,7 +35,7 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (wha
   const spent: Spending = { requests: 0, map_loads: 0, analyses: 0 };
   const left = (what: keyof Spending): number =>
     Math.min(allowed[what] - spent[what], rest?.(what) ?? Number.POSITIVE_INFINITY);
-  /** Why it is short; `null` if it is not. `skipped`: too small from the start, or not stated. `inconclusive`: spent by earlier rules. */
+  /** Why `amount` is not left, else `null`: `skipped` if never allowed or not stated, `inconclusive` if spent. */
   const shortage = (what: keyof Spending, amount: number, tense: Tense = "is"): Open | null => {
     if (amount <= 0 || left(what) >= amount) return null;
     const stated = budget[what];
@@ -48,14 +48,14 @@ export const createBudget = ({ budget = {} }: Target, burn: boolean, rest?: (wha
     const gone = `budget.${what} of the target file (${stated}) ${tense} spent`;
     return { verdict: "inconclusive", reason: gone + more, spent: gone };
   };
-  /** Ends the rule if it is short. */
+  /** Ends the rule if `amount` is not left. */
   const require = (what: keyof Spending, amount: number): void => {
     const short = shortage(what, amount);
     if (short !== null) throw new CannotJudge(short);
   };
   return {
     ...{ spent, allowed, left, shortage, require },
-    /** Spends it, whatever the other stages of a run leave. Ends the rule if the target file does not allow it. */
+    /** Spends `amount`, whatever other stages of the run leave. Ends the rule if the target file allows less. */
     take: (what: keyof Spending, amount = 1): void => {
       if (spent[what] + amount > allowed[what]) require(what, amount);
       spent[what] += amount;
@@ -71,10 +71,10 @@ export const OPTION_OF: Readonly<Record<Permission, string>> = {
   load: "--allow-load",
 };
 
-/** Permissions that are not given, and why, as a sentence. */
+/** Permissions that are not given, each with the reason as a sentence. */
 export type Denied = ReadonlyMap<Permission, string>;
 
-/** A permission is given by an option. A host other than loopback has to permit it in its target file as well, and any file may deny it. */
+/** An option gives a permission. The target file may deny it, and must allow it if the host is not loopback. */
 export const deniedBy = ({ permits = {}, base_url }: Target, options: Asked): Denied => {
   const { writes, quota_burn, load_max_rps: rps } = permits;
   const isHome = isLoopbackHost(new URL(base_url).hostname);
@@ -108,7 +108,7 @@ export const lackOf = ({ needs }: { needs: Needs }, by: Lacking, tense: Tense = 
   if (why !== undefined) lacks.push(why);
   // Sessions admitted by mistake may have overspent the budget: rules that need none of it still run.
   const short = SPENT.flatMap((what) => budget.shortage(what, spends[what] ?? 0, tense) ?? []);
-  // A missing role or permission is the better reason.
+  // A missing role or permission makes the rule skipped, whatever the budget.
   const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
   lacks.push(...short.map(({ reason }) => reason));
   if (lacks.length === 0) return null;

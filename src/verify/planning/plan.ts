@@ -51,7 +51,7 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
     if (lacks !== null || isKnown) continue;
     if (cost.shared !== undefined) seen.add(cost.shared);
     spent.requests += cost.calls;
-    // Rules that can do without use what is left.
+    // A rule that can run with less budget spends what is left.
     for (const what of ["map_loads", "analyses"] as const) spent[what] += Math.min(cost[what], Math.max(0, left(what)));
     keys += cost.keys;
     if (phase !== "load") paced += cost.calls;
@@ -61,14 +61,14 @@ export const planVerify = (target: Target, rules: readonly Rule[], options: Aske
     target: { name: target.name ?? "", base_url: target.base_url },
     rate_per_s: options.ratePerS,
     rules: planned,
-    /** At most, on a conforming deployment that meets no limit. `keys` are created and deleted again. */
+    /** The most that a run sends and spends on a conforming deployment below its limits. `keys` are deleted again. */
     would_send: { calls: spent.requests, map_loads: spent.map_loads, analyses: spent.analyses, keys },
-    /** `null`: the target file states none. */
+    /** `null`: the target file states no limit. */
     budget: {
       requests: Number.isFinite(allowed.requests) ? allowed.requests : null,
       ...{ map_loads: allowed.map_loads, analyses: allowed.analyses },
     },
-    /** Of the paced calls alone, without the time that answers take. */
+    /** Seconds that pacing alone takes, without bursts and the time of the answers. */
     takes_s_at_least: Math.ceil(paced / options.ratePerS),
   };
 };

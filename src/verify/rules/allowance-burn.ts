@@ -1,4 +1,4 @@
-/** Uses up an allowance of map loads on purpose, with concurrent mints for its last unit. `allowance.ts` judges the result. */
+/** Uses up an allowance of map loads, with concurrent mints for its last unit; `allowance.ts` judges the result. */
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/target.ts";
@@ -28,7 +28,7 @@ export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
 
 const HOUR_MS = 3_600_000;
 
-/** Whether a month begins within a day. Its time zone is not specified (items 10, 229): midnight lies between UTC+14 and UTC-12. */
+/** Whether a month begins within a day of `ms`, from UTC+14 to UTC-12: items 10 and 229 state no time zone. */
 export const monthTurns = (ms: number): boolean => {
   const day = (hours: number): number => new Date(ms + hours * HOUR_MS).getUTCMonth();
   return day(-36) !== day(38);
@@ -38,11 +38,11 @@ export const withinAMonth = (context: Context): void => {
   if (monthTurns(context.wallMs())) throw skipped("a month begins somewhere within a day, and an allowance with it");
 };
 
-/** A store that loses counts, or has one per replica, refuses late: up to so many times the allowance is tried. */
+/** The most times the allowance that is tried: a store that loses counts, or counts per replica, refuses late. */
 const LATE_TIMES = 3;
 export const PAST = 3;
 export const UNKNOWN_MOST = 40;
-/** A wave in which calls were shed is repeated with fewer calls, so many times. */
+/** Bounds the waves; after a wave with shed calls the next one is smaller. */
 const WAVES_MAX = 5;
 const WAVE_EVERY_MS = 1_000;
 
@@ -52,9 +52,9 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 };
 
 /**
- * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one concurrent
- * wave, so that several mints race for the last unit. An unknown one is used up wave by wave. If no mint is refused, goes on up
- * to `LATE_TIMES`, which tells late counting from none (A9).
+ * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one wave of
+ * concurrent mints, which race for the last unit. An unknown one is used up wave by wave. If no mint is refused, minting
+ * goes on up to `LATE_TIMES` the allowance, which tells late counting from none (A9).
  */
 export const burn = async (context: Context, of: KeyRole, units: number | undefined) => {
   const found = {
@@ -63,7 +63,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     reused: 0,
     /** Answers that neither admit nor stop. */
     other: [] as Answer[],
-    /** Of mints sent together some were admitted and some refused: they raced for the last unit. */
+    /** Some mints of one wave were admitted and some refused: they raced for the last unit. */
     edgeMetAtOnce: false,
   };
   const enough = (units ?? UNKNOWN_MOST) + PAST;
@@ -83,7 +83,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     tokens.add(token);
     return answer;
   };
-  // The first two send the same request id: one charge for both would trust an id of the client's.
+  // Two mints share a request id: a deployment that charges them once trusts the client's ids.
   const twins = { headers: { "x-request-id": `twins-${of}-${context.seed}` } };
   let width = Math.min(widthOf(context), enough);
   const hasEnded = (): boolean => found.stop !== null || found.admitted.length >= enough;
@@ -104,7 +104,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
     if (served.some(isStop) && served.some(isAdmitted)) found.edgeMetAtOnce = true;
     if (served.length < size) width = Math.max(2, served.length);
   }
-  // At least one more after the burst: only the last refusal shows the final `used`.
+  // At least one mint follows the waves, because only the last refusal shows the final `used`.
   const most = enough * LATE_TIMES;
   const hasMore = (): boolean =>
     found.admitted.length < enough || (found.admitted.length < most && context.budget.left("map_loads") >= 1);

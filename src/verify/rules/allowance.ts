@@ -33,7 +33,7 @@ const tokenOf = (answer: Answer | undefined): unknown => answer?.fields.session_
 const usedIn = ({ fields: { used } }: Answer): number | undefined =>
   Number.isInteger(used) ? (used as number) : undefined;
 
-/** Whether an admission is explained by a new month. Counts it as unclear. */
+/** Whether a new month may explain an admission. If so, counts the answer as unclear. */
 const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => {
   if (!isAdmitted(answer) || !monthTurns(context.wallMs())) return false;
   const why = "a month has just begun, or is about to: what the target file says is used up may be there again";
@@ -50,7 +50,7 @@ const readUsed = async (context: Context, checks: Checks): Promise<{ used: numbe
   return null;
 };
 
-/** A8b: "over five times" may mean that the load at exactly five times is still served. */
+/** Mints that may be admitted before the stop: by A8b, the one at exactly five times may still be served. */
 const PAST_THE_EDGE = 2;
 const REFUSED_AT_ONCE = 6;
 
@@ -90,7 +90,7 @@ const noteOtherRefusals = (checks: Checks, { other }: Burn): void => {
   }
 };
 
-/** Adds a note where calls came one at a time, because only calls at once can show a race between check and charge. */
+/** Notes that mints came one at a time, because only concurrent ones show a race between check and charge. */
 const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
   if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
   checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
@@ -110,7 +110,7 @@ const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so mi
 const isGivenAgain = ({ admitted, reused }: Burn, last?: Answer): boolean =>
   reused > 0 || (tokenOf(last) !== undefined && admitted.some((one) => tokenOf(one) === tokenOf(last)));
 
-/** No mint was refused: either only loads under a session count (A9), or nothing does. */
+/** Judges a burn without a refusal: either only loads under a session count (A9), or nothing does. */
 const notCounted = async (context: Context, checks: Checks, found: Burn, most: number): Promise<void> => {
   const { of, admitted, reused } = found;
   if (reused > 0) throw skipped(REUSED);
@@ -144,7 +144,7 @@ const loadedBefore = (context: Context, { of, admitted }: Burn): number => {
   return new Set(before.map((answer) => tokenOf(answer) ?? answer.id)).size;
 };
 
-/** A8, the other reading: the soft band serves existing sessions only. Whether it counts them; `true` if that cannot be seen. */
+/** Whether existing sessions have a soft band that counts (A8, the other reading); `true` if that cannot be seen. */
 const hasBandForSessions = async (context: Context, { of, admitted }: Burn, used: number): Promise<boolean> => {
   const loads = await loadUnder(context, of, tokenOf(admitted.at(-1)), PAST);
   if (loads.some(isStop)) return false;
@@ -179,7 +179,7 @@ const judgeHardStop = async (context: Context, checks: Checks, { found, limit, l
     checks.unclear(`map loads were refused after ${count} of ${cap}; earlier calls may have used the rest`);
 };
 
-/** Loads past the end. A8b admits at most one of them. */
+/** Loads tried past the end of the allowance; A8b admits at most one. */
 const TRIES = 4;
 const OTHERS_MAX = 60;
 
@@ -315,7 +315,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       if (found.stop === null) return notCounted(context, checks, found, (stated ?? UNKNOWN_MOST) + PAST);
       if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
       if (isGivenAgain(found) && !checks.failed) throw skipped(REUSED);
-      // Once more alone: `stop` may hold a mint that was sent first and refused last.
+      // One more mint, alone: `stop` may come from a concurrent one, whose `used` is not final.
       const last = await mintTile(context, FREE);
       if (isGivenAgain(found, last) && !checks.failed) throw skipped(REUSED);
       const used = usedIn(last);
@@ -380,7 +380,7 @@ export const ALLOWANCE_RULES: readonly Rule[] = [
       if (found.admitted.length === 0 && !checks.failed) throw skipped(spentNote(PAID, last));
     },
   }),
-  // Only counted loads can use an allowance up: a load that leaves `used` unchanged is none here (A9).
+  // Only counted loads can use an allowance up: a load that leaves `used` unchanged is no map load here (A9).
   burns.must("used-up-allowance-stops-loads", [10, 204, 205, 225, 227], {
     title: "what stops tile sessions stops counted map loads under sessions that are there already as well",
     expected: "map_load_quota_exceeded, and map_load_hard_stop for a paid organization",

@@ -13,10 +13,10 @@ const GLOBAL = outcomeOf("b2b_overloaded");
 const OWN = outcomeOf("org_overloaded");
 const DOWN = outcomeOf("key_service_unavailable");
 
-/** Share of a stream's time, as the client saw it, in which it certainly held a slot. */
+/** Share of a stream's duration, as the client sees it, during which the stream certainly holds a slot. */
 const SURELY_RUNNING = 0.6;
 
-/** Lower bound of the streams that ran at once. */
+/** A lower bound of the number of concurrent streams. */
 const surelyTogether = (answers: readonly Answer[]): number => {
   const moments = answers.filter(isAdmitted).flatMap(({ received: { seen, firstUs: headUs, doneUs, ended } }) => {
     const firstUs = seen?.firstUs ?? headUs;
@@ -26,10 +26,10 @@ const surelyTogether = (answers: readonly Answer[]): number => {
   return mostAtOnce(moments);
 };
 
-/** Tolerance: several threads may hold a cap, each a little behind the others. */
+/** The cap with a tolerance, because threads that share a cap may see each other's counts a little late. */
 const mayRun = (cap: number): number => Math.ceil(cap * 1.15);
 const FREE_SHARE = 0.75;
-/** Once may be other callers' traffic. */
+/** Waves in a row that must be shed, because other callers' traffic may explain one. */
 const TIMES = 3;
 
 const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
@@ -68,9 +68,9 @@ const BURSTS = 4;
 const CONVINCED = 2;
 /** Share of the cap that has to be served: streams may end early, and refusals hold a slot for a moment. */
 const FULL_SHARE = 0.75;
-/** Below this share of answers, a failing key service or other callers may explain them. */
+/** Share of the refusals that must have the wrong name; fewer may come from a failing key service or other callers. */
 const SUCH_SHARE = 0.25;
-/** Share of such answers that other callers' traffic may cause at any time. */
+/** Share of a calm wave that may have the wrong name because of other callers' traffic. */
 const STUMBLES_SHARE = 0.1;
 
 /** Sizes of the waves around the global cap, or what the target file lacks for them. */
@@ -110,7 +110,7 @@ const MISTAKEN = [
   { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
 ];
 
-/** More of the right name than of the others, which other callers' traffic may cause. */
+/** Whether more refusals have the right name than either wrong one, which other callers may cause. */
 const isTold = (answers: readonly Answer[]): boolean =>
   named(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
 const isIll = (isSuch: (answer: Answer) => boolean) => (calm: readonly Answer[]) =>
@@ -202,7 +202,7 @@ export const CAP_RULES: readonly Rule[] = [
       return load.reasons("no wave came above a cap or far below it", load.forWantOfConnections(context, cap));
     },
   }),
-  // Two keys of one organization, each below its cap, together far above it.
+  // Calls by two keys of one organization: each key stays below the cap, both together are far above it.
   load.rules.must("overload-cap-is-per-organization", [211], {
     title: "calls of one organization are shed above its cap, whichever of its keys they use",
     needs: { permission: "load", roles: ["server", "publishable"] },
@@ -231,7 +231,7 @@ export const CAP_RULES: readonly Rule[] = [
       checks.require(false, answers.filter(isAdmitted).at(-1) as Answer, `at most ${cap} at once, of ${org}`, got);
     },
   }),
-  // The last of the bursts, so that it shows every slot that earlier bursts and refusals lost.
+  // The last of the burst rules, so that it shows every slot that earlier bursts and refusals lost.
   load.rules.must("overload-ends", [180, 210, 220], {
     title: "after bursts over the global cap and refusals, almost as many as the cap allows are served again",
     expected: `hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`,
@@ -272,10 +272,10 @@ export const CAP_RULES: readonly Rule[] = [
 const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
 const WAIT_MAX_MS = 30_000;
-/** Fewer refusals may be other callers' traffic. */
+/** Fewer refusals than this may come from other callers' traffic. */
 const SHED_SINCE_MIN = 12;
 
-/** Answers of the whole deployment and by organization. Without key management, which may be exempt (A22). */
+/** Answers of the deployment and of each organization, without key management, which may be exempt (A22). */
 const groupsOf = (context: Context): { whose: string; answers: Answer[] }[] => {
   const all = context.answers.filter(({ testCall: { route } }) => route !== "-" && !route.startsWith("keys."));
   const of = ({ testCall }: Answer): string | null => {
@@ -301,7 +301,7 @@ const shedSince = (answers: readonly Answer[]): { lastUs: number; shed: Answer[]
 
 const askedMs = (answer: Answer): number => retryAfterMs(answer) ?? 0;
 
-/** A single call is below each cap: if none is admitted for over a minute up to the end of the run, slots were not given back. */
+/** A single call is below each cap: if none is admitted for over a minute, slots were not given back. */
 export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210, 211, 217], {
   title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
   expected: ({ patienceMs }) =>
@@ -312,7 +312,7 @@ export const SHEDDING_ENDS = rulesOf("every-answer").must("shedding-ends", [210,
       return "fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file";
     for (const { whose, answers } of groupsOf(context)) {
       const found = shedSince(answers);
-      // A call that spends nothing.
+      // Only a call that spends nothing is repeated.
       const one = found?.shed.findLast(
         ({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile",
       );

@@ -1,4 +1,4 @@
-/** Missing, unknown, forged, almost right, revoked and expired credentials: 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
+/** Missing, unknown, forged, revoked, expired credentials are 401 (items 2, 20-21, 58-61, 107-111, 142, 153, 190). */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
@@ -32,7 +32,7 @@ const changedAt = (text: string, at: number): string =>
 /** The last base64url character may hold only padding bits, so changes are made before it. */
 const BEFORE_END = 10;
 
-/** Variants of a valid token, each with one change; `once`: tried on one route only. Empty if it is not a JWT. */
+/** Variants of a valid token, each with one change; `once`: tried on one route only. Empty if `token` is no JWT. */
 export const forgeries = (token: string) => {
   const prefix = /^svc_sess_[^_]*_/.exec(token)?.[0];
   const [head, payload, signature] = prefix === undefined ? [] : token.slice(prefix.length).split(".");
@@ -58,7 +58,7 @@ export const forgeries = (token: string) => {
 
 const { must, should } = rulesOf("lattice");
 
-/** All runtime routes but `chat.route`, which may report refusals under status 200 (A11). */
+/** The exchange and all runtime routes but `chat.route`, which may report refusals under status 200 (A11). */
 const PLAIN_ROUTES: readonly RouteName[] = ["sdk.sessions", ...RUNTIME_ROUTES.filter((name) => name !== "chat.route")];
 const ORIGINS = ["none", "foreign"] as const;
 const ASKED = PRODUCTS.filter((name) => name !== "viewer");
@@ -71,7 +71,7 @@ const productFor = (route: RouteName, i: number): Pick<TestCall, "product"> => {
 const unknownBy = (value: string, variable: string, what: string) =>
   ({ credential: { as: "unknown" }, secret: { value, variable }, what }) as const;
 
-/** Refusals that may come before the key is looked up, because prefix and Origin show in the head (items 69-70, 83; A1, A4). */
+/** Refusals that may precede the key lookup, because prefix and Origin are in the head (items 69-70, 83; A1, A4). */
 const earlier = (kind: (typeof UNKNOWN_CREDENTIALS)[number]["kind"], route: RouteName, origin: string): string[] => {
   const needsOrigin = origin === "none" ? ["origin_required"] : [];
   const inBrowser = kind === "server" && origin !== "none" ? ["server_key_in_browser"] : [];
@@ -110,7 +110,7 @@ const chatToken = async (context: Context): Promise<string> => {
 /** Length of the end of a key that is certainly random; an organization's name may come before it. */
 const RANDOM_END = 12;
 
-/** The key with the case of its letters swapped. `isEvident`: the key has letters of both cases, so case must matter. */
+/** The key with swapped letter case. `isEvident`: its random end has letters of both cases, so case must matter. */
 const inOtherCase = (key: string): { value: string; isEvident: boolean } | null => {
   const head = /^svc_(?:pk|sk)_(?:(?:live|test)_)?/.exec(key)?.[0] ?? "";
   const rest = key.slice(head.length);
@@ -120,7 +120,7 @@ const inOtherCase = (key: string): { value: string; isEvident: boolean } | null 
   return { value: head + swapped, isEvident: /[a-z]/.test(end) && /[A-Z]/.test(end) };
 };
 
-/** `isOpen`: whether it is taken is only noted. */
+/** `isOpen`: an acceptance is only noted. */
 const nearMisses = async (context: Context) => {
   const misses: { call: TestCall; isOpen: boolean }[] = [];
   const add = (to: Partial<TestCall>, value: string, what: string, isOpen = false): void => {
@@ -172,7 +172,7 @@ const over = (id: string, name: "revoked" | "expired") =>
     },
   });
 
-/** Headers are sent as Latin-1: this letter as one byte, or as the two bytes of its UTF-8 form; each in either header. */
+/** The letter é as one byte of Latin-1 and as two bytes of UTF-8, each in either header. */
 const LETTERS = [
   ["\u00e9", "a key with one byte above 127 at its end", "x-api-key", "bearer"],
   ["\u00c3\u00a9", "a key with two bytes of UTF-8 at its end", "bearer", "x-api-key"],
@@ -247,14 +247,14 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
     title: "a text with the prefix of a session token that cannot be parsed is answered 401, as any unknown credential",
     cost: { calls: 19 },
     rows: async (context) => {
-      // With the deployment's own prefix, if it mints a session for us.
+      // The prefix is the deployment's own, if it mints a session.
       const prefix = /^svc_sess_[^_.]*_/.exec(await chatToken(context))?.[0] ?? LIVE;
       const by = ([what, text]: (typeof UNPARSABLE)[number], i: number): Partial<TestCall> => ({
         ...unknownBy(prefix + text, "$UNPARSABLE_SESSION", `a session token with ${what}`),
         form: FORMS[i % FORMS.length] ?? "bearer",
       });
       const atRuntime = UNPARSABLE.map((text, i) => asNobody(UNPARSABLE_AT[i % 3] ?? "design.styles", by(text, i)));
-      // The exchange may refuse them unread for their kind (items 69-70), so a sample is enough.
+      // The exchange may refuse session tokens unread, for their kind (items 69-70), so a sample is enough.
       const atExchange = UNPARSABLE.filter((_, i) => i % 3 === 1).map((text, i) =>
         asNobody("sdk.sessions", { product: "chat", open: true, ...by(text, i) }));
       return [...all(atRuntime, "unauthenticated"), ...all(atExchange, "unauthenticated", "publishable_key_required")];

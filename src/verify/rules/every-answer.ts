@@ -1,4 +1,4 @@
-/** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). Only `shedding-ends` sends calls of its own. */
+/** Rules over every answer of the run, whichever rule caused it (sections 7.1 and 7.2). They send no calls. */
 import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import { readRetryAfter } from "../../contract/retry-after.ts";
@@ -35,7 +35,7 @@ const unless = (fits: boolean, fault: string): string | null => (fits ? null : f
 const bySubcode = new Map(
   Object.values(REFUSALS).flatMap((refusal) => (refusal.subcode === null ? [] : [[refusal.subcode, refusal] as const])),
 );
-/** A13: their envelope is not specified; the flat one passes with a note. */
+/** A13: the envelope of these two is not specified; a flat one passes with a note. */
 const EITHER_ENVELOPE = new Set(["limiter_unavailable", "rate_limited"]);
 /** Unspecified paths (items 18, 128), where a gateway may answer. */
 const UNSTATED: ReadonlySet<string> = new Set(["-", "maps.loads"]);
@@ -45,17 +45,17 @@ const isKnownRefusal = (answer: Answer): boolean => isRefusal(answer) && bySubco
 const isPlatform = ({ testCall: { route } }: Answer): boolean => !UNSTATED.has(route) && !route.startsWith("keys.");
 const envelopeOf = ({ status, subcode }: Answer) =>
   status === 422 ? "detail" : bySubcode.get(subcode as string)?.envelope;
-/** Item 164 is about keys; how an expired session is answered is not specified. */
+/** Whether the caller's session has ended; how it is then answered is not specified (item 164 is about keys). */
 const isEndedSession = ({ testCall: { credential, facts } }: Answer): boolean =>
   credential.as === "session" && facts?.state !== undefined && facts.state !== "valid";
 const retryAfter = ({ headers }: Answer): string | undefined => headers["retry-after"];
 const header = (answer: Answer, name: string): string => `it was ${foreignHeader(answer.headers[name])}`;
 
-/** Dates have whole seconds; without a `Date` header two clocks are compared. */
+/** Tolerances: dates have whole seconds; without a `Date` header, two clocks are compared. */
 const PAST_MS = 2_000;
 const CLOCKS_DIFFER_MS = 300_000;
 
-/** RFC 9110 allows a past date, but then a client does not wait at all. */
+/** Whether a stated date has passed: RFC 9110 allows that, but then a client does not wait at all. */
 const isPast = (stated: NonNullable<ReturnType<typeof readRetryAfter>>, { headers }: Answer): boolean => {
   if (!("atMs" in stated)) return false;
   if (headers.date === undefined) return stated.atMs < Date.now() - CLOCKS_DIFFER_MS;
@@ -162,7 +162,7 @@ const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean
 };
 const allowedIn = ({ headers }: Answer): string | undefined => headers["access-control-allow-origin"];
 
-/** Shorter credentials may occur in an answer by chance. */
+/** Credentials shorter than this may occur in an answer by chance. */
 const SECRET_MIN = 20;
 const LOOKS_SECRET = /svc_|eyJ/;
 
@@ -244,7 +244,7 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
       return checks.idle("no session was given out twice");
     },
   }),
-  // No must, because the specification is silent; an echoed credential would reach logs and caches.
+  // A should, because the specification is silent; an echoed credential would reach logs and caches.
   every.should("credentials-are-not-echoed", [50], {
     title: "no answer repeats a credential, in its headers or in its body",
     step: async (context, checks) => {

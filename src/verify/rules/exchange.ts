@@ -12,7 +12,7 @@ const order = rulesOf("order");
 
 const CHAT_EDITOR = ["chat", "editor"] as const;
 const both = (of: KeyRole): TestCall[] => CHAT_EDITOR.map((product) => mint(of, product));
-/** A used-up allowance is reported only after the product was allowed. */
+/** A refusal for a used-up allowance passes too, because it shows that the product was allowed. */
 const oneTile = (of: KeyRole) => ({
   needs: { roles: [of], spends: { map_loads: 1 } },
   cost: { map_loads: 1 },
@@ -25,7 +25,7 @@ const fromElsewhere = (more: Partial<TestCall>, of: KeyRole = "publishable"): Te
 
 const listedOrigin = ({ keyRole }: Context): string | undefined => keyRole("publishable")?.origin;
 
-/** Origins that resemble the listed one. No wildcard pattern matches the `strict` ones; matching of the others is not specified (item 52). */
+/** Origins that resemble the listed one. No wildcard matches the `strict` ones; item 52 leaves the others open. */
 const lookalikesOf = (listed: string): { strict: string[]; lenient: string[] } => {
   const { protocol, hostname, port } = new URL(listed);
   const at = port === "" ? "" : `:${port}`;
@@ -110,7 +110,7 @@ export const EXCHANGE_RULES: readonly Rule[] = [
   must("exchange-mints-what-is-in-scope", [42, 46, 76], {
     title: "a key without ai still mints the session that its other scopes allow",
     rows: inEachForm([[mint("publishable_no_ai", "editor"), "2xx"]]) }),
-  // Its scopes are unknown; `key-is-narrowed-and-widened` tests a key with known scopes.
+  // The key's scopes are unknown; `key-is-narrowed-and-widened` tests a key with known scopes.
   must("exchange-product-not-allowed", [45, 74, 77, 196], {
     title: "a key restricted to tile cannot mint another product: 403 product_not_allowed",
     rows: inEachForm(all(both("publishable_tile_only"), "product_not_allowed", "insufficient_scope")) }),

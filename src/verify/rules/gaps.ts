@@ -1,4 +1,4 @@
-/** Gaps of the specification (tags [G]; A7): recorded and not judged, because clients will come to rely on what is there. */
+/** Gaps of the specification (tags [G]; A7): recorded, not judged, because clients come to rely on what is there. */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { recorded } from "../checks.ts";
@@ -67,7 +67,7 @@ export const GAP_RULES: readonly Rule[] = [
       },
     }),
   ),
-  // Both readings of `null` refuse a session that needs an Origin: not listed, or missing.
+  // Both readings of `null` refuse a session that needs an Origin: as not listed or as missing.
   must("session-origin-null", [53, 151, 152], {
     title: "where a session needs an Origin, null is neither an allowlisted one nor enough",
     needs: PUBLISHABLE,

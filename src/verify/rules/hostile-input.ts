@@ -1,4 +1,4 @@
-/** Malformed and extreme input. Sizes and most types are not specified, so it may be served or refused: a server error is a breach. */
+/** Malformed and extreme input. Most sizes and types are not specified, so only a server error is a breach. */
 import type { RouteName } from "../../contract/routes.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
 import { rulesOf } from "../rule.ts";
@@ -17,7 +17,7 @@ const DEPTH = 3_000;
 const LONG_HEADER = 7_500;
 /** Below what HTTP servers commonly accept for a request line. */
 const LONG_LINE = 3_000;
-/** A common limit, exceeded only slightly, so that the answer is not lost with the rest of the body. */
+/** A common limit for bodies, exceeded only slightly, so that the answer is not lost while the body is sent. */
 const MIB = 1 << 20;
 const LONG_TEXT = 20_000;
 const MANY_MESSAGES = 200;
@@ -53,7 +53,7 @@ const oddBodies = (frame: Frame): readonly Odd[] => {
   const latin = frame('"caf\u00ff"');
   const bytes = { bytes: Buffer.from(latin, "latin1"), shown: frame('"<the byte 255>"') };
   return [
-    // Servers often cut off such an upload, every time.
+    // `once`, because servers often cut off so large an upload every time.
     { what: "a body over 1 MiB", body: long(MIB), once: true },
     { what: `a text of ${LONG_TEXT} characters`, body: long(LONG_TEXT) },
     { what: "the number 1e400", body: body(frame("1e400")) },
@@ -134,7 +134,7 @@ const IN_ROUTE: readonly (readonly [name: string, value: unknown])[] = [
   ["profile", ""], ["raw_query", ""], ["raw_query", "\ud800"],
 ];
 
-/** May take a server long: a missing answer is no finding. */
+/** A server may take long for so much input, so a missing answer is no finding. */
 const manyPlaces = Array.from({ length: MANY_PLACES }, (_, i) => place(`P${i}`, 52.5 + (i % 2) / 10, 13.4));
 const MUCH: readonly OddOn[] = [
   valueIn("chat.control", `${MANY_MESSAGES} messages`, { messages: Array(MANY_MESSAGES).fill(MESSAGES[0]) }),
@@ -169,10 +169,10 @@ const VALUES: readonly OddOn[] = [
   { route: "design.apply", what: "a dataset that is -Infinity", body: malformed('{"dataset": {"n": -Infinity}}') },
 ];
 
-/** Sent by the last caller of the route: for a server key the address may matter. */
+/** The last caller of the route, a server key if there is one, sends these: its address may matter. */
 // biome-ignore format: a table
 const ODD_HEADS: readonly OddOn[] = [
-  // As proxies write an unknown client (RFC 7239 section 6).
+  // Proxies write an unknown client like this (RFC 7239 section 6).
   { route: "design.styles", what: "a caller whose address the proxy does not know",
     headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" } },
   { route: "design.samples", what: "odd conditions and an odd cookie",
@@ -228,7 +228,7 @@ const TILES: readonly (readonly [what: string, path: string])[] = [
 const oddTiles = async (context: Context): Promise<TestCall[]> => {
   if (context.target.tile_url === undefined) return [];
   const mayMint = context.has("publishable") && context.budget.left("map_loads") >= 1;
-  // If the allowance is used up, the server key is left.
+  // Without a tile session, the server key asks for the tiles.
   const bySession = mayMint && isAdmitted(await context.mint("publishable", "tile"));
   if (!bySession && !context.has("server")) return [];
   const call = bySession ? inSession("tile", "maps.tiles") : asServer("maps.tiles");
@@ -237,7 +237,7 @@ const oddTiles = async (context: Context): Promise<TestCall[]> => {
 
 const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
 
-/** Each may be admitted and metered, so two of the values share a call. */
+/** Each call may be admitted and metered, so one call carries two of the values. */
 // biome-ignore format: a row is a line
 const ODD_ANALYSES = ([
   ["a dataset that is a list", { dataset: [] }],
@@ -255,9 +255,9 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
       const { status, testCall } = answer;
       const said = `${testCall.what}: ${inWords(answer)}`;
       if (answer.transient && isMuch(testCall)) checks.note(said);
-      // Closing the connection is a refusal, if a rude one.
+      // A closed connection counts as a refusal; only silence is unclear.
       else if (status === null) isSilent(answer) ? checks.unclear(said) : checks.note(said);
-      // From a balancer or the key service.
+      // 502 to 504 may come from a balancer or the key service.
       else if (answer.transient && status >= 502 && status <= 504) checks.unclear(inWords(answer));
       else if (status === 503) checks.note(`${testCall.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
@@ -268,7 +268,7 @@ export const HOSTILE_INPUT = rulesOf("bodies").must("hostile-input", [58, 202, 2
     };
     await context.each([...callsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
-    // One after the other while the budget lasts, because each may be charged.
+    // Each of these may be charged, so they are sent one after the other while the budget lasts.
     for (const odd of ODD_ANALYSES) {
       if (context.budget.left("analyses") >= 1) await judge({ ...callerOf(context, "design"), ...odd });
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);

@@ -1,4 +1,4 @@
-/** Creations of keys that must be refused, and the rights of created keys. A breach counts only for members shown to be read. */
+/** Creations of keys that must be refused, and the rights of created keys. Only members shown to be read count. */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { ANY_SUCCESS, fits, recorded, skipped } from "../checks.ts";
@@ -20,7 +20,7 @@ type Doubt = (context: Context, answer: Answer, secret: string | null) => Promis
 
 type Refused = {
   title: string;
-  /** Absent: tried without the permission, because a refusal creates nothing. */
+  /** If absent, the rule needs no permission, because a refusal creates nothing. */
   writes?: true;
   cost: Cost;
   admins?: readonly AdminRole[];
@@ -81,7 +81,7 @@ const unlessRead =
   async (context, answer) =>
     isAdmitted(answer) ? bodies.unread(context, member, bodies.adminOf(answer)) : null;
 
-/** A breach only if the key made is a live publishable one: `env` or `kind` may have other names. */
+/** A key that is not a live publishable one is no breach: `env` or `kind` may have other names. */
 const unlessLive: Doubt = async (context, answer, secret) => {
   if (!isAdmitted(answer)) return null;
   if (secret?.startsWith("svc_sk_") === true) return bodies.notRead("the kind");
@@ -99,7 +99,7 @@ const unlessServerKey: Doubt = async (context, _answer, secret) =>
 
 const { allowed_origins: _, ...WITHOUT_ORIGINS } = keys.TILE_KEY;
 const VENDOR = { ...keys.TILE_KEY, scopes: ["maps", "vendor"] };
-/** The acknowledgement's name is not specified: two likely ones. */
+/** Likely names of the acknowledgement, whose name is not specified. */
 const ACKNOWLEDGEMENTS = ["vendor_acknowledged", "acknowledge_vendor"] as const;
 
 const restricted = (context: Context) =>

@@ -1,4 +1,4 @@
-/** Changes and deletion of a key made by this run, which take the revocation budget to arrive, and who may make them. */
+/** Changes and deletions of a run's keys, which may take the revocation budget to arrive, and who may make them. */
 import { shapeOf } from "../../contract/foreign-text.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { type Checks, skipped } from "../checks.ts";
@@ -15,7 +15,7 @@ import { keepsProducts } from "./key-creations.ts";
 const { must } = rulesOf("management", { needs: { permission: "writes", roles: ["admin_pro"] } });
 const ON_FREE = { permission: "writes", roles: ["admin_free"] } as const;
 
-/** Whether the new key's first call is admitted. Skips the rule if the key is refused because the deployment does not read a member of the creation. */
+/** Whether the new key's first call is admitted. Skips the rule if an unread member may explain a refusal. */
 const isUseful = async (
   context: Context,
   checks: Checks,
@@ -29,7 +29,7 @@ const isUseful = async (
 const patch = ({ id, admin }: keys.MadeKey, change: Partial<keys.KeyBody>): TestCall =>
   keys.updateCall(admin, id, change);
 
-/** Whether a change was made. A refusal ends the rule, unless it `isBreach` or is a server error. */
+/** Whether a change was made. A refusal ends the rule, unless it is transient, `isBreach` or a server error. */
 const isMade = (checks: Checks, patched: Answer, steps: readonly Answer[], isBreach = false): boolean => {
   if (isAdmitted(patched)) return true;
   const why = bodies.notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`;
@@ -57,7 +57,7 @@ const serving = async (context: Context): Promise<{ key: keys.MadeKey; steps: re
 };
 
 const MOVED_TO = "https://floodgate-verify-moved.example";
-/** Addresses for documentation (RFC 5737). */
+/** Documentation addresses (RFC 5737), from which no call comes. */
 const ELSEWHERE = "203.0.113.0/24";
 
 /** Whether `allowed_ips` is read: the list is returned, or an invalid one is refused. */
@@ -70,7 +70,7 @@ const readsAddresses = async (context: Context, created: Answer): Promise<boolea
   return false;
 };
 
-/** Whether the answer reveals that the key exists is not specified (item 127). */
+/** Statuses of a refusal; item 127 leaves open whether it reveals that the key exists. */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
 const widening: readonly (readonly [bodies.ListMember, Partial<keys.KeyBody>])[] = [
@@ -91,7 +91,7 @@ const forgedTokens = (token: string): TestCall[] =>
     }),
   );
 
-/** Sessions as callers. Labelled unknown, because the refusal says nothing about the session's life. */
+/** Sessions as callers, labelled `unknown`, because the refusal says nothing about the session's life. */
 const sessionCallers = async (context: Context): Promise<TestCall[]> => {
   if (!context.has("publishable")) return [];
   const { session_token: value } = (await context.mint("publishable", "editor")).fields;
@@ -224,14 +224,14 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       const before = await firstUse(context, keys.exchangeWith(key, "chat"));
       if (!(await isUseful(context, checks, key, before))) return;
       const narrowed = await context.send(patch(key, { products: ["editor"] }));
-      // The key mints this already, so the tier cannot refuse it.
+      // A tier that lets the key mint `editor` cannot refuse to narrow the key to `editor`.
       const isOfTier = narrowed.outcome === keys.OUTCOME.tier;
       const within = isOfTier ? [await context.send(keys.exchangeWith(key, "editor"))] : [];
       if (!isMade(checks, narrowed, [key.created, before, ...within], within.some(isAdmitted))) return;
       if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
       const fits = [keys.OUTCOME.product, keys.OUTCOME.scope];
       const during = await refusedOnceRead(context, keys.exchangeWith(key, "chat"), fits, "products");
-      // It minted chat just before, so neither scopes nor tier can refuse.
+      // The key minted chat before the change, so neither scopes nor tier can refuse.
       const steps = [key.created, narrowed];
       checks.expect(during, { accepts: [keys.OUTCOME.product] }, steps);
       checks.admits(await context.send(keys.exchangeWith(key, "editor")), steps);
@@ -284,7 +284,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
       if (context.has("server")) callers.push({ as: "server", of: role("server") });
       for (const credential of callers) {
         const by = { credential, open: true } as const;
-        // A change that the owner's tier admits, so that only ownership can refuse it.
+        // The owner's tier admits this change, so only ownership can refuse it.
         const change = keys.updateCall("admin_pro", key.id, { products: ["tile"] }, by);
         for (const call of [change, keys.deleteCall("admin_pro", key.id, by)]) {
           const answer = await context.send(call);
@@ -303,7 +303,7 @@ export const KEY_LIFE_RULES: readonly Rule[] = [
     step: async (context, checks) => {
       const { key, steps } = await serving(context);
       const patched = await context.send(patch(key, { scopes: ["ai"] }));
-      // The change only narrows.
+      // The change only narrows, so a refusal for the tier is a breach.
       if (!isMade(checks, patched, steps, patched.outcome === keys.OUTCOME.tier)) return;
       const accepts = [keys.OUTCOME.scope];
       const after = await refusedOnceRead(context, keys.serverCallWith(key, "design.styles"), accepts, "scopes");

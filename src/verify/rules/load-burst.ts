@@ -1,4 +1,4 @@
-/** Bursts within `permits.load_max_rps` that reach the rate limit, and waves that reach the caps. Each is sent once for all rules. */
+/** Bursts that reach the rate limit and waves that reach the caps, within `permits.load_max_rps`; rules share them. */
 import { inFlightMax } from "../../client/transport.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
@@ -28,16 +28,16 @@ const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
 export const isShed = ({ outcome }: Answer): boolean => SHED.test(outcome);
 export const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(isShed);
 
-/** The key service or a balancer's upstream is down. */
+/** Outcomes that say that the key service or a balancer's upstream is down. */
 const DOWN = /^(503|edge 50[234])$/;
 export const isDown = ({ outcome }: Answer): boolean => DOWN.test(outcome);
-/** Outcomes that report something down, which no limit may be called. */
+/** Whether the answer reports an outage, which is the wrong name for a limit. */
 export const saysAway = (answer: Answer): boolean => answer.subcode === "limiter_unavailable" || isDown(answer);
 
 const LIMITS =
   /^(2\d\d( error event)?|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|indeterminate)$/;
 
-/** Requires 2xx or a limit's subcode. Outages may happen at any time; other rules judge whether one stands for a limit. */
+/** Requires 2xx or a limit's subcode. Outages pass here; other rules judge whether one stands for a limit. */
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
     const fits = LIMITS.test(answer.outcome) || isDown(answer);
@@ -57,7 +57,7 @@ export const wavesAroundAnEdgeCost = (target: Target): Cost => ({
   calls: 2 * Math.min(WAVES_CALLS_MAX, rateOf(target)) + EDGE_FOR_S * rateOf(target) + 24,
 });
 
-/** Stated fixed caps on calls in flight, or what the target file lacks. `needsAll`: the global cap as well. */
+/** Stated fixed caps on calls in flight, or what the target file lacks. `needsAll`: the global cap must be stated. */
 export const fixedCaps = ({ target }: Context, needsAll = true): { own: number; all: number } | string => {
   const { global_in_flight: all = Number.POSITIVE_INFINITY, org_in_flight: own, replicas = 1 } = target.limits ?? {};
   if (target.shedding !== "fixed" || own === undefined || (needsAll && !Number.isFinite(all)))
@@ -65,7 +65,7 @@ export const fixedCaps = ({ target }: Context, needsAll = true): { own: number; 
   return replicas > 1 ? "one replica: with more, nobody knows which of them was full" : { own, all };
 };
 
-/** Sizes of ever wider waves: one between the stated caps, the last as wide as our connections allow. `beside`: concurrent other calls. */
+/** Sizes of ever wider waves, one between the stated caps, up to our connections. `beside`: other calls at once. */
 const wavesFor = (context: Context, beside: number): number[] => {
   const { global_in_flight: all, org_in_flight: own } = context.target.limits ?? {};
   const between = all !== undefined && own !== undefined && own < all ? [Math.floor((own + all) / 2)] : [];
@@ -76,14 +76,14 @@ const wavesFor = (context: Context, beside: number): number[] => {
     .sort((a, b) => a - b);
 };
 
-/** Why our own connections kept waves from being wider; empty if they did not. */
+/** Why our own connections bound the waves; empty if they do not. */
 export const forWantOfConnections = (context: Context, wanted: number = WAVE_MOST): string => {
   const { protocol = "h1", connections } = context.target.transport ?? {};
   if (inFlightMax(context.target) > Math.min(wanted, rateAllowed(context))) return "";
   return `transport.connections is ${connections}${protocol === "h2" ? ", over HTTP/2" : ""}: more at once need more of them`;
 };
 
-/** Why no wave may be so wide; `null` if it may. */
+/** Why a wave may not have `size` calls; `null` if it may. */
 export const tooWide = (context: Context, size: number): string | null => {
   if (size > rateAllowed(context)) return `${size} calls at once, and permits.load_max_rps allows fewer`;
   const want = forWantOfConnections(context, size);
@@ -113,7 +113,7 @@ export const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_lim
 
 export type Edge = { answers: readonly Answer[]; limited: readonly Answer[]; others: readonly Answer[] };
 
-/** Outage answers per call to another organization, which tells whether only one key is affected. */
+/** The most calls to another organization, which tell whether an outage affects only one key. */
 const OTHERS_ASKED = 3;
 
 export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
@@ -161,8 +161,8 @@ export const rateEdge = (context: Context): Promise<Edge> =>
   context.once("rate edge", () => pressRate(context, ENOUGH));
 
 /**
- * Opens streams at once; callers take turns, else the calls of one could all leave before those of the next, and meet its own
- * cap instead of the global one. `leaving`: clients leave early, half at the head, half at the first event.
+ * Opens streams at once. Callers take turns: if all calls of one left first, they could meet its own cap instead of the
+ * global one. `leaving`: clients leave early, half at the head, half at the first event.
  */
 export const wave = async (context: Context, size: number, callers: readonly Caller[], leaving = false) => {
   const calls: Promise<Answer>[] = [];
@@ -183,7 +183,7 @@ export const restedWave = async (context: Context, size: number, callers: readon
   return wave(context, size, callers);
 };
 
-/** The most streams that were served at once. The last gap of a stream does not count, because a proxy may deliver its end late. */
+/** The most streams served at once. A stream's last gap does not count, because a proxy may deliver its end late. */
 export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[]): number =>
   mostAtOnce(
     answers.filter(isAdmitted).flatMap(({ line: { first_us, done_us, gaps_us: gaps = [] } }) => {
@@ -192,7 +192,7 @@ export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[])
     }),
   );
 
-/** Opens ever more streams at once until calls are shed. `capacity`: streams served at once in the wave that reached the cap. */
+/** Opens ever wider waves until calls are shed. `capacity`: streams served at once in the wave that met the cap. */
 export const overload = (context: Context) =>
   context.once("overload", async () => {
     const caller = serverOrSession(context, "ai");
@@ -212,14 +212,13 @@ export const overload = (context: Context) =>
       found.size = size;
       found.reached = shedIn(came).length > size * SHED_SHARE;
       found.capacity = found.reached ? sideBySide(came) : 0;
-      // A single refusal may be other callers' traffic: a wider wave tells.
+      // One refusal may come from other callers' traffic: a wider wave tells.
       if (found.reached && shedIn(came).length > 1) return found;
       await wait(REST_MS, context.signal);
     }
     return found;
   });
 
-/** Joins reasons, without empty ones. */
 export const reasons = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("; ");
 
 export const capNotMet = (context: Context, size: number): string =>

@@ -8,7 +8,7 @@ import { body, json, mint, type TestCall } from "../sending/test-call.ts";
 const { must, should, info } = rulesOf("bodies", { needs: { anyOf: ["publishable", "server"] } });
 const PUBLISHABLE = { roles: ["publishable"] } as const;
 
-/** Rows by the route's callers: in turn, or all by the first. */
+/** Rows of calls by each caller of the route in turn, or all by the first. */
 const rowsOf = (context: Context, calls: readonly Wrong[], inTurn: boolean): Row[] =>
   calls.map(([route, more], i) => [
     { route, ...callerOf(context, scopeOf(route), inTurn ? i : 0), ...more },
@@ -21,7 +21,7 @@ const broken = (route: RouteName, what: string, text: string): Wrong => [
   { body: body(text, "malformed"), what: `${route} with ${what}` },
 ];
 
-/** Only what the specification says about bodies; elsewhere only broken JSON is certainly wrong. */
+/** Bodies that are certainly wrong: those that contradict the specification, and broken JSON. */
 const STATED = [
   ...(["chat.control", "chat.summary", "chat.button", "design.apply", "chat.route"] as const).map((route) =>
     broken(route, "broken JSON", '{"messages": ['),
@@ -57,7 +57,7 @@ const wrongProducts = (context: Context): Promise<Answer[]> =>
   );
 const ofProducts = { needs: PUBLISHABLE, cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" } };
 
-/** A deployment that admits it may meter it, so it runs before the analyses made on purpose. */
+/** A deployment that admits this call may meter it, so the rule runs before the analyses made on purpose. */
 export const ANALYSIS_NEEDS_A_DATASET = rulesOf("lattice").must("analysis-needs-a-dataset", [112, 202], {
   title: "an analysis without a dataset is answered 422",
   needs: { anyOf: ["publishable", "server"], spends: { analyses: 1 } },

@@ -1,4 +1,4 @@
-/** Calls drawn by the run's seed, for cases that no table lists; `invariants/evidence/legal-answers.ts` says what is legal. */
+/** Calls drawn by the run's seed, for cases in no table; `invariants/evidence/legal-answers.ts` says what is legal. */
 import { countedAs, outcomeOf } from "../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
 import { legalAnswers } from "../../invariants/evidence/legal-answers.ts";
@@ -53,7 +53,7 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
       const product = pick(seed, i, 4, ["chat", "editor", "viewer"] as const);
       return { route: "sdk.sessions", credential, origin, product, form: pick(seed, i, 5, forms) };
     }
-    // Sessions on routes of another scope are A16, judged by another rule.
+    // Another rule judges sessions on routes of another scope (A16).
     const scope = credential.as === "session" ? PRODUCT_SCOPE[credential.product] : null;
     const routes = ROUTES.filter((route) => scope === null || scopeOf(route) === scope);
     return { route: pick(seed, i, 4, routes), credential, origin, form: pick(seed, i, 5, FORMS) };
@@ -62,7 +62,7 @@ const drawn = async (context: Context, first: number, length: number): Promise<T
 
 const legalOf = (line: Answer["line"]) => legalAnswers(line, { ours: false, stateUnsettled: false });
 
-/** A4: the exchange may not accept a session token as a credential at all. */
+/** A4: the exchange may treat a session token as no credential and answer 401. */
 const isNoKey = ({ testCall, outcome }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === outcomeOf("unauthenticated");
 

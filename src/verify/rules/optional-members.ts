@@ -1,4 +1,4 @@
-/** Optional members of bodies and queries. Their types are not specified: a refused call is compared with one that differs in nothing else. */
+/** Optional members, whose types are not specified: a refused call is compared with one that differs in one thing. */
 
 import { ANY_SUCCESS, type Checks, isSessionsOff } from "../checks.ts";
 import { type Context, callerOf, scopeOf } from "../context.ts";
@@ -54,7 +54,7 @@ export const summariesOfEitherType = (context: Context): Promise<Answer[]> =>
 
 const REQUIRED = { lat: "52.52", lon: "13.37", name: "Cafe", category: "cafe" };
 const ADDRESS = "https://cafe.example/1";
-/** Likely values. The first of each are sent together. */
+/** Likely values of each parameter; the first ones are sent together. */
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
   lang: ["en", "en-US", "de", "fr", "es", "EN"],
   source: ["osm", "search", "map", "1", ADDRESS],
@@ -90,7 +90,7 @@ const untilTaken = async <V>(values: readonly V[], send: (value: V) => Promise<A
 
 type Tried = { name: string; answers: Answer[] };
 
-/** The call without and with all parameters; then one at a time, if the two do not explain each other. */
+/** Sends the call without and with all parameters, then with one at a time if the two answers leave doubt. */
 const poiCalls = (context: Context) =>
   context.once("optional parameters of a place", async () => {
     const bare = await askPoi(context, {});
@@ -105,7 +105,7 @@ const poiCalls = (context: Context) =>
     return { bare, full, tried, never: tried.filter(({ answers }) => answers.every(isMalformed)) };
   });
 
-/** The answer to an unknown parameter, if it is refused in the same words and a malformed value in others; `null`: not known. */
+/** The answer to an unknown parameter, if worded like that to `name` and unlike a malformed value's; else `null`. */
 const saysUnknown = async (context: Context, { name, answers: [first] }: Tried): Promise<Answer | null> => {
   const value = OPTIONAL[name]?.[0] as string;
   const unlisted = await askPoi(context, { [UNLISTED]: value });
@@ -125,7 +125,7 @@ const ANY_PLACE = {
   ...{ longitude: 13.37, zoom: 14, accuracy: 10, name: "Harbour", label: "Harbour", address: "Harbour 1" },
   ...{ city: "Berlin", country: "DE", type: "Point", coordinates: [13.37, 52.52] },
 };
-/** Likely values. The first of each are sent together; `null` is last, because it may mean an absent field. */
+/** Likely values of each field; the first ones are sent together. `null` is last: it may mean an absent field. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   location: [
     ...[LAT_LON, { lat: 52.52, lng: 13.37 }, { latitude: 52.52, longitude: 13.37 }, ANY_PLACE, [13.37, 52.52]],
@@ -208,7 +208,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
     ...ofMapId,
     step: async (context, checks) => void checks.admits(await firstMapId(context)),
   }),
-  // A deployment that refuses any unknown member is a variant without `map_id`; one that refuses with other words looks the map up.
+  // No breach: a deployment that refuses any unknown member, or refuses `map_id` in other words than broken JSON.
   must("map-id-is-not-malformed", [66, 67, 89], {
     title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
     expected: "map_id to be taken, whatever text it is",
@@ -278,7 +278,7 @@ export const OPTIONAL_MEMBER_RULES: readonly Rule[] = [
       if (isPoiServed(full)) checks.fine();
       if (!isPoiServed(bare)) return OF_THE_QUERY;
       for (const { answers } of tried) if (answers.some(isPoiServed)) checks.fine();
-      // `poi-optional-parameters` reports these.
+      // `poi-optional-parameters` reports `lang`, and the case that no parameter is taken.
       const rest = never.length === tried.length ? [] : never.filter(({ name }) => name !== "lang");
       for (const { name, answers } of rest) {
         const got = `${inWords(answers[0] as Answer)}, with ${OPTIONAL[name]?.join(", ")} alike`;

@@ -1,4 +1,4 @@
-/** More concurrent streams than a cap allows (items 170, 180, 183, 210, 211, 220-223): how overload is reported, and what it leaves behind. */
+/** Overload: how it is reported, and what it leaves behind (items 170, 180, 183, 210, 211, 220-223). */
 import { median } from "../../history/statistics/statistics.ts";
 import { skipped } from "../checks.ts";
 import type { Caller, Context } from "../context.ts";
@@ -8,12 +8,12 @@ import { asNobody, exchangeCall } from "../sending/test-call.ts";
 import { wait } from "../sending/throttle.ts";
 import * as load from "./load-burst.ts";
 
-/** Fewer bad answers of a wave may be the network's or a failing service's. */
+/** Up to this many bad answers in a wave may come from the network or a failing service. */
 const BAD_MIN = 2;
 
 type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
 
-/** Answers that may stand for refusals over a cap, which a second wave decides. */
+/** Answers that may stand for refusals over a cap; a second wave decides. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
   { what: "calls were answered that something is down", isBad: load.isDown, share: 0.15 },
@@ -22,7 +22,7 @@ const DOUBTFUL: readonly Doubt[] = [
 const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
   answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
-/** Whether a wave's doubt is confirmed: one call and half the wave are served, and the whole wave shows it again. */
+/** The answer that confirms a doubt: one call and half the wave are served, and a second whole wave shows it again. */
 const showsAgain = async (context: Context, doubt: Doubt, caller: Caller, first: readonly Answer[]) => {
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
@@ -34,9 +34,9 @@ const showsAgain = async (context: Context, doubt: Doubt, caller: Caller, first:
   return isMuch(second, doubt) ? (second.findLast(doubt.isBad) ?? null) : null;
 };
 
-/** Fewer wrong names may be other callers' traffic. */
+/** Fewer wrong names than this may come from other callers' traffic. */
 const MISNAMED_MIN = 3;
-/** Extra waves, because a wave over a small cap has few calls. */
+/** The most extra waves; a wave over a small cap has few calls. */
 const MORE_WAVES = 3;
 
 const isGlobal = ({ subcode }: Answer): boolean => subcode === "b2b_overloaded";
@@ -127,12 +127,12 @@ export const OVERLOAD_RULES: readonly Rule[] = [
       if (typeof caps === "string") return caps;
       const { bySize, caller } = await load.overload(context);
       for (const [size, answers] of bySize) {
-        // One concurrent call comes from another organization.
+        // One of the concurrent calls is another organization's.
         if (size <= caps.own || size + 1 >= caps.all) continue;
         const shed = await moreBetween(context, caller, load.shedIn(answers), size);
         const global = shed.filter(isGlobal);
         const last = global.at(-1);
-        // Other callers may fill the deployment: a few such answers among right ones are theirs.
+        // Other callers may fill the deployment, which explains a few global refusals among the right ones.
         const rest = shed.length - global.length;
         if (last === undefined) for (const _ of shed) checks.fine();
         else if (rest === 0 && global.length >= MISNAMED_MIN) {

@@ -1,4 +1,4 @@
-/** More calls of one key than its rate limit allows (items 214-218, 230): how it is reported, who is affected, and that it ends. */
+/** Calls above one key's rate limit: how it is reported, whom it affects, and that it ends (items 214-218, 230). */
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { Limits } from "../../history/stage-facts.ts";
 import { skipped } from "../checks.ts";
@@ -25,7 +25,7 @@ const dueRefusals = (answers: readonly Answer[], limits: Limits | undefined): nu
   return answers.length - replicas * (burst + ratePerS * spanS(answers));
 };
 
-/** Whether outages are reported much more often above the limit than below. A failing service reports them at any rate. */
+/** Whether outages are reported far more above the limit than below; a failing service reports them at any rate. */
 const isAwayAbove = (answers: readonly Answer[], limits: Limits | undefined, restedMs: number): boolean => {
   const { rate_per_s: ratePerS = 0, burst = ratePerS } = limits ?? {};
   const surely = Math.floor(Math.min(burst, (ratePerS * restedMs) / 1000) / 2);
@@ -47,10 +47,10 @@ const notMet = (context: Context, { answers }: load.Edge): string => {
 };
 
 const REST_MAX_MS = 5_000;
-/** Share of outage answers that counts if no rate is stated. */
+/** If no rate is stated, more than this share of outage answers is a doubt. */
 const AWAY_SHARE = 0.1;
 
-/** Whether as many calls were told of an outage as the limit would have refused. */
+/** Whether about as many calls were told of an outage as the limit would have refused. */
 const looksMisnamed = (context: Context, { answers, limited }: load.Edge): boolean => {
   const away = answers.filter(load.saysAway);
   if (limited.length > 0 || away.length < load.ENOUGH) return false;
@@ -60,7 +60,7 @@ const looksMisnamed = (context: Context, { answers, limited }: load.Edge): boole
   return due >= load.ENOUGH && away.length >= due * SLACK;
 };
 
-/** Finds a rate limit reported as an outage: twice above the limit of one key, while others and the key in calm are served. */
+/** Finds a rate limit reported as an outage: twice above the limit, while others, and the key in calm, are served. */
 const misnamed = async (context: Context, first: load.Edge): Promise<Answer | null> => {
   const { limits } = context.target;
   const { burst = 0, rate_per_s: ratePerS } = limits ?? {};
@@ -134,7 +134,7 @@ export const RATE_RULES: readonly Rule[] = [
   }),
 ];
 
-/** More than the run's patience: windows of a minute are usual, and `Retry-After` may count to the window's first second. */
+/** More than the run's patience: windows of a minute are usual, and `Retry-After` may name a window's first second. */
 const LONGER = 1.1;
 const ASKED_MAX_MS = 30_000;
 const TIMES_MIN = 3;
@@ -159,10 +159,10 @@ export const RATE_LIMIT_ENDS = load.rules.must("rate-limit-ends", [214, 217], {
       if (restMs === undefined || restMs > ASKED_MAX_MS) return `Retry-After was ${retryAfterIn(answer)}`;
       const admitted = context.answers.filter((one) => isAdmitted(one) && whose(one) === whose(first));
       const sinceMs = (answer.received.sentUs - Math.max(...admitted.map(({ received }) => received.doneUs))) / 1000;
-      // It was limited before the run, for a reason unknown here.
+      // The key was limited before the run, for a reason unknown here.
       if (!Number.isFinite(sinceMs)) return "that key was never admitted";
       if (times < TIMES_MIN || sinceMs < LONGER * context.patienceMs) {
-        // Longer each time, because some limits count refused calls.
+        // Each wait is longer, because some limits count refused calls.
         await wait(Math.max(restMs, Math.min(waitMs, ASKED_MAX_MS / 2)), context.signal);
         continue;
       }

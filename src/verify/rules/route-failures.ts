@@ -1,4 +1,4 @@
-/** Routes that cannot be found (A11). Doubtful answers are compared with that to a route between two places of the same shape. */
+/** Routes that cannot be found (A11). Doubtful answers are compared with one for a route between like places. */
 import { isObject } from "../../contract/envelopes.ts";
 import { shapeOf, shapeOfBody } from "../../contract/foreign-text.ts";
 import { type Context, callerOf } from "../context.ts";
@@ -21,7 +21,7 @@ const OCEANS = [
 
 const STRANGE = { ...FOUND, profile: "floodgate-no-such-profile" };
 
-/** `known`: differs from a findable route only in the number or position of places. An unknown profile may make a body malformed. */
+/** `known`: only the number or position of places differs from a findable route. Another body may be malformed. */
 const FAILING: readonly { what: string; value: unknown; known: boolean }[] = [
   { what: "a route with one place", value: { ...FOUND, places: [STATION] }, known: true },
   { what: "a route by a profile that nobody knows", value: STRANGE, known: false },
@@ -51,7 +51,7 @@ const malformedWording = (context: Context): Promise<string | null> =>
     return answer.transient || answer.status !== 422 ? null : wordingOf(answer);
   });
 
-/** A refusal in the envelope of a route failure, or one that only the route's handler gives. */
+/** Whether the status reports a failed route; a 422 does so only in the flat envelope of a route failure. */
 const isFailureByStatus = ({ status, envelope }: Answer): boolean =>
   status === 422 ? envelope === "flat" : status !== null && status >= 400;
 
@@ -94,7 +94,7 @@ export const ROUTE_FAILURE_RULES: readonly Rule[] = [
           else checks.require(isText, answer, "a non-empty text under `error`", `it was ${shapeOf(error)}`);
         } else if (isAdmitted(answer)) {
           if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
-          // A refusal's envelope under the status of a success.
+          // `detail` is the envelope of a refusal, here under the status of a success.
           const { detail, ...rest } = answer.fields;
           const found = typeof detail === "string" ? await foundBy(context) : undefined;
           if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body))

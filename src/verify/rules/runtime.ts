@@ -1,4 +1,4 @@
-/** Who may call at runtime, from which origin, which check decides if two fail, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
+/** Who may call at runtime, from where, and what is answered (items 2-5, 22, 40-48, 89-117, 143-156, 191-209). */
 
 import { foreignHeader } from "../../contract/foreign-text.ts";
 import type { RouteName } from "../../contract/routes.ts";
@@ -22,7 +22,7 @@ const ONE_TILE = { tileUrl: true, spends: { map_loads: 1 }, roles: ["publishable
 const inBrowser = (route: RouteName, of: KeyRole = "server", more: Partial<TestCall> = {}): TestCall =>
   asServer(route, { origin: "foreign", ...more }, of);
 
-/** Each row breaks one condition or, in `runtime-order`, two: the reference's order is accepted as well as the other. */
+/** Each row breaks one condition or, in `runtime-order`, two; there a refusal for either passes. */
 // biome-ignore format: a table, a rule in a few lines
 export const RUNTIME_RULES: readonly Rule[] = [
   must("either-header", [22, 143], {
@@ -152,7 +152,7 @@ export const CORS_RULES: readonly Rule[] = [
       }
     },
   }),
-  // A preflight that allows the Origin but no credential header makes the API unusable from a page (item 143: one of them is enough).
+  // No page can use the API if a preflight allows its Origin but no credential header (item 143: one is enough).
   browser.should("preflight-allows-a-credential", [143, 159, 160], {
     title: "a preflight that lets an allowlisted Origin in lets it send X-Api-Key or Authorization",
     cost: { calls: 2 },
@@ -182,12 +182,12 @@ export const CORS_RULES: readonly Rule[] = [
 
 const answered = rulesOf("lattice", { needs: { anyOf: ["publishable", "server"] } });
 
-/** Routes whose body is not fully specified: 422 may mean that it takes another one. */
+/** Routes whose body is not fully specified: a 422 may mean that the route takes another body. */
 const BODY_NOT_SHOWN: ReadonlySet<RouteName> = new Set<RouteName>([
   ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.analyze", "design.apply"] as const),
 ]);
 const CATALOGS: readonly RouteName[] = ["design.styles", "design.samples", "design.themes"];
-/** A catalog may be empty, and a place unknown. */
+/** Routes that may answer 204: a catalog may be empty, and a place unknown. */
 const MAY_BE_EMPTY: ReadonlySet<string> = new Set([...CATALOGS, "poi.enrich"]);
 
 export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
@@ -210,7 +210,7 @@ export const RUNTIME_ANSWER_RULES: readonly Rule[] = [
       );
       await context.each(calls, async (call) => judge(call.route, await context.send(call)));
       for (const answer of await summariesOfEitherType(context)) judge("chat.summary", answer);
-      // With or without a prompt: one is enough here.
+      // One analysis is enough, with or without a prompt; an admitted one is preferred.
       const [analysed] = (await analyses(context)).toSorted((a, b) => Number(isAdmitted(b)) - Number(isAdmitted(a)));
       if (analysed !== undefined) judge("design.analyze", analysed);
       else checks.short(context.short("analyses", 1), "design.analyze");

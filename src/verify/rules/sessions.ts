@@ -23,7 +23,7 @@ const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
   return Promise.all(products.map((product) => context.mint("publishable", product)));
 };
 
-/** One organization may have used its allowance up before the run; a second one hardly. */
+/** Whether a second organization's allowance is spent too, which use before the run hardly explains. */
 const isSpentElsewhere = async (context: Context): Promise<boolean> =>
   context.has("publishable_other_org") && isSpent(await context.mint("publishable_other_org", "tile"));
 
@@ -42,7 +42,7 @@ const TOKEN = /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/;
 const LIFETIME_MAX_S = 1800;
 const CLOCKS_DIFFER_S = 120;
 
-/** Seconds from the mint to the token's `exp` (RFC 7519), by whichever clock makes it shortest. */
+/** Seconds from the mint to the token's `exp` (RFC 7519), by the clock that gives the fewest. */
 const tokenLifeS = ({ fields, headers }: Answer): number | undefined => {
   const payload = typeof fields.session_token === "string" ? fields.session_token.split(".")[1] : undefined;
   const read = payload === undefined ? {} : parseJson(Buffer.from(payload, "base64url").toString("utf8"));
@@ -59,7 +59,7 @@ const STYLE = "basemap_style_id";
 const OF_STYLE = "publishable_basemap";
 const STYLE_UNSTATED =
   "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
-/** So many organizations rarely store the same style by chance. */
+/** This many organizations rarely store the same style by chance. */
 const ORGANIZATIONS_MIN = 3;
 
 const styleStated = (context: Context): string | undefined => context.keyRole(OF_STYLE)?.basemap_style_id;
@@ -181,7 +181,7 @@ export const SESSION_RULES: readonly Rule[] = [
       return STYLE_UNSTATED;
     },
   }),
-  // A should, because organizations may have stored that style, which cannot be seen from outside.
+  // A should, because every organization may have stored the same style, which cannot be seen from outside.
   rulesOf("every-answer").should("session-basemap-style-is-no-default", [34, 35], {
     title: "a style is returned where one is stored, and not the same one to every organization",
     expected: "no basemap_style_id for an organization that stored none",

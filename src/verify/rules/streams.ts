@@ -1,4 +1,4 @@
-/** The event streams (section 6; items 8, 92-95, 166-178, 187). One of each kind is read to its end for all rules here. */
+/** Event streams (section 6; items 8, 92-95, 166-178, 187). All rules share one of each kind, read to its end. */
 import { ANSWER_TOO_LARGE } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import * as foreign from "../../contract/foreign-text.ts";
@@ -32,7 +32,7 @@ const isStream = (specimen: Specimen): boolean => isOpened(specimen) && specimen
 const ofSpecimens = { needs: { anyOf: ["publishable", "server"] }, cost: { calls: 3, shared: "streams" } } as const;
 const streams = rulesOf("streams", ofSpecimens);
 
-/** `shows`: specimens that the rule is about; the others are noted if not opened. */
+/** `shows` selects the specimens that the rule judges, by default all streams; the others are noted. */
 type Look = Judgement<Specimen> & { title: string; only?: readonly Stream[]; shows?(specimen: Specimen): boolean };
 
 const look = (level: Level, id: string, spec: readonly number[], about: Look): Rule =>
@@ -55,7 +55,7 @@ const frameFault = ({ sse: { frames, strange } }: Specimen): string | null => {
   if (strange.length > 0) return `there was a line that is no field of an event: ${foreign.shapeOf(strange[0])}`;
   for (const { event, data, json, inOrder } of frames) {
     const name = foreign.foreignName(event ?? "");
-    // By the HTML standard a frame without data is no event, so only a specified one is missed.
+    // By the HTML standard a frame without data is no event; only those of `SHARED_EVENTS` must have data.
     if (data === null && SHARED_EVENTS.has(event)) return `there was the event ${event} without data`;
     if (data === null) continue;
     const shape = foreign.shapeOfBody(data, json);
@@ -82,10 +82,10 @@ const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads
 };
 
 const LONG_US = 150_000;
-/** A busy client machine makes one stream look buffered, but hardly three. */
+/** How many streams have to look buffered: a busy client machine may delay one, but hardly three. */
 const LOOKS = 3;
 
-/** `null`: too short to tell. `got`: all events came at once. */
+/** `null`: the stream is too short to tell. `got`: all events came at once, in words. */
 const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null => {
   const [first, last] = [sse.frames[0], sse.frames.at(-1)];
   if (first === undefined || last === undefined || sse.frames.length < 4) return null;
@@ -100,7 +100,7 @@ const spreadOf = ({ answer, sse }: Specimen): "spread" | { got: string } | null 
 const endOf = ({ received: { ended, error } }: Answer): string =>
   `${ended}${error === undefined ? "" : ` (${foreign.foreignError(error)})`}`;
 
-/** An event that came once, as the last, may be this deployment's end: a cut after it loses nothing. */
+/** Whether the last event came only once: then it may end the stream, and a cut after it loses nothing. */
 const mayBeOver = ({ sse }: Specimen): boolean => {
   const last = sse.frames.at(-1);
   return last !== undefined && sse.frames.filter(({ event }) => event === last.event).length === 1;
@@ -111,10 +111,10 @@ const isCut = (specimen: Specimen): boolean => {
   return isStream(specimen) && !aborted && (ended === "truncated" || ended === "reset") && !mayBeOver(specimen);
 };
 
-/** Cuts in a row before it is no accident of the network. */
+/** This many cuts in a row are no accident of the network. */
 const TRIES = 4;
 
-/** The event that ends a stream, which is not specified (item 173). */
+/** Says by which event a stream ends, which is not specified (item 173). */
 const lastEventOf = ({ stream, sse }: Specimen): string => {
   const { done } = VOCABULARIES[stream];
   const names = sse.frames.map(({ event }) =>

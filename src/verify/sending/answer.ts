@@ -1,4 +1,4 @@
-/** An answer and its name. Finds a subcode wherever a broken deployment may have put it; another rule judges the envelope. */
+/** An answer and its outcome. A subcode is found wherever a deployment puts it; another rule judges the envelope. */
 import { type CallContext, countedOutcome, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { envelopeSeen, isObject, parseJson, SUBCODE_OF_OLDER_NAME } from "../../contract/envelopes.ts";
@@ -19,7 +19,7 @@ export type Named = {
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeFound;
-  /** Spelt as in an older variant (item 73). */
+  /** The subcode is spelt as in an older variant (item 73). */
   legacy: boolean;
 };
 
@@ -37,7 +37,7 @@ export type Answer = Named & {
   chunks: readonly Chunk[];
   /** A gateway's answer: it says nothing about the API, whatever its status. */
   foreign: boolean;
-  /** Overload, rate limit, outage or no answer: says nothing about the check in question. */
+  /** Overload, rate limit, outage or no answer: shows nothing about what the call tests. */
   transient: boolean;
 };
 
@@ -69,16 +69,15 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
   const fields = isObject(body) ? body : {};
   const envelope = envelopeOf(body, text);
   const named = (outcome: string, subcode: string | null, legacy = false) => ({ outcome, subcode, envelope, legacy });
-  // Item 189 allows any body with 401 and 503. Another body that is not JSON may be the API's mistake, but an HTML page is a gateway's.
+  // Item 189 allows any body with 401 and 503. Other bodies that are no JSON may be the API's; HTML is a gateway's.
   if (!anyBody && isPage(text)) return named(`edge ${status}`, null);
   if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
   const said = subcodeIn(fields);
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
   const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
-  // Item 189: the body of 401 and 503 is not specified.
   if (status === 401 || status === 503) return named(`${status}`, null);
-  // Item 202: "various". FastAPI's list of errors is a reading of item 203.
+  // Item 202 says "various"; FastAPI's list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
   if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
     return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
@@ -88,7 +87,7 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
 const TRANSIENT =
   /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
 
-/** A server's own exception has no envelope either; it is the API's unless it is an HTML page. */
+/** Whether a gateway answered. A bare 500 or 501 is the API's own exception, unless it is an HTML page. */
 export const isForeign = (outcome: string, text: string): boolean =>
   /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
@@ -106,10 +105,10 @@ export const inWords = ({ outcome, text, body, received }: Answer): string => {
 export const retryAfterMs = ({ headers }: Answer): number | undefined =>
   statedWaitMs(headers["retry-after"] ?? "", Date.now());
 
-/** 422 is specified; 400 is the usual other status. */
+/** Whether the status calls the body malformed: the specified 422, or the usual 400. */
 export const isMalformed = ({ status }: Answer): boolean => status === 422 || status === 400;
 
-/** A refusal worded like that of broken JSON calls the body malformed (items 202-203). */
+/** Names a refusal's wording; one worded like that of broken JSON calls the body malformed (items 202-203). */
 export const wordingOf = ({ status, fields, subcode }: Answer): string => {
   if (Array.isArray(fields.detail)) return `${status} a list of errors`;
   if (subcode === null) return `${status} no word`;
@@ -137,7 +136,7 @@ const nameOf = ({ status, ended, seen, aborted, text }: Received, anyBody: boole
   return nameAnswer(status, text, anyBody);
 };
 
-/** The call's history line without what other judges must not hold against it. */
+/** The call's history line, without facts and envelopes that the invariants must not judge. */
 const lineFor = ({ open }: TestCall, { outcome, envelope }: Named, { facts, ...bare }: CallLine): CallLine => {
   const isPlain = (outcome === "401" || outcome === "503") && envelope === "flat";
   const line = isPlain ? { ...bare, outcome, envelope: "none" as const } : bare;

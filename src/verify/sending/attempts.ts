@@ -1,4 +1,4 @@
-/** One attempt at a call: what it waits for (an answering target, its turn, budgets, a free connection), and what came. */
+/** One attempt at a call: waits for the target, its turn, budgets and a connection, then sends and records. */
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 import { sendRequest } from "../../client/send-request.ts";
@@ -20,16 +20,16 @@ import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
 
 const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
-/** Bounds memory: every answer is kept for the rules over all of them. */
+/** Bounds of one answer, of all, and of one after that. Every answer is kept for the rules over all answers. */
 const ANSWER_MOST_BYTES = 2 << 20;
 const ANSWERS_MOST_BYTES = 128 << 20;
 const LATER_ANSWER_MOST_BYTES = 16 << 10;
 
-/** After so many calls in a row without an answer the target counts as away. */
+/** From this many unanswered calls in a row on, the target counts as away. */
 const SILENCE_MAX = 12;
 const RESTART_MAX_MS = 30_000;
 
-/** A FIFO semaphore over connections: a call that waited in our HTTP client would look slow on the target's side. */
+/** A FIFO semaphore over calls in flight: a call that waits in our HTTP client would look slow on the target's side. */
 export const createLanes = (count: number) => {
   let free = Math.max(1, count);
   const waiting: (() => void)[] = [];
@@ -107,7 +107,7 @@ export const createAttempts = (parts: AttemptParts) => {
       runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
       return null;
     }
-    // Charges are counted afterwards: most calls to metered routes must be refused, and a budget of 0 would end the run at the first.
+    // Charges are counted afterwards: most metered calls must be refused, and a budget of 0 would end the run at once.
     const taken = runBudget.take(clock.nowUs(), { stream: streamOf(call) !== undefined });
     const reason = runBudget.stopped?.reason ?? "nothing more may be sent";
     if (taken === null) throw new CannotJudge({ verdict: "inconclusive", reason, spent: reason });
@@ -116,7 +116,7 @@ export const createAttempts = (parts: AttemptParts) => {
     return taken;
   };
 
-  /** Waits until the call may leave, with a lane of its own. Throws if it must not. */
+  /** Waits until the call may leave, and takes one of the lanes. Throws if it may not. */
   const enter = async (call: TestCall, looking: boolean) => {
     const { anyway, atOnce } = call;
     // A restart is waited for once: a target that stays away is not waited for again.
@@ -125,7 +125,7 @@ export const createAttempts = (parts: AttemptParts) => {
       if (!(await returning)) throw inconclusive("the target has stopped answering");
     }
     await parts.secretOf(call);
-    // A call that undoes something is sent whatever is left.
+    // A call that undoes something is sent even beyond the budget.
     if (anyway === true) budget.spent.requests += 1;
     else {
       if (atOnce !== true) await throttle.turn();
@@ -146,11 +146,11 @@ export const createAttempts = (parts: AttemptParts) => {
 
   const record = (answer: Answer): void => {
     const { testCall, status, received, text, chunks } = answer;
-    // In a burst, connections may be refused in a row while other calls are served.
+    // Calls of a burst do not count as silence: some connections may be refused while other calls are served.
     if (status !== null) silent = 0;
     else if (testCall.atOnce !== true) silent += 1;
     const charge = chargeOf(testCall);
-    // What was admitted by mistake is spent too; for the run's budget also what may have been admitted.
+    // An admission by mistake is spent too. The run's budget also counts a charge that may have been made.
     if (charge !== null && isAdmitted(answer)) budget.spent[charge] += 1;
     if (charge !== null && (isAdmitted(answer) || (status === null && received.sent)))
       runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);

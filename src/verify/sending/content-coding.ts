@@ -5,7 +5,7 @@ import type { Dispatcher } from "undici";
 const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } = zlib.constants;
 const gunzip = () => zlib.createGunzip({ flush: Z_SYNC_FLUSH });
 type Decoder = ReturnType<typeof gunzip>;
-/** Flushed at once, so that an event does not wait for the next. */
+/** Each decoder flushes at once, so that an event does not wait for the next. */
 const DECODERS: ReadonlyMap<string, () => Decoder> = new Map([
   ["gzip", gunzip],
   ["x-gzip", gunzip],

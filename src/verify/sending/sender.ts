@@ -10,7 +10,7 @@ import { lookEverySecond, wait } from "./throttle.ts";
 export type SenderParts = AttemptParts & {
   /** A call that is certainly admitted and subject to the same limits. */
   neighbourOf(call: TestCall): TestCall | null;
-  /** Total time of a run to wait for overload; afterwards such answers stay unjudged. */
+  /** Total time that a run waits for overload to end; later overload answers stay unjudged. */
   patienceMs: number;
 };
 
@@ -25,7 +25,7 @@ const nameOf = ({ route, credential }: TestCall): string => `${route} ${JSON.str
 
 type OutageParts = { isUp(call: TestCall): Promise<boolean>; rest(ms: number): Promise<boolean> };
 
-/** Waits for the end of a short outage (items 213, 216): once a second one call, shared by all waiting calls, that was admitted before. */
+/** Waits for an outage to end (items 213, 216): sends once a second, for all waiters, a call admitted before it. */
 export const createOutages = ({ isUp, rest }: OutageParts) => {
   const up = new Set<string>();
   const running = new Map<string, Promise<boolean>>();
@@ -74,7 +74,7 @@ export const createSender = (parts: SenderParts) => {
     return rest(waitMs);
   };
 
-  /** The answer if this call is refused while its neighbour is served; `null` if not. `away`: the neighbour is refused as well. */
+  /** The call's own answer while its neighbour is served, else `null`. `away`: the neighbour is refused as well. */
   const isItsOwn = async (call: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
     let last: Answer | null = null;
     for (let round = 0; round < CONFIRMATIONS; round++) {

@@ -1,4 +1,4 @@
-/** Waits for a change to arrive: a deployment may use key records up to its revocation budget old (items 58, 142; A14). */
+/** Waits for a change to arrive: key records may be as old as the revocation budget (items 58, 142; A14). */
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import { ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
@@ -7,7 +7,7 @@ import { type Answer, isAdmitted } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
 
-/** If the revocation budget is not stated. */
+/** Waiting time if the revocation budget is not stated. */
 const ARRIVES_WITHIN_MS = 30_000;
 const MARGIN_MS = 5_000;
 const LOOK_EVERY_MS = 400;
@@ -28,7 +28,7 @@ export const until = async (context: Context, call: TestCall, accepts: Outcomes,
   }
 };
 
-/** Refusals that show that the deployment knows the key; a new key has no older record. */
+/** Refusals that show that the deployment knows the key, so that waiting for a new key ends. */
 const OF_A_KNOWN_KEY: readonly RefusalName[] = [
   ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
@@ -37,7 +37,7 @@ const OF_A_KNOWN_KEY: readonly RefusalName[] = [
 export const firstUse = (context: Context, call: TestCall): Promise<Answer> =>
   until(context, call, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 
-/** Calls at once, to reach several replicas, each with records of its own. */
+/** Concurrent calls, to reach several replicas, each with its own records. */
 const AT_ONCE = 4;
 
 export const untilEverywhere = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
@@ -53,17 +53,17 @@ export const untilEverywhere = async (context: Context, call: TestCall, accepts:
   }
 };
 
-/** Item 142, if the revocation budget is not stated. */
+/** The default of item 142, if the revocation budget is not stated. */
 const ARRIVED_AFTER_MS = 1_000;
 
-/** Verifies that a refused change had no effect: waits until an accepted change would be visible, then sends the call. */
+/** Verifies that a refused change had no effect: sends the call once an accepted change would be visible. */
 export const afterArrival = async (context: Context, call: TestCall, accepts: Outcomes): Promise<Answer> => {
   const budgetMs = context.target.limits?.revocation_budget_ms ?? ARRIVED_AFTER_MS;
   await wait(Math.min(budgetMs, MARGIN_MS), context.signal);
   return until(context, call, accepts, performance.now() + MARGIN_MS);
 };
 
-/** Judges a call with an ended credential. If admitted, retries until the end has had time to arrive. */
+/** Judges a call with a revoked or expired key. If admitted, repeats it until the end has had time to arrive. */
 export const expectOver = async (context: Context, checks: Checks, row: Row, endMs: number): Promise<void> => {
   const [[testCall], fit] = [row, acceptsOf(row)];
   const first = await context.send(testCall);

@@ -4,7 +4,7 @@ import { parseJson } from "../../contract/envelopes.ts";
 /** A piece of a body. `notUtf8`: the first invalid byte of the answer is in it. */
 export type Chunk = { atUs: number; text: string; notUtf8?: true };
 
-/** Returns what adds pieces to `chunks`, up to the one that exceeds `mostBytes`. Characters may span pieces. */
+/** Returns a function that adds pieces to `chunks`, up to one that exceeds `mostBytes`. Characters may span pieces. */
 export const keepPieces = (chunks: Chunk[], mostBytes: number) => {
   const lenient = new TextDecoder();
   const strict = new TextDecoder("utf-8", { fatal: true });
@@ -23,10 +23,10 @@ export const keepPieces = (chunks: Chunk[], mostBytes: number) => {
   };
 };
 
-/** `event`: `null` without such a line. `inOrder`: it came before `data`. `atUs`: when the last piece arrived. */
+/** `event`: `null` without an event line. `inOrder`: that line came before `data`. `atUs`: when the frame ended. */
 type SseFrame = { event: string | null; data: string | null; json: unknown; inOrder: boolean; atUs: number };
 
-/** Lines end with LF, CRLF or CR. `atUs`: when the piece with the line's end arrived. Empty lines are added, which close the last frame. */
+/** Lines end with LF, CRLF or CR. `atUs`: when the line's end arrived. Added empty lines close the last frame. */
 const linesOf = (chunks: readonly Chunk[]): { text: string; atUs: number }[] => {
   const whole = [...chunks.map(({ text }) => text), "\n\n"].join("");
   let [from, pieces, arrived] = [0, 0, 0];

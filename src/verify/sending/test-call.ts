@@ -37,13 +37,13 @@ export type TestCall = {
   /** Reads the whole stream with the time of each piece; otherwise only to its first event. */
   readonly wholeStream?: true;
   readonly leaveAfterMs?: number;
-  /** No retry: overload and rate-limit answers are wanted. */
+  /** Sent once: a transient answer is final. */
   readonly once?: true;
   /** Not paced: part of a permitted burst. */
   readonly atOnce?: true;
   /** Sent even after a stop and beyond the budget, to undo something. */
   readonly anyway?: true;
-  /** Called just before the call leaves, to write the journal. */
+  /** Called just before the call leaves, to write the journal or to start the next call. */
   readonly beforeSent?: () => void;
   /** Awaited even after a stop, because what it creates has to be known. */
   readonly toTheEnd?: true;

@@ -6,7 +6,7 @@ const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
-/** Resolves to `true`. Rejects with the reason of a stop. */
+/** Resolves to `true` after `ms`; rejects with the signal's reason. */
 export const wait = (ms: number, signal?: AbortSignal): Promise<boolean> =>
   setTimeout(ms, true, { signal }).catch((error: unknown) => {
     throw signal?.reason ?? error;
@@ -14,7 +14,7 @@ export const wait = (ms: number, signal?: AbortSignal): Promise<boolean> =>
 
 const LOOK_EVERY_MS = 1_000;
 
-/** Looks once a second for `forMs`, by the clock: an unanswered look takes its whole timeout. `rest`: `false` ends it. */
+/** Calls `look` once a second until it is `true` or `forMs` have passed by the clock. A `false` from `rest` ends it. */
 export const lookEverySecond = async (
   look: () => Promise<boolean>,
   forMs: number,
@@ -46,7 +46,7 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal) => {
       pausedUntilMs = Math.max(pausedUntilMs, performance.now() + ms);
       nextMs = Math.max(nextMs, pausedUntilMs);
     },
-    /** A rate limit is caused by us, overload perhaps by others. */
+    /** A rate limit is our own doing and slows calls more than overload, which others may cause. */
     slower: (why: keyof typeof SLOWER_BY): void => {
       rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY[why]);
     },
