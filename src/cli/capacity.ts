@@ -59,7 +59,7 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
 ];
 
-/** Objectives for the reference platform, which states none. */
+/** Objectives for the reference platform, whose target file states none. */
 const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
 
 export const capacityCommand = (): Command =>

@@ -41,7 +41,7 @@ const lineOfProxy = ({ name, did, trouble }: Healed): string =>
 /** Healing sends no load and injects no fault; the guard still checks that the hosts are the user's. */
 const NO_LOAD = { load: false, faults: false, requests: 0 };
 
-/** Undoes what runs left broken and reports it run by run, then each proxy of the target file. Exit code 4: something is still broken. */
+/** Undoes what runs left broken; reports each run, then each proxy. Exit code 4: something is still broken. */
 const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOptions, isOutTyped: boolean) => {
   const given: PreparedTarget[] = file === undefined ? [] : [await prepareTarget(file, owned, NO_LOAD)];
   using locks = new DisposableStack();
@@ -113,7 +113,7 @@ const addressOf = (text: string): { host: string; port: number } => {
   return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
 };
 
-/** Serves until a signal; heals what is broken then. */
+/** Runs the watchdog server until a signal, then heals what is still broken. */
 const watchBesideProxy = async (targetFile: string, listen: string): Promise<void> => {
   const { target, folder } = await readTargetFile(targetFile);
   if (target.toxiproxy === undefined && target.faults === undefined) {
@@ -206,7 +206,7 @@ export const chaosCommand = (): Command =>
         const wish = exploreWish(options);
         return { play: (common) => runExplore({ ...common, ...wish }) };
       }
-      // Without experiments, `--heal` is all there is to do; with them, the run heals first.
+      // `--heal` without experiments only heals; with experiments the run heals first.
       const done = options.watchdog
         ? watchBesideProxy(targetFile as string, options.listen)
         : options.list

@@ -87,7 +87,7 @@ const tryMutants = async (mutants: readonly Mutant[], options: MutantsOptions): 
   };
   const stop = listenForStop((signal) => {
     say.end();
-    // Drivers end with their stdin, laws with this process.
+    // Drivers end when their stdin closes, laws when this process exits.
     process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
   });
   try {
@@ -107,7 +107,7 @@ const tryMutants = async (mutants: readonly Mutant[], options: MutantsOptions): 
   }
 };
 
-/** A trial that a busy machine leaves undecided is repeated. */
+/** The most tries of one trial: a trial that a busy machine leaves undecided is repeated. */
 const ATTEMPTS = 2;
 
 const played = async (names: readonly string[], mutant: string | null, reports: string, options: MutantsOptions) => {
@@ -213,7 +213,7 @@ const exploreCommand = (): Command =>
   });
 
 const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
-/** Far more than any rule makes: some dozen. */
+/** The budget of a replay, far above the dozen or so calls of a rule. */
 const CALLS_AT_MOST = 200;
 
 type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };

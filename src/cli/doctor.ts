@@ -1,6 +1,6 @@
 /**
- * `floodgate doctor`: tools, what this machine can measure, what a target file is worth, and the limits of its deployment;
- * `floodgate init`: a commented target file for a deployment, with what can be found out by asking it.
+ * `floodgate doctor`: tools, what this machine can measure, whether a target file works, and its deployment's limits;
+ * `floodgate init`: a commented target file for a deployment, with what its answers show.
  */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -33,7 +33,7 @@ import { TargetUnreachableError } from "../verify/reach.ts";
 import { checkPrecise, type Exclusion, excluding, I_OWN, once, withOptions } from "./options/checks.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 
-/** Findings are text of 80 columns: the state first, what to do on a line of its own. */
+/** The column in which a finding's text begins, behind its state. */
 const INDENT = 11;
 
 const findingLines = ({ state, name, text, todo }: Finding): string[] => [
@@ -86,7 +86,7 @@ const lookForLimits = async (file: string, copy: string, iOwn: readonly string[]
   const lock = lockTarget(target.base_url);
   atEnd.defer(lock.release);
   const stop = listenForStop((_, times) => {
-    // Nothing of ours is left behind but the lock.
+    // The lock is all that has to be released.
     lock.release();
     if (times > 1) process.exit(EXIT_OF_SIGNAL.SIGINT);
   });
@@ -248,7 +248,7 @@ const init = async (options: InitOptions): Promise<void> => {
   const schemes = hasScheme(target) || !isHere ? "stated" : "either";
   const probed = mayAsk ? await probe(given, { ca }, dirname(path), schemes) : null;
   const [publishable, server] = [isSet(KEY_VARIABLES.publishable), isSet(KEY_VARIABLES.server)];
-  // Where neither key is exported, the file has both roles.
+  // If neither key is exported, the file gets both roles.
   const has = { publishable: publishable || !server, server: server || !publishable };
   const parts = {
     baseUrl: probed?.baseUrl ?? given,

@@ -1,5 +1,5 @@
 /**
- * `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, what it rests on; and of a number, the
+ * `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, what it rests on; for a number, the
  * requirement. `floodgate completion SHELL`: a script that completes commands, options, and the names that a command takes.
  */
 import { readdirSync, readFileSync } from "node:fs";
@@ -63,7 +63,7 @@ const headOf = (id: string): string => id.split("/")[0] as string;
 const killersOf = (id: string): string[] =>
   MUTANTS.filter(({ kills }) => kills.includes(id)).map(({ name, harm }) => `${name}: ${harm}`);
 
-/** Throws `UsageError` for a claim that is not known, with the one that was meant. */
+/** Explains a claim. Throws `UsageError` for an unknown claim, with the nearest known name. */
 export const explain = (asked: string) => {
   const invariant = INVARIANTS.find(({ id }) => id === headOf(asked));
   if (invariant !== undefined) {
@@ -94,7 +94,7 @@ export const explain = (asked: string) => {
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
-/** A requirement with the rules, invariants, families of claims and tests that defend it. Throws `UsageError` for a number that none has. */
+/** A requirement and what defends it: rules, invariants, claims, tests. Throws `UsageError` for an unknown number. */
 const explainItem = (item: number) => {
   const means = requirements().get(item);
   if (means === undefined) throw new UsageError(`no requirement has the number ${item}: there are 234, from 1 to 234`);
@@ -109,7 +109,7 @@ const explainItem = (item: number) => {
   };
 };
 
-/** Wrapped paragraphs in a column; the first of each list has the title of the list in front of it. */
+/** Wraps paragraphs into a column, with a list's title in front of its first paragraph. */
 const under = (titled: Readonly<Record<string, readonly string[]>>): string[] =>
   Object.entries(titled).flatMap(([title, texts]) =>
     texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13)),

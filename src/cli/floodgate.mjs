@@ -6,7 +6,7 @@ import { installFirst, isNewEnough, runByPinnedNode } from "./install-first.mjs"
 installFirst();
 if (isNewEnough) {
   const { main } = await import("./main.ts").catch((error) => {
-    // Most likely a missing package. Exit code 1 would mean a broken claim.
+    // Most likely a package is missing. Exit code 1 would mean a broken claim.
     process.stderr.write(`floodgate: it could not be loaded: ${error.message}\nRun \`npm ci\` in its folder.\n`);
     process.exit(error.code === "ERR_MODULE_NOT_FOUND" ? 2 : 4);
   });

@@ -125,7 +125,7 @@ export const gateCommand = (): Command => {
       };
     },
   );
-  // Declared so that `--target` is answered with a sentence; not shown in the help.
+  // Declared so that `--target` gets a helpful error; hidden in the help.
   command.options.find(({ long }) => long === "--target")?.hideHelp();
   return command;
 };

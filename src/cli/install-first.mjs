@@ -1,5 +1,5 @@
-// Runs before anything else, in whatever Node the user has: installs the packages of a fresh clone, and hands over to the Node that
-// `npm ci` brings along where the user's is too old for TypeScript by type stripping. Any Node from 14.8 on can parse it.
+// Runs before anything else, in whatever Node the user has: installs the packages of a fresh clone and, if that Node is too
+// old for TypeScript by type stripping, starts the Node that `npm ci` installs. Any Node from 14.8 on can parse it.
 // `node install-first.mjs SCRIPT ARGUMENT…` does both for SCRIPT; `npm test` calls it so.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -14,12 +14,12 @@ const installed = resolve(root, "node_modules/.package-lock.json");
 
 const versionsIn = (file) => new Map(Object.entries(JSON.parse(readFileSync(file, "utf8")).packages));
 
-/** Why packages have to be installed; `null` where all are there. */
+/** Says why packages have to be installed; `null` if all are there. */
 const whyInstall = () => {
   if (!existsSync(lock)) return null;
   if (!existsSync(installed)) return "the packages of this clone are not installed yet";
   if (statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return null;
-  // A newer lock file need not differ: git gives every file that it writes the time of the checkout.
+  // A newer lock file may be unchanged: git stamps each file that it writes with the time of the checkout.
   const have = versionsIn(installed);
   const isWithoutDev = ![...have.values()].some(({ dev }) => dev);
   for (const [path, { version, optional, dev }] of versionsIn(lock)) {
@@ -33,7 +33,7 @@ export const installFirst = () => {
   const why = whyInstall();
   if (why === null) return;
   process.stderr.write(`floodgate: ${why}: running npm ci (half a minute, once)\n`);
-  // stdout is for results. Only the path of npm is taken from an npm script, not its settings.
+  // npm writes to stderr, because stdout is for results. Only the path of npm is taken from an npm script, not its settings.
   const npm = process.env.npm_execpath;
   const [program, ...first] = npm?.endsWith(".js") ? [process.execPath, npm] : ["npm"];
   const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];
@@ -57,7 +57,7 @@ export const runByPinnedNode = (args) => {
     );
     process.exit(2);
   }
-  // The channel shows the child when this process is gone, even by kill -9.
+  // The closing channel shows the child that this process is gone, even after kill -9.
   const child = spawn(pinned, args, { stdio: ["inherit", "inherit", "inherit", "ipc"] });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   child.on("error", (error) => {

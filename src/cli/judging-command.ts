@@ -47,7 +47,7 @@ export const recordingOptions = (command: Command): Command =>
 
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** Options that change what a run reports, or where, but not the run. */
+/** Options that change what a run reports, or where to, but not what it does. */
 const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet", "dryRun", "heal"]);
 
 const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
@@ -108,7 +108,7 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
   const plan = await planStages(request);
   const { stages, total, target, refused_by_guard: refused, warnings } = plan;
   const isFrom = request.targetFile !== undefined;
-  // Many experiments lack the same thing but for their own name under `faults`, so that name is left out.
+  // Grouped by what they lack. The name under `faults` is left out, because each experiment has its own.
   const byLack = Map.groupBy(
     stages.filter(({ lacks }) => lacks.length > 0),
     ({ lacks }) => [...new Set(lacks.map((lack) => lack.replace(/faults\["[^"]+"\]/, "faults")))].join("; "),
@@ -134,13 +134,13 @@ export const stagesPlan = async (request: PlanRequest): Promise<Shown> => {
   return { document: plan, lines };
 };
 
-/** The note of a command that needs a target file and was given none. */
+/** The note of a command that needs a target file and got none. */
 export const ON_SERVED =
   "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
 
 /**
- * Makes `command`, with its own options and arguments, one that judges a deployment. `choose` throws a `UsageError` for options that
- * do not go together, and returns `null` where it has already done what was asked for, such as a list.
+ * Makes `command`, which has its own options and arguments, judge a deployment. `choose` throws a `UsageError` for
+ * options that do not go together, and returns `null` if it has already done the work, such as printing a list.
  */
 export const judgingCommand = <O extends JudgingOptions>(
   command: Command,

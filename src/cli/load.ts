@@ -96,7 +96,7 @@ const checkLoop = (stage: LoadStage, target: Target): void => {
 };
 
 const stageOf = async (scenario: string, options: LoadOptions): Promise<LoadStage> => {
-  // Reading a log may take a minute, so an unknown name is reported before.
+  // Reading a log may take a minute, so an unknown name is reported first.
   checks.called("scenario", scenario, SCENARIOS, `expected one of\n${LISTED}`);
   const { driver, rate: ratePerS, duration: durationS, arrivals, segments, fold, precise } = options;
   const wish = { driver, ratePerS, durationS, arrivals, segments, fold, precise, ...(await profileOf(options)) };
@@ -114,7 +114,7 @@ const UNKNOWN = "Nothing was sent. What your own script would send cannot be wor
 
 const checkScript = (file: string): void => {
   try {
-    // A pipe would make k6 wait for ever.
+    // Fails for a pipe, on which k6 would wait for ever.
     closeSync(openUserFile(file).descriptor);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;

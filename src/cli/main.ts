@@ -43,11 +43,11 @@ const commandsFor = async (name = ""): Promise<Command[]> =>
   Object.hasOwn(COMMANDS, name) ? [await opened(name)] : allCommands();
 
 const EVERY_MS = 500;
-/** How far up npm is looked for; npm, a shell and the launcher make three. */
+/** The number of ancestors searched for npm; npm, its shell and the launcher make three. */
 const NPM_GENERATIONS = 5;
 const GENERATIONS_MAX = 64;
 
-/** Set by every CI service, or by one of the well-known ones. */
+/** Environment variables that every CI service sets, or one of the well-known ones. */
 const OF_CI =
   "CI GITHUB_ACTIONS RUNNER_TRACKING_ID GITLAB_CI JENKINS_URL JENKINS_NODE_COOKIE TF_BUILD BUILDKITE TEAMCITY_VERSION";
 
@@ -63,7 +63,7 @@ const launchers = (withShell: boolean): ProcessId[] => {
   }
   if (withShell && endsWithShell(process.env)) return above;
   const npm = process.env.npm_execpath ?? "";
-  // npm replaces its command line by a title such as "npm start".
+  // npm replaces its command line with a title such as "npm start".
   const isNpm = ({ pid }: ProcessId): boolean => {
     const command = Buffer.from(readProc(`/proc/${pid}/cmdline`) ?? "", "latin1")
       .toString()
@@ -128,10 +128,10 @@ const version = (): string => {
 const configure = (command: Command, above: readonly string[] = []): void => {
   const names = [...above, command.name()];
   command.exitOverride();
-  // A mistyped option may hold a key or an escape sequence.
+  // Our writers mask and clean, because a mistyped option may hold a key or an escape sequence.
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);
-  // Names without options: otherwise no room is left for the descriptions.
+  // Only names are listed, to leave room for the descriptions.
   const helpWidth = Math.min(100, process.stderr.columns || 80);
   command.configureHelp({ helpWidth, subcommandTerm: (child) => child.name() });
   for (const child of command.commands) configure(child, names);
@@ -140,7 +140,7 @@ const configure = (command: Command, above: readonly string[] = []): void => {
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
   const problem = fileProblem(thrown);
-  // The system's own sentence says neither what it means nor what helps.
+  // The system's own message for a full disk does not say what helps.
   const isNoRoom = problem?.isLackOfRoom === true && message.startsWith(problem.code);
   printNote(`floodgate: ${isNoRoom ? `${problem.sentence}; make room, or name another place with --out` : message}`);
   if (process.env.FLOODGATE_DEBUG !== undefined) printNote(stack);
@@ -153,7 +153,7 @@ const listenForTrouble = (): void => {
   process.stderr.on("error", () => undefined);
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE" || error.code === "EIO") return;
-    // A full disk behind `> file`: the result is lost.
+    // The disk behind `> file` is full, so the result is lost.
     printNote(`floodgate: the result could not be printed: ${error.message}`);
     process.exitCode = worstExit(Number(process.exitCode ?? EXIT.pass), EXIT.inconclusive);
   });
@@ -182,7 +182,7 @@ export const main = async (argv: string[]): Promise<void> => {
     for (const command of await commandsFor(argv[0])) root.addCommand(command);
     configure(root);
     root.hook("preAction", (_, command) => {
-      // A server outlives the shell that started it.
+      // A server may outlive the shell that started it.
       const serves = command.name() === "serve" || command.opts<{ watchdog?: boolean }>().watchdog === true;
       endWithLauncher(!serves);
     });

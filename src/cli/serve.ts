@@ -130,7 +130,7 @@ const pem = (option: string, file?: string): string => {
 };
 
 const DEFAULT_SLOTS = 64;
-/** Adaptive shedding finds its limit only where calls may queue. */
+/** The default cap as a multiple of the slots: adaptive shedding finds its limit only if calls may queue. */
 const ADAPTIVE_ROOM = 8;
 
 /** Slots and the in-flight cap are equal by default: then no call waits, and Erlang's B formula gives the share that is refused. */
@@ -147,7 +147,7 @@ const roleOptionsOf = (options: ServeOptions): RoleOptions => {
     // Adaptive shedding has fair shares in place of a cap for each organization.
     orgInFlight: same.orgInFlight ?? (isAdaptive ? globalInFlight : undefined),
     inference: { slots, serviceMs, distribution, tokens, tokenMs, slowdownPerRunning, seed, changes },
-    // A Compose file sets a variable that was not given to an empty text.
+    // Docker Compose passes a variable without a value as an empty text.
     controlToken: FLOODGATE_CONTROL_TOKEN || undefined,
     sessionSecret: FLOODGATE_SESSION_SECRET || undefined,
     adminSecret: FLOODGATE_ADMIN_SECRET || undefined,
@@ -176,7 +176,7 @@ const readFrom = (file: string): object => {
   }
 };
 
-/** What a target file says of this process beyond any reference deployment, where it is the whole deployment. */
+/** Members of the target file that apply if this process is the whole deployment. */
 const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | undefined): Partial<Target> => {
   const { inference, globalInFlight, orgInFlight = 32, rateLimit = { perS: 50, burst: 100 }, shedding } = role;
   return {
@@ -184,7 +184,7 @@ const ofThisProcess = ({ control }: Urls, role: RoleOptions, tlsCert: string | u
     transport: tlsCert ? { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" } : undefined,
     control: control && { keys: null, limiter: null, ...control, api: [control.api as string] },
     shedding,
-    // Nobody but the user who started it is assumed to call it.
+    // Only the user who started this process is assumed to call it.
     exclusive: true,
     limits: {
       ...EMBEDDED_LIMITS,
@@ -214,7 +214,7 @@ const writeTarget = async (running: Running, role: RoleOptions, options: ServeOp
   const read = targetFrom === undefined ? undefined : readFrom(targetFrom);
   const seed = seedNow(demoTenants(tenants), role.adminSecret ?? "", ADMIN_TOKEN_S);
   const own = () => referenceTarget(urls.api ?? "", seed, { name: "serve", ...ofThisProcess(urls, role, tlsCert) });
-  // Checked as the file will hold it, because `--target-from` may have a mistake.
+  // The file's own content is checked, because `--target-from` may have a mistake.
   const written = JSON.parse(JSON.stringify(read === undefined ? own() : { ...read, ...seed.target }));
   const { target } = checkTarget(written, targetFrom ?? path);
   await storeSeed(seed, administration);
@@ -250,7 +250,7 @@ const handOver = async ({ urls, controlToken }: Running, isGiven: boolean): Prom
   }
 };
 
-/** Waits for a signal, or, where the parent asks for it, for the end of stdin, so that no role outlives its runner. */
+/** Waits for a signal or, if the parent asks for it, for the end of stdin, so that no role outlives its runner. */
 export const untilStopped = (): Promise<void> =>
   new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
@@ -261,7 +261,7 @@ export const untilStopped = (): Promise<void> =>
 
 export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
   const role = roleOptionsOf(options);
-  // Drawn here, because the admin tokens of the target file are signed with it.
+  // The secret is drawn here, because it signs the admin tokens of the target file.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
   const running = await startRole(options.role, role, parts).catch(sayWhyNotStarted);
   await using atEnd = new AsyncDisposableStack();

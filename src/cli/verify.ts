@@ -51,9 +51,9 @@ const planned = async (request: Parameters<typeof planOfTarget>[0]): Promise<Sho
   return { document: { ...plan, refused_by_guard: refusedByGuard }, lines };
 };
 
-/** Reports each claim that fails as it is made, and one for each reason why claims stay open. */
+/** Reports each failed claim as it is made, and one claim for each reason why claims stay open. */
 export const tellRules = ({ progress, result }: Pick<RunEvents, "progress" | "result">) => {
-  // After Ctrl-C all rules that are left have one reason.
+  // After Ctrl-C all remaining rules have the same reason.
   const said = new Set<string>();
   return (now: VerifyProgress): void => {
     if (now.at === "rule") {

@@ -1,4 +1,4 @@
-/** What a run knows of a deployment: how it is reached, and of one that it started its processes and stores. */
+/** What a run knows of a deployment: how to reach it, and its processes and stores if the run started them. */
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
@@ -16,7 +16,7 @@ export type OwnParts = {
   store: LimiterStore;
   startApi(name: string): Promise<ServePart>;
   startRole: RoleStarter;
-  /** Where there are several replicas: what stands before them, each replica by its base URL in the order of `apis`. */
+  /** The load balancer before several replicas; `upstreams`: their URLs in the order of `apis`. */
   front?: { upstreams: readonly string[]; send(upstreams: readonly string[]): Promise<unknown> };
 };
 
@@ -25,9 +25,9 @@ export type LinkName = "limiter" | "keys" | "edge";
 
 export type FaultProxies = {
   toxiproxy: Toxiproxy;
-  /** Name of the proxy, and `host:port` of its listener for a probe. */
+  /** The proxy's name, and `host:port` of its listener for a probe. */
   links: Partial<Record<LinkName, { proxy: string; listen: string }>>;
-  /** False on a toxiproxy that others use too. */
+  /** False if others use the toxiproxy too. */
   mayReset: boolean;
   restart?: () => Promise<void>;
 };
@@ -36,20 +36,20 @@ export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
   readonly file?: string;
-  /** Where commands of the target file run. */
+  /** The working directory for commands of the target file. */
   readonly folder: string;
   readonly embedded: boolean;
-  /** It is our reference platform, which is held to our readings of what the specification leaves open. */
+  /** Our reference platform, which must also keep our readings of what the specification leaves open. */
   readonly reference: boolean;
   readonly exclusive: boolean;
   readonly budget: BudgetGuard;
   /** Rates that ramps of this run found, where the target file states none. */
   readonly found: { chat?: RateFound; reads?: RateFound };
-  /** `null` where no faults can be injected, with the reason. */
+  /** `null` if no faults can be injected; `faultsMissing` says why. */
   readonly faults: FaultProxies | null;
   readonly faultsMissing: string;
-  /** The watchdog beside what is broken, which heals when this machine is cut off; absent: none is needed. */
+  /** The watchdog beside a remote proxy, which heals if this machine is cut off; absent if none is needed. */
   readonly remoteWatch?: RemoteWatch;
-  /** Its processes and stores, where this run started them; nobody else's are ever touched. */
+  /** Processes and stores that this run started; it touches no others. */
   readonly own?: OwnParts;
 };

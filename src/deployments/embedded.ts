@@ -22,7 +22,7 @@ import {
 
 export type EmbeddedOptions = {
   limiter: "sqlite" | "redis";
-  /** The words of the command that serves a role, for one that is spoilt; `serve` where absent. */
+  /** The command words that serve a role, other than `serve` for a mutant. */
   serve?: readonly string[] | undefined;
 };
 
@@ -80,7 +80,7 @@ export const openEmbedded = async (
   return {
     target: referenceTarget(api.url, seeded, {
       name: "embedded",
-      // Of a limiter in Redis the API shows the ledger.
+      // Redis has no control plane of ours, so the API shows the ledger.
       control: {
         keys: keys.control,
         limiter: "control" in limiter ? limiter.control : api.control,
@@ -100,7 +100,7 @@ export const openEmbedded = async (
   };
 };
 
-/** The one deployment that a body works on: that of the target file, or the embedded one where none was given. */
+/** Opens the one deployment that a body works on: the target file's, or the embedded one if none was given. */
 export const openDeployment = async (
   context: RunContext,
   options: EmbeddedOptions = { limiter: "sqlite" },
@@ -114,7 +114,7 @@ export const openDeployment = async (
 
 export const reachedAt = (url: string, { base_url }: Target) => addressesOf(`${url}${new URL(base_url).pathname}`);
 
-/** More API replicas of it on the same dependencies, and a front before them, which end with `atEnd`. */
+/** Adds API replicas on the same dependencies and a load balancer before them; all end with `atEnd`. */
 export const withReplicas = async (
   deployment: Deployment & { own: OwnParts },
   count: number,

@@ -19,7 +19,7 @@ const reachable = (listen: string, apiUrl: string): string => {
 const HOW_TO_WATCH =
   "has to be healed also when this machine is cut off: run `floodgate chaos --watchdog --target FILE` beside it and name it in the target file as `watchdog`; or run floodgate on that host, with everything on loopback";
 
-/** Why no fault may be injected from here; `null` where one may. Commands are taken to act where the deployment is. */
+/** Says why no fault may be injected from here; `null` if one may. Commands are taken to act on the deployment's host. */
 export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Target): string | null => {
   if (watchdog !== undefined) return null;
   const host = toxiproxy === undefined ? "127.0.0.1" : new URL(toxiproxy.api_url).hostname;
@@ -31,7 +31,7 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
     : null;
 };
 
-/** Why no proxy can be used; `null` where one can, as far as it shows without contact. */
+/** Says why no proxy can be used; `null` if one can, as far as the target file shows. */
 export const proxiesMissing = (target: Target): string | null => {
   if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
   return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
@@ -39,7 +39,7 @@ export const proxiesMissing = (target: Target): string | null => {
 
 type Prepared = Pick<Deployment, "target" | "secrets" | "budget"> & { file: string };
 
-/** Nothing is sent yet: the first fault takes the lease. */
+/** Prepares the lease with the watchdog; the first fault takes it. */
 const openWatch = async (context: RunContext, { target, secrets }: Prepared): Promise<RemoteWatch | undefined> => {
   const { watchdog, permits } = target;
   if (watchdog === undefined || permits?.chaos !== true) return undefined;
@@ -70,7 +70,7 @@ const openProxies = async (
     return { faults: null, faultsMissing };
   }
   context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
-  // A proxy that is not ours is mended by its own name alone; the rest of the server is never reset.
+  // The toxiproxy is not ours, so only the named proxies are healed and the server is never reset.
   return { faults: { toxiproxy, links, mayReset: false }, faultsMissing: "" };
 };
 

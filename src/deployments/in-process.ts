@@ -1,4 +1,4 @@
-/** The reference deployment in this process, and what a judge may know of it: for trials, which spoil its parts, and virtual time. */
+/** Runs the reference deployment in this process: for trials, which spoil its parts, and for virtual time. */
 import { knowControlToken } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { LedgerLine } from "../history/line.ts";
@@ -13,14 +13,14 @@ import { referenceTarget, seedNow } from "./tenants.ts";
 
 export type InProcess = Awaited<ReturnType<typeof startInProcess>>;
 
-/** Links between the API and its two services, which can be broken as those of a toxiproxy. */
+/** Links between the API and its two services, which can be broken like those of a toxiproxy. */
 type Breakable = { keys: StandInLink; limiter: StandInLink };
 
 export const startInProcess = async (options: {
   name: string;
   parts: Parts;
   limits: Limits;
-  /** More options of every replica and of the services; `inference`: beside `slots` and `service_ms`. */
+  /** Further options of every replica and service; `inference` adds to `slots` and `service_ms` of `limits`. */
   role: RoleOptions;
   breakable?: boolean;
   tenants: readonly SeedTenant[];
@@ -31,7 +31,7 @@ export const startInProcess = async (options: {
   const { name, limits, nowMs = () => performance.now() } = options;
   let store: LimiterStore | undefined;
   const lookupsMs: number[] = [];
-  // Wraps the stores, so that judges can read what the parts keep, whatever a mutant has made of them.
+  // Wraps the stores, so that judges can read what the parts keep, even those of a mutant.
   const parts: Parts = {
     ...options.parts,
     limiterStore: (healthy) => {
@@ -103,15 +103,15 @@ export const startInProcess = async (options: {
     /** The replicas; the first one also runs the services. */
     apis: apis as readonly Running[],
     targets: apis.map(targetOf),
-    /** `null` unless they are breakable. */
+    /** `null` unless `breakable`. */
     links: links as Breakable | null,
-    /** What judges know of it beside what a stage has observed. */
+    /** What judges know of the deployment beside what a stage observes. */
     facts: (): Omit<StageFacts, "stage" | "shedding" | "faults" | "drained"> => ({
       ...{ reference: true, exclusive: true, limits, stream_end: REFERENCE_STREAM_ENDS },
       tenants: Object.fromEntries(tenants),
       texts: [{ name: "the platform's log", text: log }],
     }),
-    /** The moments at which the key service was asked for a record, by `nowMs`. */
+    /** When the API looked up a key record, in milliseconds by `nowMs`. */
     lookupsMs,
     counts: (idRun: string): NonNullable<StageFacts["counts"]> => first.api?.counts(idRun) ?? {},
     ledger: (idRun: string) => [...((store as LimiterStore).ledger(`${idRun}.`) as Iterable<LedgerLine>)],

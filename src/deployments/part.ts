@@ -10,7 +10,7 @@ import { httpProbe, type LinkProbe, observeLink, redisProbe } from "../tools/lin
 
 export type Part = Awaited<ReturnType<typeof openPart>>["part"];
 
-/** Starts the process; `again` are the addresses that it had, to be taken again. */
+/** Starts the process; `again`: its earlier addresses, which it takes again. */
 type Launch<At> = (again: At | null) => Promise<{ child: Child; at: At }>;
 
 /** Longer than the longest call of a stage. */
@@ -20,7 +20,7 @@ const TRY_AGAIN_MS = 200;
 const PROBE_MS = 500;
 const ANSWERS_MS = 10_000;
 
-/** Somebody's outgoing connection may hold a port for a moment. */
+/** Tries several times, because another program's connection may hold a port for a moment. */
 const tried = async <T>(start: () => Promise<T>, signal?: AbortSignal): Promise<T> => {
   for (let left = TRIES; ; left -= 1) {
     try {
@@ -49,11 +49,11 @@ export const openPart = async <At>(
   };
   const part = {
     name,
-    /** Starts it where it was, after it has ended; resolves when it listens. */
+    /** Starts the ended process on its old addresses; resolves when it listens. */
     startAgain,
     pid: (): number => child.pid,
     isRunning: (): boolean => !child.hasExited(),
-    /** SIGKILL; resolves when it is gone. */
+    /** Sends SIGKILL; resolves when the process is gone. */
     kill: async (): Promise<void> => {
       child.signal("SIGKILL");
       await child.exited;
@@ -62,14 +62,14 @@ export const openPart = async <At>(
       child.signal("SIGTERM");
       isEnding = true;
     },
-    /** SIGTERM; resolves when it has finished what it had begun and is gone. Rejects at the deadline. */
+    /** Sends SIGTERM; resolves when the process has finished its work and is gone. Rejects at the deadline. */
     endInOrder: async (): Promise<void> => {
       child.signal("SIGTERM");
       await gone();
     },
-    /** SIGSTOP: it keeps its connections and says nothing more. */
+    /** Sends SIGSTOP: the process keeps its connections and sends nothing more. */
     stop: (): void => child.signal("SIGSTOP"),
-    /** Whatever was done to it: woken, or started again; resolves when it answers. */
+    /** Wakes the process or starts it again; resolves when it answers. */
     bringBack: async (signal: AbortSignal): Promise<void> => {
       if (isEnding) await gone();
       isEnding = false;
@@ -79,13 +79,13 @@ export const openPart = async <At>(
       const { met } = await waitUntil(answers, { forMs: ANSWERS_MS, pollMs: 20, signal });
       if (!met) throw new Error(`${name} does not answer ${ANSWERS_MS / 1000} s after it was brought back`);
     },
-    /** One question on its own port, past every proxy. */
+    /** Sends one request to the process's own port, past every proxy. */
     probe: (giveUpMs: number): LinkProbe => probeOf(at, giveUpMs),
   };
   return { part, at };
 };
 
-/** `nextArgs`: what its next start is given beside its settings, e.g. to make it slow. */
+/** `nextArgs`: further arguments of the next start, e.g. to make it slow. */
 export type RedisPart = { part: Part; url: string; nextArgs: string[] };
 
 const REDIS_READY_MS = 10_000;
@@ -109,13 +109,13 @@ export const startRedisPart = async (options: {
     const args = [...settings(port, folder), ...nextArgs];
     const files = { stdout: log, stderr: log };
     const child = await supervisor.start({ name: "limiter", command: path, args, ends: "by-signal", files });
-    // It also listens while it reads its files, and refuses everything until it has.
+    // Redis already listens while it loads its files, but refuses every command until they are loaded.
     await child.waitForLine(nextArgs.length === 0 ? /Ready to accept connections/ : /Server initialized/, {
       deadlineMs: REDIS_READY_MS,
     });
     return { child, at: port };
   };
-  // redis-server takes 0 for "no port"; another may be quicker than we are.
+  // redis-server takes 0 for "no port", and another program may take a free port before it does.
   const launch = (again: number | null) =>
     again === null ? tried(async () => startOn(await freePort())) : startOn(again);
   const { part, at } = await openPart("limiter", launch, (port, giveUpMs) => redisProbe(`${HOST}:${port}`, giveUpMs));
@@ -129,7 +129,7 @@ export type RoleStarter = (name: string, role: Exclude<Role, "all">, args: reado
 export const SERVE_READY_MS = 30_000;
 export const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 
-/** `secrets` go by the environment; `logOf` says where the output of a process of that name is kept. */
+/** `secrets` are environment variables; `logOf` returns the log file of a process by its name. */
 export const roleStarter = (options: {
   supervisor: Supervisor;
   secrets: Record<string, string>;

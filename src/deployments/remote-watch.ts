@@ -1,6 +1,6 @@
 /**
- * The runner's end of a lease with the watchdog beside a remote proxy: what is about to be broken is registered there
- * first, and heartbeats go on while it is. A lost lease is never taken anew, because what it held was healed meanwhile.
+ * The runner's end of a lease with the watchdog beside a remote proxy. A fault is registered there before it is
+ * injected, and heartbeats last as long as it does. A lost lease is never taken anew: its faults were healed.
  */
 
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
@@ -17,7 +17,7 @@ const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
 
 type Lease = { url: string; token: string | null };
 
-/** The status, and what the watchdog says is wrong; of whatever else answers, what it says at all. */
+/** Returns the status and the watchdog's error, or the whole text of an answer without one. */
 const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ status: number; said: string }> => {
   const headers = await bearer(url, token, { field: "watchdog.token" });
   const { status, text } = await callControl(`${url.replace(/\/+$/, "")}/lease`, { ...call, headers });
@@ -25,7 +25,7 @@ const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ st
   return { status, said: String(said).slice(0, SAID_MOST_CHARS) };
 };
 
-/** Why the watchdog cannot be relied on, in a sentence; `null` where it answers. Nothing is held yet. */
+/** Says why the watchdog cannot be relied on; `null` if it answers. Registers no fault. */
 export const whyNoWatchdog = async (lease: Lease): Promise<string | null> => {
   const which = `the watchdog at ${lease.url} (watchdog.url)`;
   try {
@@ -74,9 +74,9 @@ export const openRemoteWatch = (options: Lease & { holder: string }) => {
   };
 
   return {
-    /** Why the watchdog may have healed what is broken now; `null` while it holds. */
+    /** Says why the watchdog may have healed the faults already; `null` while the lease holds. */
     lost: (): string | null => lost,
-    /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */
+    /** Resolves when the watchdog has registered the fault; otherwise throws, and nothing may be broken. */
     hold: async (held: Held): Promise<void> => {
       if (lost !== null) throw new Error(lost);
       holds.add(held);

@@ -1,4 +1,4 @@
-/** What the body of a recorded run has to work with; recorded-run.ts makes it. */
+/** What the body of a recorded run works with; made by run/recorded-run.ts. */
 import type { Line } from "../history/line.ts";
 import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
@@ -9,7 +9,7 @@ import type { ToolName } from "../tools/tool-recipe.ts";
 import type { Deployment } from "./deployment.ts";
 
 type LineWriter = {
-  /** One line without its end; resolves when more may be written. */
+  /** Writes a line, given without its line end; resolves when more may be written. */
   write: (line: string) => Promise<void>;
   /** Resolves to the size of the file in bytes when every line so far stands in it. */
   flushed: () => Promise<number>;
@@ -20,46 +20,46 @@ export type RunFolder = {
   /** `<UTC time>-<profile>-<4 hex>`. */
   readonly id: string;
   readonly path: string;
-  /** The absolute path of a file in it; its folder is made. Throws when the name leads outside. */
+  /** Returns a file's absolute path and makes its folder. Throws if the name leads outside the run folder. */
   pathOf: (name: string) => string;
-  /** A value with every text in it masked: for what is written in a notation of its own, where a secret would look different. */
+  /** Masks every text in a value before it is written in a format that changes how a secret looks. */
   masked: <T>(value: T) => T;
-  /** Atomically: in full, or what was there before. */
+  /** Writes atomically: the file has all of the new text, or its old content. */
   writeText: (name: string, text: string) => Promise<void>;
   writeJson: (name: string, value: unknown) => Promise<void>;
   openLines: (name: string) => LineWriter;
 };
 
 export type Recording = {
-  /** The lines of the stage in time order, read back from disk; held at once is what came out of order. */
+  /** Reads the stage's lines back from disk in time order; memory holds only lines that came out of order. */
   lines(): Promise<Iterable<Line>>;
 };
 
 export type RecordingOptions = {
-  /** Admitted calls are folded from the first one on. */
+  /** Folds admitted calls from the first one on. */
   fold?: boolean;
-  /** The deployment is the reference platform, which is held to more. */
+  /** The deployment is the reference platform, which must keep more rules. */
   reference?: boolean;
 };
 
 export type RunEvents = {
   folder(path: string): void;
   warning(text: string): void;
-  /** A step of the run begins: a line of its own. */
+  /** Announces a step of the run on a line of its own. */
   step(text: string): void;
   progress(text: string): void;
   result(text: string): void;
   stage(outcome: StageOutcome): void;
-  /** A call, a fault or a mark as it comes, for whoever watches. */
+  /** Called with each call, fault and mark as it comes. */
   line?(line: Line): void;
   signalled(signal: NodeJS.Signals, times: number, pending: string[]): void;
 };
 
 export type RunContext = {
   readonly seed: number;
-  /** Hex digits that are new in each run: the first part of every call's id. */
+  /** Random hex digits of this run, which begin every call's id. */
   readonly run: string;
-  /** The command that shows a claim of this run again. */
+  /** The command that reproduces the claims of this run. */
   readonly replay: string;
   readonly epochUs: number;
   nowUs(): number;
@@ -68,12 +68,12 @@ export type RunContext = {
   readonly journal: Journal;
   readonly folder: RunFolder;
   readonly events: RunEvents;
-  /** One for each target file, in order; the body adds the embedded one with `opened`. */
+  /** One for each target file, in order; the body adds the embedded deployment with `opened`. */
   readonly deployments: readonly Deployment[];
   opened(deployment: Deployment): void;
   /** Finds or builds a tool, once; throws `ToolError`. */
   tool(name: ToolName): Promise<string>;
-  /** The same; where it is not there and cannot be built, `null`, and the report says that `by` stands in for it. */
+  /** Like `tool`, but `null` if it cannot be had; the report then says that `by` stands in for the tool. */
   toolOrStandIn(name: ToolName, by: string): Promise<string | null>;
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
@@ -84,10 +84,10 @@ export type RunContext = {
   addClaims(claims: readonly Claim[]): void;
   addMeasurements(measurements: readonly Measurement[]): void;
   addCalibration(checks: readonly Calibration[]): void;
-  /** Where the calibration of a driver failed in this run, as sentences: what is about time has no verdict then. */
+  /** Returns a driver's failed calibration checks; any of them leaves claims about time without a verdict. */
   failedChecks(driver: string): Calibration[];
 };
 
-/** Why nothing more may be sent to any deployment of the run: budget or stop condition; `null` while it may. */
+/** Says why the run may send nothing more (budget or stop condition); `null` while it may. */
 export const stoppedBy = ({ deployments }: Pick<RunContext, "deployments">): string | null =>
   deployments.map(({ budget }) => budget.stopped).find((stopped) => stopped !== null)?.reason ?? null;

@@ -1,4 +1,4 @@
-/** Reference platforms for commands that need target files and were given none: `serve` in processes that end with this one. */
+/** Starts reference platforms for commands without a target file: `serve` in processes that end with this one. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,9 +7,9 @@ import { signalGroup } from "../supervision/processes.ts";
 import { inTime } from "../supervision/waiting.ts";
 import { ENTRY, SERVE_READY_MS } from "./part.ts";
 
-/** Those of the README's example: 24 streams of 200 ms. */
+/** Options of `serve` as in the README's example: 24 streams of 200 ms. */
 const OPTIONS = ["--tenants", "12", "--slots", "24", "--service-ms", "200"];
-/** Those of another deployment, perhaps; each platform makes up its own. */
+/** The environment's secrets may belong to another deployment, so each platform makes its own. */
 const OWN_SECRETS = { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" };
 const END_MS = 5_000;
 
@@ -18,7 +18,7 @@ const end = async ({ stdin, exited, group }: Started): Promise<void> => {
   if ((await inTime(exited, END_MS)) === "late") signalGroup(group, "SIGKILL");
 };
 
-/** `options`: those of `serve`. Hands the target files of `count` platforms to `work`; whatever becomes of it, the platforms end and the files go. */
+/** Starts `count` platforms and calls `work` with their target files. Afterwards platforms and files are gone. */
 export const withServed = async <T>(
   count: number,
   work: (files: string[]) => Promise<T>,

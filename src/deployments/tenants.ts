@@ -1,4 +1,4 @@
-/** The tenants of our deployments. Numbers fit the stages of `run smoke` and two cores. */
+/** The tenants of our deployments. Their numbers fit the stages of `run smoke` and two cores. */
 import { controlSend } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { makeSecret, mintAdminToken } from "../platform/keys/secret.ts";
@@ -16,7 +16,7 @@ export const EMBEDDED_LIMITS = {
   org_in_flight: 8,
   rate_per_s: 60,
   burst: 120,
-  // What the platform gives its dependencies, and how long a record may be out of date.
+  // How long the platform waits for its dependencies, and how old a cached key record may be.
   limiter_budget_ms: 250,
   key_service_budget_ms: 1_000,
   revocation_budget_ms: 1_000,
@@ -25,11 +25,11 @@ export const EMBEDDED_LIMITS = {
 const LOAD_TENANTS = 12;
 const numbered = (letter: string, at: number): string => `org_${letter}${String(at + 1).padStart(2, "0")}`;
 
-/** Paid, with an allowance that no stage can reach. */
+/** Paid organizations whose allowance no stage can use up. */
 export const loadTenants = (count = LOAD_TENANTS): SeedTenant[] =>
   Array.from({ length: count }, (_, at) => ({ org: numbered("t", at), tier: "Pro", allowance: 1_000_000, used: 0 }));
 
-/** Three Free tenants stop at their allowance, two paid ones at five times it; one of each begins in the middle. */
+/** Three Free tenants stop at their allowance, two paid ones at five times it; one of each begins partly used. */
 const QUOTA_TENANTS: readonly SeedTenant[] = [
   { org: "org_q01", tier: "Free", allowance: 60, used: 0 },
   { org: "org_q02", tier: "Free", allowance: 40, used: 15 },
@@ -45,7 +45,7 @@ export const addressesOf = (base: string) => ({
   tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
 });
 
-/** What the target file of a reference deployment says, whoever starts it. */
+/** The target file of a reference deployment. */
 export const referenceTarget = (base: string, seed: Seed, more: Pick<Target, "name"> & Partial<Target>): Target => ({
   schema: "floodgate/target@1",
   ...addressesOf(base),
@@ -71,25 +71,25 @@ export const sendSeed = async (control: string, { organizations, keys }: Seed): 
   for (const key of keys) await controlSend("POST", `${control}/keys`, key);
 };
 
-/** For a plan, before anything is started: no secret is one. */
+/** A seed for a plan, before anything is started; its secrets are placeholders. */
 const plannedSeed = (tenants: readonly SeedTenant[]): Seed =>
   planSeed(tenants, { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 });
 
-/** What is known of the embedded deployment before it is started: enough for a plan. */
+/** The embedded deployment's target as a plan needs it, before the deployment is started. */
 export const plannedEmbedded = (): Target => {
   const control = { api: ["http://127.0.0.1"] };
   return referenceTarget("http://127.0.0.1/v1", plannedSeed(embeddedTenants()), { name: "embedded", control });
 };
 
-/** Three tenants alone, or organizations with one map load left beside the others; absent: those of the whole run. */
+/** `few`: three tenants; `last-units`: added organizations with one map load left; absent: the run's tenants. */
 type Tenants = "few" | "last-units" | undefined;
 
-/** So few that calls of one key meet. */
+/** Few enough that calls with the same key overlap. */
 const FEW = 3;
-/** As many as come to their last unit one after the other, before, while and after a fault is in. */
+/** Enough organizations to reach a last unit before, during and after a fault. */
 const LAST_UNITS = 24;
 
-/** One map load left, of Free's allowance and of five times a paid one. */
+/** One map load is left: a Free organization stops at its allowance, a paid one at five times it. */
 const LAST_UNIT_TENANTS = Array.from({ length: LAST_UNITS }, (_, at): SeedTenant => {
   const org = numbered("u", at);
   return at % 2 === 0 ? { org, tier: "Free", allowance: 1, used: 0 } : { org, tier: "Pro", allowance: 1, used: 4 };
@@ -100,13 +100,13 @@ const withMore = (target: Target, { target: { tenants } }: Seed): Target => ({
   tenants: [...(target.tenants ?? []), ...tenants],
 });
 
-/** What a plan may know of the stage's target before anything is started. */
+/** The stage's target as a plan knows it, before anything is started. */
 export const plannedTenants = (kind: Tenants, target: Target): Target => {
   if (kind === "last-units") return withMore(target, plannedSeed(LAST_UNIT_TENANTS));
   return kind === "few" ? { ...target, tenants: (target.tenants ?? []).slice(0, FEW) } : target;
 };
 
-/** Made anew by the operator each time. Of a deployment of ours, whose key service can be operated. */
+/** The stage's target; the key service's control plane makes `last-units` organizations anew each time. */
 export const stageTenants = async (kind: Tenants, target: Target): Promise<Target> => {
   const control = target.control?.keys;
   if (kind !== "last-units" || control === undefined || control === null) return plannedTenants(kind, target);

@@ -16,7 +16,7 @@ export const EXIT = {
 /** SIGHUP, a closed terminal, ends a run as SIGTERM does. */
 export const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
 
-/** By name, because their files are loaded on demand. */
+/** Names of error classes; their files are loaded on demand, so they are not imported. */
 const UNREACHABLE = ["ToolError", "TargetUnreachableError"];
 const USAGE = [
   ...["CrashFileError", "CredentialMissingError", "ObjectiveError", "RoleOptionsError", "SecretError"],
@@ -27,7 +27,7 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** What could not be finished, for want of room or by an error of ours, is inconclusive. */
+/** Returns an error's exit code; a full disk and an unexpected error are inconclusive. */
 export const exitCodeOf = (error: unknown): number => {
   const { name } = error instanceof Error ? error : { name: "" };
   if (name === "GuardError") return EXIT.guarded;
@@ -37,11 +37,11 @@ export const exitCodeOf = (error: unknown): number => {
 
 const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
 
-/** When several apply; a signal's code, which is none of these, comes before all. */
+/** Returns the worst of several codes; a signal's code comes before all others. */
 export const worstExit = (...codes: readonly number[]): number =>
   codes.find((code) => !ORDER.includes(code)) ?? ORDER.find((code) => codes.includes(code)) ?? EXIT.inconclusive;
 
-/** Writes to a place that the user named: an unusable place becomes a usage error, a full disk an unfinished command. */
+/** Runs `act`, which writes to a place that the user named. Throws `UsageError` if the place is unusable. */
 export const atPlace = <T>(what: string, act: () => T): T => {
   try {
     return act();

@@ -19,7 +19,7 @@ import { type StageRecord, shown, verdictOf } from "./run-reports.ts";
 /** What a run captured; reports are rendered from it. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 
-/** Block by block, since a history may be longer than a string; no credential spans two lines. */
+/** Yields text in blocks, since a history may exceed the longest string; no credential spans two lines. */
 function* textsOf(folder: string, names: readonly string[]): Generator<{ name: string; text: string }> {
   for (const name of names) for (const text of textBlocks(join(folder, name))) yield { name, text };
 }
@@ -43,7 +43,7 @@ export const recordedJson = (path: string): unknown => {
   }
 };
 
-/** `changed`: claims whose verdict or wording is not what the run itself wrote. */
+/** `changed`: claims that differ from what the run itself wrote. */
 export const judgeAgain = (folder: string) => {
   const files = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"];
   const missing = files.filter((name) => !existsSync(join(folder, name)));
@@ -60,7 +60,7 @@ export const judgeAgain = (folder: string) => {
   }
   const lateness = new Lateness();
   const fold = seriesFold();
-  // Read twice: the first reading shows how late lines came.
+  // The history is read twice: the first reading measures how late lines came.
   const heard = function* (): Generator<Line> {
     for (const line of historyLines(history)) {
       lateness.see(line);

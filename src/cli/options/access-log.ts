@@ -14,7 +14,7 @@ export const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 export type ProfileOptions = Partial<Record<"profile" | "logFormat" | "timeField", string>> &
   Partial<Record<"rate" | "duration", number>> & { skipUnreadable?: true };
 
-/** A longer replay is refused before anything is sent. */
+/** The longest replay; a longer one is refused before anything is sent. */
 const PLAYED_MAX_DAYS = 7;
 const SHOWN_CHARS = 160;
 
@@ -72,7 +72,7 @@ const refusalText = (refusal: reading.LogRefusal, wanted: reading.LogOptions): s
   }
 };
 
-/** Why a log cannot be replayed at this rate or for this time: it would take too long, or have too few calls; `null` where it can. */
+/** Says why a replay would take too long or have too few calls at this rate or for this time; `null` if neither. */
 const lengthText = ({ atMs, facts, outermost }: reading.ReadLog, { rate, duration: durationS }: ProfileOptions) => {
   const firstMs = atMs[0] as number;
   const spanS = ((atMs.at(-1) as number) - firstMs) / 1000;

@@ -7,7 +7,7 @@ import { noSuch } from "../../contract/nearest.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
 
-/** The one of this name; otherwise a `UsageError` with the name that was meant, or where all are listed. */
+/** Finds an item by its name; throws `UsageError` with the nearest name, or with where all names are listed. */
 export const called = <T extends { name: string }>(
   what: string,
   name: string,
@@ -36,7 +36,7 @@ export const whole =
     throw new InvalidArgumentError(`expected a whole number from ${least} to ${most}, got "${text}".`);
   };
 
-/** A number above 0, or 0 where that is allowed, up to `most`. */
+/** Parses a number above 0 (or 0 if allowed) and up to `most`. */
 export const upTo =
   (most: number, mayBeZero = false) =>
   (text: string): number => {
@@ -51,7 +51,7 @@ export const upTo =
 
 export const positive = upTo(Number.MAX_VALUE);
 
-/** Refuses an option that is given twice, of which commander would silently take the last. */
+/** Refuses an option that is given twice; commander would silently take the last. */
 export const once = (value: string, before: string | undefined): string => {
   if (before === undefined) return value;
   throw new InvalidArgumentError(`it was given already, as ${before}; give it once.`);
@@ -66,10 +66,10 @@ const ownedHost = (text: string, before: string[] = []): string[] => {
   }
 };
 
-/** Hosts are in the form that the safety guard compares. */
+/** Hosts are stored in the form that the safety guard compares. */
 export const I_OWN: OptionRow = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost];
 
-/** An option by its flags, with what it is about, its values or what reads its text, and its default. */
+/** An option: flags, description, allowed values or the parser of its text, default. */
 export type OptionRow = readonly [
   flags: string,
   about: string,
@@ -88,9 +88,9 @@ export const withOptions = (command: Command, rows: readonly OptionRow[]): Comma
 };
 
 /**
- * `[options, not with, sentence]`: none of the first, separated by blanks, may be given together with any of the second. `!option`
- * means that it is absent, `a|b` that either is given, `option=value` that it has this value. `$given` in the sentence stands for
- * the first options that were given.
+ * `[options, not with, sentence]`: two blank-separated lists; no option of the first may be given with one of the
+ * second. `!option` means absent, `a|b` either one, `option=value` this value. `$given` in the sentence stands for the given
+ * options of the first list.
  */
 export type Exclusion = readonly [options: string, notWith: string, sentence: string];
 

@@ -1,6 +1,6 @@
 /**
- * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of life in
- * between: on a terminal a few lines that are drawn anew in their place, elsewhere a line every 30 s.
+ * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and progress in
+ * between: on a terminal a few lines that are redrawn in place, elsewhere a line every 30 s.
  */
 import type { RunEvents } from "../../deployments/run-context.ts";
 import { classOf, type Line } from "../../history/line.ts";

@@ -1,6 +1,6 @@
 /**
  * The one writer to stdout and stderr. Printed text may quote a server, a file or a variable, so secrets are masked, escape
- * sequences removed, and no line is a command to the CI that records it. Only `printPainted` lets our own colours through.
+ * sequences removed, and no line is a command to the CI that records it. Only `printPainted` keeps our own colours.
  */
 import { clean, cleanValue } from "../../contract/foreign-text.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -43,7 +43,7 @@ export const printPainted = (text: string): void => {
 
 export const isTerminal = (): boolean => process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
 
-/** Replaces the last `drawn` lines on a terminal by these, each cut to its width. */
+/** Replaces the last `drawn` lines on a terminal by `lines`, each cut to the terminal's width. */
 export const drawAgain = (drawn: number, lines: readonly string[]): void => {
   const columns = (process.stderr.columns || 80) - 1;
   const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns)}\n`);

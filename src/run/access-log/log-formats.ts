@@ -1,7 +1,6 @@
 /**
- * The access logs that can be replayed, one row each: how a line is recognised, which moment stands in it, and how long the
- * call took where that is known. A server that writes a line when a call ends writes that moment; the start is so much
- * earlier as the call took. What no row reads is not guessed.
+ * The access logs that can be replayed, one row each: how a line is recognised, which moment of the call it holds and, if
+ * known, how long the call took. If the line holds the end, the start is the end minus the duration. Nothing is guessed.
  */
 import {
   CLF,
@@ -39,7 +38,7 @@ export type LogFormat = {
 };
 
 const TOOK_MAX_MS = 7 * 86_400_000;
-/** A number, and its unit where it has one; that of microseconds may be a Greek letter. */
+/** A number with or without a unit; microseconds may be written with a Greek letter. */
 const DURATION = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s|[^ -~]+s)?$/;
 
 const tookMs = (value: unknown, unit: Unit): number | undefined => {
@@ -58,7 +57,7 @@ const row = ([name, field, of]: Named, read: LogFormat["read"], how: How = {}): 
   return { name, field, of, read, ...how };
 };
 
-/** A text whose line has the group `at`, or only `end`, and `took` where the format writes a duration. */
+/** A text format. `line` has a group `at` or `end` for the moment, and `took` if lines hold a duration. */
 const text = (named: Named, of: MomentOf, line: RegExp, unit: Unit = "s", how: How = {}): LogFormat =>
   row(
     named,
@@ -96,7 +95,7 @@ const member =
     return null;
   };
 
-/** A member that holds a number of this unit, which may stand in quotes. */
+/** Reads a member that holds a number of `unit`s since 1970, perhaps in quotes. */
 const epoch =
   (name: string, unit: Unit) =>
   (line: LogLine): Moment | null => {
@@ -104,7 +103,7 @@ const epoch =
     return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
   };
 
-/** Members that hold the moment in logs of one's own, in the order in which they are looked for. */
+/** Members that may hold the moment in logs of unknown programs, in the order of the search. */
 const GENERAL_MEMBERS = ["@timestamp", "timestamp", "time", "ts", "datetime", "date", "asctime"];
 const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_MEMBERS, "created_at", "time_msec");
 
@@ -121,7 +120,7 @@ const clfInAnyMember = ({ fields }: LogLine): Moment | null => {
 };
 
 const QUOTED = `"[^"]*"`;
-/** Up to the duration: request, processing and response of AWS's balancers, in seconds; -1 where there was none. */
+/** The durations of request, processing and response at AWS load balancers, in seconds; -1 for none. */
 const THREE_TIMES = String.raw`(-?[\d.]+) (-?[\d.]+) (-?[\d.]+)`;
 const ALB_HEAD = new RegExp(
   String.raw`^(?:https?|h2|grpcs?|wss?) (?<end>${ISO}) \S+ \S+ \S+ ${THREE_TIMES} \S+ \S+ \d+ \d+ "`,
@@ -130,7 +129,7 @@ const ALB_CREATED = new RegExp(
   String.raw`^\S+ \S+ \S+ \S+ \S+ (?:\S+ ){7}${QUOTED} ${QUOTED} \S+ \S+ \S+ ${QUOTED} ${QUOTED} ${QUOTED} \S+ (?<at>${ISO})(?: |$)`,
 );
 
-/** Logs from before the field `request_creation_time` have the end alone, and three durations that lead to it. */
+/** Logs older than the field `request_creation_time` hold only the end and three durations before it. */
 const albTime = ({ text: line }: LogLine): LineTime | null => {
   const head = ALB_HEAD.exec(line);
   if (head === null) return null;
@@ -146,7 +145,7 @@ const NLB = new RegExp(
   String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
 );
 
-/** W3C: the moment at which a transaction was completed, in UTC; IIS writes what it took in milliseconds, others in seconds. */
+/** W3C logs hold the end of a call in UTC; IIS writes the duration in milliseconds, others in seconds. */
 const w3c = (named: Named, writer: NonNullable<LogLine["directives"]>["writer"], unit: Unit = "s"): LogFormat =>
   row(named, (line) => {
     const time = line.directives?.writer === writer ? line.column("time") : undefined;
@@ -229,8 +228,8 @@ export const LOG_FORMATS: readonly LogFormat[] = [
 export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
 
 /**
- * A field that the user names: a member of a JSON line, a column of a W3C log, a `key=value` of any other, or, as a number, a column of
- * such a line that is separated by blanks.
+ * A format for the field that the user names: a JSON member, a W3C column, `key=value` in any other line, or, as a number,
+ * a column of a line separated by blanks.
  */
 export const namedField = (field: string): LogFormat => {
   const key = new RegExp(String.raw`(?:^|[\s,;])${field.replace(/[^\w]/g, "\\$&")}=["[]?`);

@@ -1,10 +1,10 @@
-/** One line of an access log: its members or columns, and the ways in which a moment is written. Nothing is guessed. */
+/** Parses a line of an access log into members or columns, and the notations of a moment. Nothing is guessed. */
 
-/** What the directives of a W3C log above a line say of it. */
+/** What the directives above a line of a W3C log say about the line. */
 type Directives = {
   readonly columns: readonly string[];
   readonly software: string;
-  /** Who wrote them, by their columns: what they call the same is not the same. */
+  /** The program that wrote the log, by its columns; programs give one column name different meanings. */
   readonly writer: "cloudfront" | "iis" | "other";
   /** The day of lines that have a time alone (`#Date`), as `2026-10-10`. */
   readonly date: string | null;
@@ -17,7 +17,7 @@ const writerOf = (columns: readonly string[], software: string): Directives["wri
   return /Microsoft/i.test(software) || columns.some(isOfIis) ? "iis" : "other";
 };
 
-/** What is known after a line that begins with `#`; all but these directives are comments. */
+/** Returns the directives after a line that begins with `#`; lines with other names are comments. */
 export const directed = (known: Directives | null, line: string): Directives | null => {
   const [, name, value = ""] = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(line) ?? [];
   if (name === undefined) return known;
@@ -28,10 +28,10 @@ export const directed = (known: Directives | null, line: string): Directives | n
   return { columns, software, date, writer: writerOf(columns, software) };
 };
 
-/** A value of nginx that is no JSON: nothing or a dash for a number that is not known, several of as many servers. Bounded, so that it is linear. */
+/** nginx values that are not JSON: nothing, a dash, or one number per upstream. Bounded, so that matching is linear. */
 const NO_NUMBER = /:\s{0,4}(?:-|[\d.]{0,24})(?:\s{0,4}[,:]\s{0,4}(?:-|[\d.]{1,24})){0,32}\s{0,4}(?=[,}])/g;
 
-/** nginx without `escape=json` writes `\x22` as well. */
+/** Makes JSON of a line that nginx wrote without `escape=json`, which may hold `\x22` and the values above. */
 const repaired = (text: string): string =>
   text
     .replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1")
@@ -70,7 +70,7 @@ export class LogLine {
     this.fields = text.startsWith("{") ? (parsed(text) ?? parsed(repaired(text))) : null;
   }
 
-  /** The line inside of what a container or syslog wrote around it; `null` where nothing stands around it. */
+  /** The line without what a container or syslog wrote around it; `null` if nothing was. */
   get inner(): LogLine | null {
     if (this.#inner !== undefined) return this.#inner;
     const { log, stream } = this.text.startsWith('{"log":') ? (this.fields ?? {}) : {};
@@ -101,7 +101,7 @@ export class LogLine {
 /** `zoned`: the text states its zone; without one it is taken as UTC. */
 export type Moment = { readonly ms: number; readonly zoned: boolean };
 
-/** The date of the Common Log Format, that of HAProxy, that of ISO 8601 and RFC 3339. */
+/** Patterns of dates: HAProxy's, the Common Log Format's, ISO 8601 and RFC 3339. */
 export const CLF_WITHOUT_ZONE = String.raw`\d{2}\/[A-Za-z]{3}\/\d{4}:\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?`;
 export const CLF = String.raw`${CLF_WITHOUT_ZONE} [+-]\d{4}`;
 export const ISO = String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?`;
@@ -131,18 +131,18 @@ export const dateMoment = (text: string): Moment | null => {
 export const UNIT_MS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 } as const;
 export type Unit = keyof typeof UNIT_MS;
 
-/** An epoch outside of these years is an id or a counter; in them only one unit fits. */
+/** A number outside these years is taken for an id or a counter; within them only one unit fits. */
 const EPOCH_FROM_MS = Date.UTC(2000, 0);
 const EPOCH_TO_MS = Date.UTC(2100, 0);
 
-/** A number of `unit`s since 1970, or of the unit that fits. */
+/** Reads a number of `unit`s since 1970; without `unit`, of the only unit that fits. */
 export const epochMoment = (value: number, unit?: Unit): Moment | null => {
   const units = unit === undefined ? Object.values(UNIT_MS) : [UNIT_MS[unit]];
   const ms = units.map((unitMs) => value * unitMs).find((one) => one >= EPOCH_FROM_MS && one < EPOCH_TO_MS);
   return ms === undefined ? null : { ms, zoned: true };
 };
 
-/** The moment of a field that is known to hold one, in whichever way it is written. */
+/** Reads the moment of a field that is known to hold one, in any notation. */
 export const momentOf = (value: unknown): Moment | null => {
   if (typeof value === "number") return epochMoment(value);
   if (typeof value !== "string" || value.length > 64) return null;

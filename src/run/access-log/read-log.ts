@@ -1,4 +1,4 @@
-/** An access log as the moments at which its calls came. Nothing else of a line is kept: a log that is secret may be replayed. */
+/** Reads an access log into the moments of its calls. Nothing else is kept, so a confidential log can be replayed. */
 import { createReadStream, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -9,13 +9,13 @@ import { LOG_FORMATS, type LogFormat, namedField } from "./log-formats.ts";
 import { directed, LogLine } from "./log-line.ts";
 
 export type LogOptions = {
-  /** A name of `LOG_FORMAT_NAMES`; found out where absent. */
+  /** A name of `LOG_FORMAT_NAMES`; recognised by the lines if absent. */
   format?: string;
   timeField?: string;
   skipUnreadable?: boolean;
 };
 
-/** Why a log is not replayed. `line`: its number, from 1; `text`: what stands there, as it is. */
+/** Why a log is not replayed. `line`: a line's number, from 1; `text`: its unchanged text. */
 export type LogRefusal =
   | { code: "format-unknown"; line: number; text: string; lines: number }
   | { code: "unreadable"; format: LogFormat; line: number; text: string; lines: number; unreadable: number }
@@ -27,22 +27,22 @@ export type LogRefusal =
 export type ReadLog = {
   readonly atMs: readonly number[];
   readonly facts: ReplayedLog;
-  /** The first or the last call: the one on that side of the longest silence on which there are fewer. */
+  /** The first or the last call, whichever is on the side of the longest silence with fewer calls. */
   readonly outermost: { readonly line: number; readonly atMs: number };
 };
 
-/** By so many lines a format is recognised; each has to be read by it in at least half of them. */
+/** The format is recognised by the first lines, up to this many; it must read at least half of them. */
 const SAMPLE_LINES = 1000;
 const SAMPLE_CHARS = 4 * 1024 * 1024;
-/** More lines than this share that cannot be read: the log is another one than was thought. */
+/** A log with a larger share of unreadable lines is refused: its format is probably another one. */
 export const UNREADABLE_SHARE_MAX = 0.01;
-/** 80 MB of moments. */
+/** The most calls of a log: 80 MB of moments. */
 const CALLS_MAX = 10_000_000;
-/** A log of more than a year has a line in it that is out of place. */
+/** The longest log: one of more than a year probably has a misplaced line. */
 const SPAN_MAX_MS = 366 * 86_400_000;
-/** Lines that are written at the end of a call, or by several workers, are out of order by so much without a word. */
+/** Lines written at the end of a call, or by several workers, may be out of order by this much. */
 const ORDER_SLACK_MS = 1000;
-/** A line that is earlier by so much is said, and one of several in a row by less. */
+/** A step back in time is reported above the first bound; one of `IN_A_ROW` lines or more above the second. */
 const STEP_BACK_MS = 60_000;
 const STEP_BACK_IN_A_ROW_MS = 5000;
 const IN_A_ROW = 10;
@@ -51,7 +51,7 @@ type Candidate = { format: LogFormat; isInner: boolean };
 
 const lineOf = (line: LogLine, { isInner }: Candidate): LogLine | null => (isInner ? line.inner : line);
 
-/** Formats of one program before those of many, a line as it is before what stands inside of it. */
+/** Lists candidates in order: one program's formats before general ones, a whole line before its inner line. */
 const candidatesOf = ({ format, timeField }: LogOptions): Candidate[] => {
   const isWanted = ({ name, byNameOnly }: LogFormat) => (format === undefined ? byNameOnly !== true : name === format);
   const formats = timeField === undefined ? LOG_FORMATS.filter(isWanted) : [namedField(timeField)];
@@ -62,7 +62,7 @@ const candidatesOf = ({ format, timeField }: LogOptions): Candidate[] => {
   );
 };
 
-/** A log of whole seconds: the calls of each are spread evenly over it, or all would come at once. Equal values stand together. */
+/** Spreads the calls of each whole second evenly over it, or they would all come at once. Equal values are adjacent. */
 const spreadOverSeconds = (atMs: number[]): void => {
   for (let from = 0; from < atMs.length; ) {
     let to = from + 1;
@@ -73,7 +73,7 @@ const spreadOverSeconds = (atMs: number[]): void => {
   }
 };
 
-/** Watches the clock of the log in the order of its lines. */
+/** Finds the largest step back in time, in the order of the lines. */
 class ClockWatch {
   #fromMs = Number.POSITIVE_INFINITY;
   #toMs = Number.NEGATIVE_INFINITY;
@@ -124,7 +124,7 @@ export class LogReader {
   #directives: LogLine["directives"] = null;
   #number = 0;
   readonly #atMs: number[] = [];
-  /** What each call took, where the line has its end and what it took. */
+  /** Each call's duration if its line holds end and duration, else 0; `null` if no line holds both. */
   #tookMs: number[] | null = null;
   #isWhole = true;
   #isZoned = true;
@@ -191,7 +191,7 @@ export class LogReader {
     return { atMs, facts, outermost };
   }
 
-  /** The starts of all calls, ascending. What each took belongs to its moment in the order of the lines. */
+  /** Returns the starts of all calls, ascending. Ends and durations match by index, so both keep the lines' order. */
   #starts(): number[] {
     const [atMs, took] = [this.#atMs, this.#tookMs];
     if (took === null) atMs.sort((a, b) => a - b);
@@ -211,7 +211,7 @@ export class LogReader {
       const unread = own.filter((line) => format.read(line) === null);
       const reads = own.length - unread.length;
       const others = unread.filter((line) => format.isNoCall?.(line)).length;
-      // A format that the user names is the one that reads most, be it a few lines.
+      // If the user names the format, its candidate that reads the most lines is chosen, even if these are few.
       const fits = isNamed ? reads > most : reads > 0 && 2 * reads >= sample.length - others;
       if (!fits) continue;
       this.#chosen = candidate;
@@ -249,18 +249,18 @@ export class LogReader {
     this.#isZoned &&= at.zoned;
     if (at.ms < this.#earliest.atMs) this.#earliest = { atMs: at.ms, line: number };
     if (at.ms > this.#latest.atMs) this.#latest = { atMs: at.ms, line: number };
-    // A line is written when its call ends, so that those are the moments that are in order.
+    // Lines are written when calls end, so the ends are in order.
     this.#clock.see(of === "start" ? at.ms + tookMs : at.ms, number);
   }
 }
 
 const PIECE_BYTES = 256 * 1024;
-/** What is longer is cut: a time stands at the beginning of a line, and a JSON line of that length is none of a call. */
+/** Longer lines are cut: the time is near the beginning, and a JSON line of this length is not about a call. */
 const LINE_MAX_CHARS = 1024 * 1024;
 const HEAD_BYTES = 4096;
 const PACKED = { "\x28\xb5\x2f\xfd": "zstd", BZh: "bzip2", "\xfd7zXZ": "xz", "PK\x03\x04": "zip" };
 
-/** What keeps the beginning of a file from being text; `null` where nothing does. */
+/** Says why the beginning of a file is not text; `null` if it is. */
 const noText = (head: string): string | null => {
   if (head.startsWith("\xff\xfe") || head.startsWith("\xfe\xff")) {
     return "is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8";
@@ -279,7 +279,7 @@ const failed = (error: NodeJS.ErrnoException): UserFileError => {
   );
 };
 
-/** Reads a log, plain or compressed by gzip, and keeps of it no more than its moments. Throws `UserFileError`. */
+/** Reads a log, plain or compressed by gzip, and keeps only its moments. Throws `UserFileError`. */
 export const readAccessLog = async (path: string, options: LogOptions): Promise<ReadLog | LogRefusal> => {
   const reader = new LogReader(options);
   const cutter = cutLines((line) => reader.refusal === null && reader.see(line), LINE_MAX_CHARS);

@@ -29,29 +29,29 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
 import { type CalibrationStub, startCalibrationStub } from "./stub.ts";
 
-/** Not autocannon: nothing about time is claimed of what it plays. */
+/** autocannon is not calibrated, because no claim about its stages is about time. */
 type DriverName = Exclude<LoadStage["driver"], "autocannon">;
 
 type Ceiling = { mode: "a line each" | "folded"; perS: number; forS: number };
 
-/** What is calibrated: how a run uses its drivers, and nothing else. */
+/** What is calibrated: the drivers of a run, at the rates and in the modes that the run uses. */
 export type CalibrationPlan = {
   /** The highest rate of each driver that is used, in calls per second. */
   peaks: ReadonlyMap<DriverName, number>;
-  /** Rates that the open-loop driver is to hold besides, each in its mode. */
+  /** Further rates that the open-loop driver must hold, each in its mode. */
   ceilings?: readonly Ceiling[];
-  /** The open-loop driver folds every call of the run, so `ceilings` tries three times the rate. */
+  /** Every open-loop stage folds its calls, so only `ceilings` tries three times the rate. */
   foldsAll?: boolean;
   precise?: boolean;
 };
 
-/** Where a ramp has yet to find the rate and none is permitted. */
+/** The rate to calibrate if a ramp has yet to find the stage's rate and the target file permits none. */
 const RATE_UNKNOWN_PER_S = 200;
 const STEADY_PER_S = { least: 200, most: 500 } as const;
 
 const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
 
-/** With a fault in, only judges and objectives about time make a stage about time. */
+/** Reports whether a stage is about time; one with a fault is only by its objectives or its judges. */
 const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
   !consequencesOf(disturbance).breaks || objectives === true || judges.some((id) => TIMED.has(id));
 
@@ -60,7 +60,7 @@ export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: numb
   return { ratePerS, ceilingPerS: Math.max(3 * peakPerS, ratePerS) };
 };
 
-/** Where a stage folds, three times the rate is tried in that mode as well. */
+/** If a stage folds its calls, the plan also tries three times the rate with folded calls. */
 export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
   const stages = plans.filter((plan) => plan.kind === "load");
   const peaks = new Map<DriverName, number>();
@@ -86,10 +86,10 @@ export const calibrationPlanOf = (deployment: Deployment, plans: readonly StageP
 /** Reads, calls that work and streams, all without a session: every call is one of the schedule. */
 const STORY = "steady-mix";
 const SCENARIO = join(REPOSITORY, "scenarios", `${STORY}.ts`);
-/** First calls open connections and run cold; they do not count. */
+/** The first calls open connections and run cold code, so they do not count. */
 const WARM_UP_S = 1;
 const STEADY_S = 2.2;
-/** From the beginning of the stall until its effects are over. */
+/** The stalled phase: the stall begins `STALL_AFTER_S` into it, and its effects are over at the end. */
 const STALLED_S = 1;
 const STALL_S = 0.2;
 const STALL_AFTER_S = 0.2;
@@ -97,7 +97,7 @@ const NULL_S = 0.5;
 const TENANTS = 12;
 const DRAIN_MS = 2_000;
 
-/** A stall holds every call that comes meanwhile; k6 needs a VU for each of them. */
+/** k6 needs a VU for each call that arrives while the stub stands still. */
 const calibrationVus = (peakPerS: number): number => {
   const { ratePerS, ceilingPerS } = ratesOf(peakPerS);
   return Math.ceil(1.5 * (ratePerS * (STALL_S + 0.1) + ceilingPerS * 0.03)) + 20;
@@ -129,7 +129,7 @@ const playOn = async (
   return { schedule, epochUs, ...driven };
 };
 
-/** `peakPerS`: the highest rate that the run plays with it. One that folds admitted calls is tried with folds alone above that. */
+/** `peakPerS`: the highest rate that the run plays with the driver. With `foldsAll` the null phase is no faster. */
 export const calibrateDriver = async (
   stub: CalibrationStub,
   of: CalibratedDriver,
@@ -172,7 +172,7 @@ export const calibrateDriver = async (
   });
 };
 
-/** The rate that a driver holds in one mode at a server that answers at once and counts; late and missing calls lower it. */
+/** Measures the rate that a driver holds against a server that answers at once; late and missing calls lower it. */
 export const heldRate = async (
   { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,
   of: CalibratedDriver,
@@ -191,7 +191,7 @@ export const heldRate = async (
   const { calls, lastUs } = await look();
   const lastDueUs = schedule.at(-1) ?? 0;
   const tookUs = Math.max(lastDueUs, lastUs - epochUs - (startUs ?? 0));
-  // What came and was not written down was not held either.
+  // A call that arrived but was not written down does not count as held.
   const share = schedule.length === 0 ? 0 : Math.min(calls, written) / schedule.length;
   const measured = (perS * share * lastDueUs) / Math.max(1, tookUs);
   return {
@@ -203,12 +203,12 @@ export const heldRate = async (
 type How = {
   seed: number;
   signal: AbortSignal;
-  /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
+  /** Returns the path of k6; called only if the plan uses k6. Throws if k6 cannot be had. */
   k6Path(): Promise<string>;
   hands?: Hands;
 };
 
-/** A calibration that could not be made counts as one that failed. */
+/** Calibrates each driver of the plan. A calibration that cannot be made counts as failed. */
 export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, hands = NO_HANDS }: How) => {
   const found: Calibration[] = [];
   const stub = await startCalibrationStub(hands).catch((error: Error) => error);
@@ -232,7 +232,7 @@ export const calibrate = async (plan: CalibrationPlan, { seed, signal, k6Path, h
   return found;
 };
 
-/** The first thing that a run does, with the drivers of the plan; nothing where it has none. */
+/** Calibrates the plan's drivers, before a run does anything else. */
 export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): Promise<void> => {
   const { supervisor: hands, events, signal, seed } = context;
   const drivers = [...plan.peaks.keys()];
@@ -247,13 +247,13 @@ export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): 
 };
 
 const RATE_PER_S = 500;
-/** What the open-loop driver is built to hold from one process: with a line for each call, and with folded ones. */
+/** The rates that the open-loop driver is built to hold from one process, in each mode. */
 const CEILINGS: readonly Ceiling[] = [
   { mode: "a line each", perS: 6_000, forS: 3 },
   { mode: "folded", perS: 14_000, forS: 3 },
 ];
 
-/** Without a run, for `doctor --calibrate`; builds nothing. With lower `ceilings` a machine can still measure what it holds. */
+/** Calibrates this machine without a run, for `doctor --calibrate`; builds no tool. */
 export const calibrateMachine = async ({ precise, ...how }: Pick<How, "seed" | "signal"> & { precise: boolean }) => {
   const { tool, problem } = await seeTool("k6", {});
   const drivers: DriverName[] = tool === null ? ["open-loop"] : ["open-loop", "k6"];

@@ -17,7 +17,7 @@ const EVENT_EVERY_MS = 15;
 /** One in three of the plain routes is delayed. */
 const DELAYED = new Set<RouteName>(["poi.enrich", "design.themes"]);
 
-/** The schedule that is played; it begins with the first call that comes. */
+/** The state of one schedule, which begins with the first call that comes. */
 const waitingFor = (phases: StubPhases | null) => {
   return { phases, startUs: null as number | null, stamps: [] as Stamp[], stoodStillUs: 0 };
 };
@@ -44,7 +44,7 @@ const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntrans
 const LAST_CHUNK = "0\r\n\r\n";
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
 
-/** What is written for each event of a stream, the head with the first and the end with the last. */
+/** Returns the text of each event of a stream; the head goes with the first and the end with the last. */
 const streamOf = (kind: Stream, events: number): string[] => {
   const { content, done } = VOCABULARIES[kind];
   return Array.from({ length: events }, (_, at) => {
@@ -54,7 +54,7 @@ const streamOf = (kind: Stream, events: number): string[] => {
   });
 };
 
-/** What is written one after the other; `atOnce`: in place of that in the last phase. */
+/** `parts` are written one after the other; in the last phase `atOnce` is written instead. */
 type Answer = { kind: StampKind; parts: readonly string[]; atOnce: readonly string[] };
 
 const answerOf = (name: RouteName): Answer => {
@@ -108,7 +108,7 @@ const warmUp = async (at: number): Promise<void> => {
   socket.destroy();
 };
 
-// The runner is gone, or needs it no longer.
+// The runner is gone, or needs the stub no longer.
 process.on("disconnect", () => process.exit(0));
 const { port } = await startBareServer(answer);
 const nullServer = await startNullServer(wallUs);

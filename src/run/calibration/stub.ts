@@ -9,19 +9,19 @@ import { runMark } from "../../supervision/processes.ts";
 export type StubPhases = {
   /** When the first call is due, in microseconds after the start of the schedule. */
   firstUs: number;
-  /** After the start: from when on the stub stands still, and for how long; from when on it answers everything at once. */
+  /** Microseconds: when the stub stands still after the start, for how long, and from when on it answers at once. */
   stallFromUs: number;
   stallUs: number;
   nullFromUs: number;
 };
 
-/** `StubPhases`: forget what was seen, and wait for the first call of the next schedule. */
+/** `StubPhases` resets the stub, which then waits for the first call of the next schedule. */
 export type ToStub = StubPhases | "report" | "look";
 
 export type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 /** Requests that the null server beside the stub received since the last look: how many, and when the last came. */
 export type StubLook = { calls: number; lastUs: number };
-/** Said unasked, once both servers are warm. */
+/** Sent by the stub once both servers are warm. */
 export type StubPorts = { port: number; nullPort: number };
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));

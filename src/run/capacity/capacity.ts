@@ -49,11 +49,11 @@ export type CapacityRun = Asked &
     onProbe(probe: PlayedProbe, objectives: readonly ShareObjective[]): void;
   };
 
-/** Random arrivals come in bursts, which a rate near the permit would hold back; uniform ones do not. */
+/** The highest rate as a share of the permitted one, which would hold back the bursts of random arrivals. */
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
-/** The capacity is not known yet, so a common rate is calibrated; the search tries its generator at twice the answer. */
+/** The capacity is unknown yet, so the driver is calibrated at this rate; the search tries it at twice the answer. */
 const RATE_CALIBRATED_PER_S = 200;
-/** A deployment that answers 503 refuses nothing and is fast, so errors are bounded even where nobody states a bound. */
+/** The default bound on errors: a deployment that answers 503 refuses nothing and is fast. */
 const NO_ERRORS = "errors<=1%";
 const INTENT = { load: true, faults: false, requests: 1 };
 
@@ -78,7 +78,7 @@ const objectivesOf = (story: string, slo: string | undefined, target: Target): S
   return orUsageError("", () => [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective));
 };
 
-/** What is asked of a target, by the wishes and its file; throws `UsageError` for what a user has to mend. */
+/** Composes what to find out, from options and target file. Throws `UsageError` for a user's mistake. */
 const questionOf = ({ story, arrivals, slo, demandFile, short, policy }: CapacityWishes, target: Target) => {
   const objectives = objectivesOf(story, slo, target);
   const readDemand = (file: string) => orUsageError(`--demand ${file}: `, () => demandOf(readUserJson(file)));
@@ -111,14 +111,14 @@ export const planCapacity = async (wishes: CapacityWishes) => {
     story,
     arrivals,
     objectives: objectives.map(({ text }) => text),
-    /** `null` where the target file does not bound it. */
+    /** `null` if the target file states no bound. */
     max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,
-    /** Those that are played until an objective is broken, as far as they are permitted. */
+    /** The permitted rates that are played until an objective is broken. */
     rates: [
       ...doubled.filter((rate) => rate < maxPerS),
       ...(maxPerS < startPerS * 2 ** BRACKETS_SHOWN ? [maxPerS] : []),
     ],
-    // A confirmation that fails prolongs the search by half, twice at the most.
+    // Each failed confirmation prolongs the search by half of `playS`, twice at the most.
     seconds_at_most: Math.ceil(2 * playS + 4 * (confirmS + warmUpS)),
     lacks,
     refused_by_guard: refusals,
@@ -126,12 +126,12 @@ export const planCapacity = async (wishes: CapacityWishes) => {
 };
 
 const STAGE = "capacity";
-/** A look leaves out recent calls: refusals end sooner than answers and would be overcounted. */
+/** Bounds on how long an early look leaves out the latest calls: refusals end sooner and would be overcounted. */
 const HOLD_LEAST_US = 100_000;
 const HOLD_MOST_US = 5_000_000;
 const SEED_STEP = 7919;
 
-/** `failure`: why the driver could not play it at all; `null` when it did. */
+/** Plays one probe. `failure`: why the driver did not play the probe; `null` if it did. */
 const playProbe = async (
   context: RunContext,
   deployment: Deployment,
@@ -180,7 +180,7 @@ export type PlayedProbe = Awaited<ReturnType<typeof playProbe>>;
 const AFTER_DOUBT_MS = 1_000;
 const DOUBT_MOST_MS = 15_000;
 
-/** `cutOff`: why it ended before its answer was sure. */
+/** `cutOff`: why the search ended before its answer was sure; `null` if it did not. */
 const search = async (
   context: RunContext,
   play: (plan: ProbePlan, number: number) => Promise<PlayedProbe>,
@@ -205,7 +205,7 @@ const search = async (
   }
 };
 
-/** A rate that hangs on a time is as uncertain as the generator's times are; one that hangs on refusals is not. */
+/** Makes a claim that rests on times inconclusive if the calibration failed; claims on refusals stay. */
 const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], failed: readonly Calibration[]): Claim => {
   const isOfAll = claim.id === "capacity/demand";
   const limitsMs = objectives.flatMap(({ text, limitMs }) =>
@@ -217,7 +217,7 @@ const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], faile
   return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
 };
 
-/** Throws what a user has to mend before anything is sent. `found` is `null` where nothing could be played. */
+/** Throws for a user's mistake before anything is sent. `found` is `null` if the search did not end. */
 export const findCapacity = async (request: CapacityRun): Promise<RunResult & { found: Found | null }> => {
   const prepared = await prepareTarget(request.targetFile, request.owned, INTENT);
   const question = questionOf(request, prepared.target);
@@ -259,7 +259,7 @@ export const findCapacity = async (request: CapacityRun): Promise<RunResult & { 
           ...(await readWitnesses(deployment, `${context.run}.${STAGE}`, context.signal)),
         },
         claims: capacityClaims(found, STAGE, context.replay).map((one) => cut(asCalibrated(one, objectives, failed))),
-        // Of probes at many rates together, times and rates mean nothing.
+        // Times and rates pooled over probes at many rates mean nothing.
         measurements: [
           ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
           ...capacityMeasurement(found, STAGE),

@@ -1,8 +1,7 @@
 /**
- * What of ours is still in a deployment, and whose is it? The journals of runs say what was left; a proxy that can be asked has the
- * last word, and shows by the names of its toxics what no journal knows of. A fault by commands counts as left until it is healed.
- * `chaos --heal` takes it back: what is ours on this machine needs nothing more; what is on somebody's deployment needs its target
- * file, where commands and addresses stand.
+ * Finds what earlier runs left broken, and heals it (`chaos --heal`). Journals of runs record what was left open; a proxy
+ * that answers overrules them, and the names of its toxics also show faults that no journal records. A fault by commands
+ * counts as left until it is healed. Healing a deployment needs its target file, which holds commands and addresses.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -20,7 +19,7 @@ import { openToxiproxy, type ProxyState, type Toxiproxy, ToxiproxyError } from "
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
 
-/** Each journal's whole rescue, each proxy's, and each control call to toxiproxy. */
+/** Time limits: to heal all of one journal, to heal one proxy, and for one control call to toxiproxy. */
 const JOURNAL_MS = 60_000;
 const PROXY_MS = 60_000;
 const CALL_MS = 5_000;
@@ -32,11 +31,11 @@ const journalsIn = (reports: string, out?: string): string[] => {
   return folders.map((folder) => resolve(runs, folder, "journal.ndjson")).filter((path) => existsSync(path));
 };
 
-/** What is open and may be taken back. Throws a sentence where the journal cannot be read, or could be somebody else's. */
+/** Reads what a journal leaves open. Throws if it cannot be read, or if another user could have written it. */
 const readLeftOpen = (journal: string) => {
   const { entries } = readJournal(journal);
   const run = runOf(entries);
-  // What nobody can take back (a session, a key) stays open, for people to see.
+  // An effect without an undo (a session, a key) is left out and stays open in the journal, for people to see.
   const effects = openEffects(entries).filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
   const faults = effects.filter(({ kind }) => kind === "fault");
   return { run, isRunning: run !== null && isAlive(run), effects, faults };
@@ -49,7 +48,7 @@ const partsOn = (target: Target, undo: NamedUndo): OnTarget[] => {
   return "target" in undo && isSameTarget(undo.target, target) ? [undo] : [];
 };
 
-/** The faults on a deployment that journals leave open; a journal that cannot be read is for `chaos --heal` to report. */
+/** The faults on a deployment that journals leave open. Skips unreadable journals; `chaos --heal` reports them. */
 const faultsLeftOn = (target: Target, reports: string) =>
   journalsIn(reports).flatMap((journal) => {
     try {
@@ -62,7 +61,7 @@ const faultsLeftOn = (target: Target, reports: string) =>
     }
   });
 
-/** Looks at each proxy that the target file names, once, with the links that it stands on. */
+/** Calls `look` once for each proxy of the target file, with the links that the proxy serves. */
 const eachProxy = async <T>(
   { toxiproxy: stated }: Target,
   look: (toxiproxy: Toxiproxy, name: string, links: readonly string[]) => Promise<T>,
@@ -80,7 +79,7 @@ type Suspect = Pick<PreparedTarget, "file" | "target">;
 const howToHeal = ({ file }: Suspect): string =>
   `\`npx floodgate chaos --heal --target ${file}\` takes it back, and so does --heal with this command`;
 
-/** Nobody can be asked what commands or an operator's change have left. */
+/** Faults by commands and operator's changes count as still in, because no proxy shows them. */
 const isStillIn = (part: OnTarget, states: readonly ProxyState[]): boolean => {
   if (part.how !== "heal-proxy") return true;
   const state = states.find(({ name }) => name === part.proxy);
@@ -88,7 +87,7 @@ const isStillIn = (part: OnTarget, states: readonly ProxyState[]): boolean => {
 };
 
 export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<string[]> => {
-  // Where toxiproxy is gone, every fault in it is gone as well.
+  // A toxiproxy that does not answer is taken for gone, and its faults with it.
   const read = (toxiproxy: Toxiproxy, name: string) =>
     toxiproxy
       .proxy(name)
@@ -109,7 +108,7 @@ export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<s
   });
 };
 
-/** Before a run, which would judge the fault of an earlier one. Throws `GuardError`. */
+/** Throws `GuardError` if an earlier run left a fault, which the next run would judge as the deployment's. */
 export const requireNothingLeft = async (targets: readonly Suspect[], reports: string): Promise<void> => {
   const reasons = (await Promise.all(targets.map((target) => leftBrokenIn(target, reports)))).flat();
   if (reasons.length > 0) throw new GuardError(reasons);
@@ -117,7 +116,7 @@ export const requireNothingLeft = async (targets: readonly Suspect[], reports: s
 
 const FOREIGN = "somebody else did that, so it is not touched: mend it, or name another proxy";
 
-/** Before anything is broken: a fault on top of another one would be judged for both. Throws `GuardError` where a proxy is not whole. */
+/** Throws `GuardError` unless each proxy to be broken is whole: two faults at once would be judged as one. */
 export const requireWholeProxies = async (suspect: Suspect, broken: ReadonlySet<string>, reports: string) => {
   await requireNothingLeft([suspect], reports);
   const reasons = await eachProxy(suspect.target, async (toxiproxy, name, links) => {
@@ -136,17 +135,17 @@ export const requireWholeProxies = async (suspect: Suspect, broken: ReadonlySet<
   if (reasons.flat().length > 0) throw new GuardError(reasons.flat());
 };
 
-/** `needs`: the deployment whose target file has to be given for it. */
+/** `needs`: the deployment whose target file is needed for the undo. */
 export type Healed = UndoResult & { needs?: TargetName };
 
 export type HealedRun = {
   journal: string;
-  /** The run that wrote it is still going and was left alone, with what it has broken now. */
+  /** What the run has broken now, if it is still going and was left alone; else `null`. */
   running: readonly string[] | null;
   taken: readonly Healed[];
 };
 
-/** `null`: nothing was left open. */
+/** Heals what one run left open; `null` if it left nothing. */
 const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<HealedRun | null> => {
   const { run, effects, faults, isRunning } = readLeftOpen(journal);
   if (effects.length === 0) return null;
@@ -171,7 +170,7 @@ const healRun = async (journal: string, given: readonly GivenTarget[]): Promise<
   }
 };
 
-/** A predicate that says why the proxy does not serve; `null` if it serves as far as this machine can see. */
+/** Says why the proxy does not serve, as a predicate of a sentence; `null` if it serves as far as this machine sees. */
 const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string | null> => {
   if (!state.enabled)
     return "is disabled, and nothing on it shows that a floodgate did that: enable it, if nobody wants it so";
@@ -201,8 +200,8 @@ const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> =>
 };
 
 /**
- * `out`: one run folder, in place of all under `reports/runs` or beside them. `given`: target files, whose commands and proxies may be
- * used; their `proxies` are those as they are in the end, where an empty `did` says that nothing was to be done.
+ * `out`: one run folder, in place of all under `reports/runs` or, without `onlyOut`, beside them. `given`: target files whose
+ * commands and proxies may be used. Returns each of their proxies; an empty `did` means that nothing was to be done.
  */
 export const healLeftOpen = async (
   reports: string,
@@ -224,7 +223,7 @@ export const healLeftOpen = async (
     if (faultsLeftOn(target, reports).some(({ isRunning }) => isRunning)) continue;
     proxies.push(...(await eachProxy(target, healProxy)));
   }
-  // With a target file it is about that deployment; what others need is named all the same.
+  // With a target file only its deployment counts; what needs another target file is still returned.
   const isMended = ({ trouble, needs }: Healed): boolean =>
     trouble === null || (needs !== undefined && given.length > 0);
   const isWhole =
@@ -233,7 +232,7 @@ export const healLeftOpen = async (
   return { looked: journals.length, runs, proxies, isWhole };
 };
 
-/** For a run that is to heal first: reports each fault that was taken back, or could not be. */
+/** Heals before a run begins, and reports each fault that was healed or could not be. */
 export const healBeforehand = async (
   reports: string,
   given: readonly GivenTarget[],

@@ -1,4 +1,4 @@
-/** What `chaos` plays: experiments that are named, or all that the deployment can have, one after the other. */
+/** Plays the experiments of `chaos` one after the other: those named, or all that the deployment allows. */
 
 import { noSuch } from "../../contract/nearest.ts";
 import type { EmbeddedOptions } from "../../deployments/embedded.ts";
@@ -20,7 +20,7 @@ import { healBeforehand, requireWholeProxies } from "./left-open.ts";
 
 const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
 
-/** The experiments that a target file's own commands bring about; those of the catalogue keep what must hold of them. */
+/** The experiments that the target file's commands cause; a name of the catalogue keeps the catalogue's entry. */
 const byCommands = ({ faults = {} }: Target): Experiment[] =>
   Object.keys(faults).flatMap((key) => {
     const [, component, fault] = KEY.exec(key) ?? [];
@@ -29,7 +29,7 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
         `faults of the target file: expected names such as "limiter.refused" (limiter, keys, api, edge or service, a dot, a fault in small letters), but got "${key}"`,
       );
     }
-    // What stages of scenarios do, and no experiment.
+    // Only stages of scenarios break the service.
     if (component === "service") return [];
     const own: Experiment = {
       name: `${component}-${fault}`,
@@ -43,10 +43,10 @@ const byCommands = ({ faults = {} }: Target): Experiment[] =>
 export const experimentsFor = (target: Target | null): ReadonlyMap<string, Experiment> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
-/** `names`: empty for all that the deployment can have. */
+/** `names`: no name means all experiments that the deployment allows. */
 type ChaosWish = { names: readonly string[]; short: boolean; limiter?: EmbeddedOptions["limiter"] };
 
-/** Throws `UsageError`: a name that is not known, one that this store cannot have, or no way to break anything. */
+/** Throws `UsageError` for an unknown name, for another store's experiment, or if nothing can be broken. */
 export const chosenExperiments = (target: Target | null, wish: ChaosWish): readonly Experiment[] => {
   const { names, short, limiter = "sqlite" } = wish;
   const known = experimentsFor(target);
@@ -65,7 +65,7 @@ export const chosenExperiments = (target: Target | null, wish: ChaosWish): reado
   const canBreak = (fault: Fault): boolean =>
     faultKey(fault) in commands || (fault.by === "link" && toxiproxy?.proxies?.[fault.component] !== undefined);
   const canFill = limits?.global_in_flight !== undefined;
-  // The embedded deployment can have all that its store can, others what they have a proxy or a command for.
+  // The embedded deployment allows all that its store allows, another one what it has proxies or commands for.
   const here = [...known.values()].filter((one) =>
     target === null ? isOfStore(one) : one.faults.every(canBreak) && (one.pastTheCap !== true || canFill),
   );
@@ -84,7 +84,7 @@ export const chaosStages = (wish: ChaosWish): StagesWish => ({
     chosenExperiments(given.embedded ? null : given.target, wish).map((entry) => experimentStage(given, entry)),
 });
 
-/** Why no fault may be injected at all, beside what the guard says; on loopback as well. */
+/** Says why no fault may be injected, beside the guard's reasons; applies on loopback too. */
 export const chaosRefusals = (target: Target): string[] => {
   const remote = remoteProxy(target);
   const isPermitted = target.permits?.chaos === true;
@@ -117,7 +117,7 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
 const isStillHit = ({ claims, summary, didNotRecover }: StageOutcome): boolean =>
   didNotRecover === true || claims.some(({ id, verdict }) => verdict === "fail" && id === `recovers/${summary.name}`);
 
-/** Throws what a user has to mend before anything begins: names, target file, guard, lock, a proxy that is not whole. */
+/** Throws for a user's mistake before anything begins: names, target file, guard, lock, a proxy that is not whole. */
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   const { targetFile, replay } = request;
   if (targetFile === undefined) chosenExperiments(null, request);
@@ -125,7 +125,7 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
     ...{ ...request, profile: "chaos", stages: chaosStages(request), uncalibrated: true },
     prepared: targetFile === undefined ? undefined : await prepare(request, targetFile),
     required: () => request.names.map((name) => `reached/${name}`),
-    // What has not come back is not broken further; what could not be healed never is.
+    // A user's deployment that has not recovered is not broken further.
     isEnough: (context, deployment) => (outcome, left) => {
       if (left.length === 0 || deployment.embedded || !isStillHit(outcome)) return false;
       const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;

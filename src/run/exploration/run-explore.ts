@@ -1,6 +1,6 @@
 /**
  * The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones (the embedded deployment behind
- * toxiproxy, loaded by the open-loop driver's own process), and what fails made short. A finding is played again by `dev replay`.
+ * toxiproxy, loaded by the open-loop driver's own process), and failing ones are shortened. `dev replay` plays a finding again.
  */
 
 import { openDeployment } from "../../deployments/embedded.ts";
@@ -30,12 +30,12 @@ import { type Asked, type RunResult, recordRun } from "../recorded-run.ts";
 
 export type ExploreWish = {
   forMs: number;
-  /** No more schedules than this; as many as the time allows where absent. */
+  /** The most schedules; as many as the time allows if absent. */
   most?: number;
   links: LinksKind;
   /** The embedded deployment's store, on real links. */
   limiter: "sqlite" | "redis";
-  /** In place of the healthy platform on virtual links, to test the search itself. */
+  /** Replaces the healthy platform on virtual links, to test the search itself. */
   mutant: string | null;
 };
 
@@ -45,7 +45,7 @@ const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
 const SPARE_S = 30;
-/** Says whether the stage can be judged; it is no invariant. */
+/** Claims that say whether a stage can be judged; they are no invariants. */
 const ABOUT_THE_STAGE = /^reached\//;
 
 const ofStage = (claim: Claim, stage: string): Claim => {
@@ -83,7 +83,7 @@ const openRealPlayer = async (context: RunContext, limiter: ExploreWish["limiter
 
 type ScheduleReplayed = Pick<Claim, "reason" | "expected" | "got"> & { verdict: "fixed" | "failing" | "unclear" };
 
-/** `record`: how a run on real links is recorded; on virtual ones nothing is written. */
+/** `record`: how to record a run on real links; a run on virtual links is not recorded. */
 export const replayScheduleCrash = async (crash: ScheduleCrash, record: Asked): Promise<ScheduleReplayed> => {
   const replay = async ({ play }: Player): Promise<ScheduleReplayed> => {
     const replayed = await replaySchedule(play, crash.schedule, new Set(crash.failed.map(({ id }) => id)));
@@ -157,8 +157,8 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       await folder.writeJson(name, crash);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
       if (finding.isFlaky) return;
-      // The shortest schedule that fails is a stage of its own, which can be judged again from its lines. On real links they were
-      // written as they came, under the name of their stage.
+      // The shortest failing schedule becomes a stage, so that it can be judged again from its lines. On real links the
+      // history already has them, under their own stage.
       const { failed, byOutcome, ...trial } = finding.trial;
       const stage = links === "real" ? trial.stage : `${STAGE}-${files}`;
       const lines = trial.lines.map((line): Line => ({ ...line, stage }));

@@ -1,4 +1,4 @@
-/** `gate` on runs that are recorded: reads run folders and baseline files, sends nothing. */
+/** `gate` on recorded runs: reads run folders and baseline files, sends nothing. */
 
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,7 +18,7 @@ import { atPlace, UsageError } from "../exit-codes.ts";
 import { recordedJson } from "../judge-again.ts";
 import { commitOf } from "../run-reports.ts";
 
-/** Throws `UsageError` with what was expected. A run that was stopped or killed is none to compare by. */
+/** Reads the figures of a run. Throws `UsageError`, also for a run that was stopped or killed. */
 export const readFigures = (path: string): RunFigures => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
   const document = recordedJson(file) as RunDocument;
@@ -32,7 +32,7 @@ export const readFigures = (path: string): RunFigures => {
 export const compareRuns = (before: readonly string[], after: readonly string[]): RecordedComparison =>
   compareRecorded(before.map(readFigures), after.map(readFigures));
 
-/** Without a baseline nothing can pass: inconclusive. */
+/** Compares runs with a baseline; inconclusive without a readable baseline. */
 export const compareWithBaseline = (file: string, runs: readonly string[]): RecordedComparison => {
   const after = runs.map(readFigures);
   const missing = (reason: string): RecordedComparison => {

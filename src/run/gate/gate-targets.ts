@@ -1,4 +1,4 @@
-/** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
+/** `gate` on two targets, which are read, guarded, locked and recorded as one run. */
 
 import { noSuch } from "../../contract/nearest.ts";
 import {
@@ -39,7 +39,7 @@ const storyOf = (scenario: string): Story => {
 const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wish }: GateWishes) => {
   const { scenario } = wish;
   const story = storyOf(scenario);
-  /** What a run sends to each side of this base, the warm-up included; `null` where its capacity is probed first. */
+  /** What the run sends to each side, warm-up included; `null` if the base's capacity is probed first. */
   const spendsOn = (base: Target) => {
     const capacity = statedCapacity(wish, viewOf(base));
     const load = capacity === null ? null : loadFor(capacity, base.permits?.load_max_rps);
@@ -62,7 +62,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wi
     lacks: ofBoth((side) => story.missing(viewOf(targets[side].target))),
     load,
     pairs_at_most: PAIRS_MOST,
-    /** `null` where the base's capacity is probed first; then nothing that follows from it is known. */
+    /** `null` if the base's capacity is probed first; the calls and seconds are then unknown too. */
     capacity_per_s: capacity,
     calls_each: first?.calls ?? null,
     calls_each_at_most: most?.calls ?? null,
@@ -77,7 +77,7 @@ const prepare = async ({ baseFile, headFile, owned, pairs = PAIRS_DEFAULT, ...wi
 /** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
 export const planGate = async (wishes: GateWishes) => (await prepare(wishes)).plan;
 
-/** Doubts about the host are said once: in how many blocks, and the first of them. */
+/** Makes one side's stage. One note on doubts about the host counts their blocks and quotes the first. */
 const outcomeOf = ({ side, seen }: GateSide, said: readonly string[]): StageOutcome[] => {
   const { measure, hostNotes, protocols, lastFacts } = seen;
   if (lastFacts === null) return [];

@@ -1,6 +1,6 @@
 /**
  * Compares two targets: the base's capacity, a warm-up of both, pairs of short blocks until the comparison decides, then
- * claims, measurements and a table. How a block is played can be replaced, so that all of it runs in virtual time too.
+ * claims, measurements and a table. The way to play a block can be replaced, so that everything runs in virtual time too.
  */
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
@@ -44,19 +44,19 @@ import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 
 export const GATE_SCENARIO = "chat-past-capacity";
-/** The scenario's name of the outside, and the story that is played for it. */
+/** The stories that are played for scenarios, if they have another name. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { [GATE_SCENARIO]: "chat-beside-noisy" };
 export const GATE_STAGE = "gate";
 export const stageOf = (side: Side): string => `${GATE_STAGE}.${side}`;
 
-/** Invariants that a few seconds of overload can break. Times are the comparison's business. */
+/** Invariants that a few seconds of overload can break; the comparison judges times. */
 const JUDGES = [
   ...[...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap", "sheds-above-the-cap", "organizations-do-not-share"],
   "stream-vocabularies-differ",
 ];
-/** Time to drain where no control plane says when the last call has ended. */
+/** Time to drain, because a target may have no control plane that shows when the last call has ended. */
 const REST_MS = 200;
-/** Where nothing is permitted by name, probes go no further. */
+/** The highest rate of a probe, even if the target files permit more. */
 const PROBED_MOST_PER_S = 2_000;
 
 export type GateSide = {
@@ -65,7 +65,7 @@ export type GateSide = {
   view: TargetView;
   tenants: StageFacts["tenants"];
   noisy: ReadonlySet<string>;
-  /** Of its blocks: their lines are measured and let go. */
+  /** What the side's blocks have shown; their lines are measured but not kept. */
   seen: { measure: StageMeasure; hostNotes: string[][]; protocols: Set<Protocol>; lastFacts: StageFacts | null };
 };
 
@@ -84,16 +84,16 @@ export const gateSideOf = async (side: Side, deployment: Deployment, story: Stor
 export type GateRoom = LevelRoom & Pick<RunContext, "run" | "seed" | "replay">;
 
 export type PlayedBlock = {
-  /** Without those that prepared a session. */
+  /** All calls but exchanges (`sdk.sessions`). */
   lines: CallLine[];
-  /** When its first call was due, microseconds of the run. */
+  /** When the block's first call was due, in microseconds of the run. */
   startUs: number;
   claims: readonly Claim[];
-  /** What the generator could not do; then the block shows nothing about the target. */
+  /** What the generator could not do; any problem makes the block useless. */
   problems: string[];
 };
 
-/** Plays one block on one target by the open-loop driver, drains and judges it. `name` is new for each block of a run, and part of its calls' ids. */
+/** Plays, drains and judges one block on one target. `name` is unique in a run and part of the calls' ids. */
 export const playBlock = async (
   { side, deployment, view, tenants, seen }: GateSide,
   story: string,
@@ -128,7 +128,7 @@ const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.to
 
 type GatePlan = { scenario: string; story: Story; pairs: number; ratePerS?: number };
 
-/** The stated capacity; `null` when it has to be probed: slots say nothing about reads. */
+/** The stated capacity; `null` if it has to be probed, because slots say nothing about reads. */
 export const statedCapacity = (
   { scenario, ratePerS }: Pick<GatePlan, "scenario" | "ratePerS">,
   base: TargetView,
@@ -137,7 +137,7 @@ export const statedCapacity = (
 const SLO_OF_LOW = 2;
 const SLO_OF_OVERLOAD = 1.25;
 
-/** Up to when an answer counts as good, in milliseconds: from the base's warm-up alone, so that both sides have one limit. */
+/** The longest time of a good answer, in milliseconds; from the base's warm-up alone, so both sides share it. */
 const sloFrom = ({ lines, startUs }: PlayedBlock, load: BlockLoad): number | null => {
   const { steady, past } = partsOfBlock(load, startUs);
   const quantileIn = ({ fromUs, toUs }: typeof steady, p: number): number | null => {
@@ -158,7 +158,7 @@ type GatePairsPlan = {
   noisy: Readonly<Record<Side, ReadonlySet<string>>>;
   play(side: Side, pair: number): Promise<PlayedBlock>;
   onPair?(pair: number, of: number): void;
-  /** So many pairs leave something open. */
+  /** Called if the comparison is open after `pairs`; the next one comes after `next`. */
   onMore?(pairs: number, next: number): void;
   isOver(): boolean;
 };
@@ -168,7 +168,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
   const policy = { ...GATE_POLICY, looks: looks.length };
   const pairs: Pair[] = [];
   const findings: BlockFinding[] = [];
-  /** Pairs that the generator could not play as planned, and are not compared: why, a sentence each. */
+  /** For each pair that is not compared: why the generator could not play it as planned. */
   const dropped: string[] = [];
   let number = 0;
   let comparisons: Comparison[] = [];
@@ -202,7 +202,7 @@ export const measurePairs = async ({ seed, load, looks, sloMs, noisy, isOver, ..
     if (next === undefined || !isOpen || isOver()) break;
     plan.onMore?.(pairs.length, next);
   }
-  /** Not whole: it was stopped before the first look. */
+  /** `isWhole` is false if the comparison was stopped before its first look. */
   return { pairs, findings, comparisons, policy, dropped, isWhole: number >= (looks[0] ?? 0) };
 };
 
@@ -260,7 +260,7 @@ export const runGate = async (
   const isOver = (): boolean => room.signal.aborted || deployments.some(({ budget }) => budget.stopped !== null);
   const permitted = deployments.map(({ target }) => target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
   const mostPerS = Math.min(...permitted);
-  /** Calls a second; 0 when the base served nothing. */
+  /** Returns calls per second; 0 if the base served nothing. */
   const probed = async (): Promise<number> => {
     step("probing how much the base carries");
     const probes: Probe[] = [];

@@ -1,4 +1,4 @@
-/** Climbs: an idle deployment is filled with streams up to what sheds them, again and again. */
+/** Fills an idle deployment with streams until some are shed, again and again, to find its caps. */
 import type { RouteName } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import { mostAtOnce } from "../../history/statistics/statistics.ts";
@@ -20,29 +20,29 @@ const ROUNDS_LEAST = 4;
 const ROUNDS_MOST = 12;
 const STEPS_MOST = 80;
 const EXPLORING_STEPS = 3;
-/** Below this many reads behind each stream; with two of three, two or three replicas in turn show themselves. */
+/** Rounds send 0, 1 or 2 reads behind each stream; 1 and 2 reveal two and three replicas that take turns. */
 const READS_MOST = 3;
 const SHEDS_A_ROUND = 8;
-/** Streams of a climb that are sent one by one, below the cap. */
+/** How far below the expected cap a climb begins to send streams one by one. */
 const LAST_STEPS = 2;
 
 const ROUNDS_HELD_BACK = 2;
 
-/** How long after its last byte a deployment may hold a place, and the rest between two climbs for it. */
+/** How long a deployment may hold a place after a stream's last byte; climbs are further apart. */
 const LATE_RELEASE_MS = 250;
-/** Where the key was refused and its rate is not known. */
+/** The rest after a refused key whose rate is not known. */
 const REST_UNKNOWN_MS = 1_500;
 
 export type Climbed = {
-  /** What it met first; `edge`: an answer that is not the API's, such as a balancer's own limit. */
+  /** The limit that the climb met; `edge`: an answer that is not the API's, such as a balancer's own limit. */
   readonly met: "global" | "organization" | "key" | "edge" | "nothing";
   readonly bounds: WholeBounds;
   /** The most streams that were in flight at once. */
   readonly inFlight: number;
   readonly outcome?: string;
-  /** Answers come whole, so nobody sees when a stream was admitted. */
+  /** Answers arrive in one piece, so they do not show when a stream was admitted. */
   readonly heldBack: boolean;
-  /** Replicas in turn would have shown themselves, or the file states how many there are. */
+  /** Several replicas would have been noticed, or the target file states their number. */
   readonly isChecked: boolean;
 };
 
@@ -60,17 +60,17 @@ type Climb = {
   readonly callers: readonly Caller[];
   readonly calm: Calm;
   readonly bucket: BucketFound | null;
-  /** Calls a second that are permitted. */
+  /** The permitted rate, in calls per second. */
   readonly maxPerS: number;
 };
 
-/** Until a key has so many tokens back. */
+/** How long a key needs to regain so many tokens, in milliseconds, as far as is known. */
 export const refillMs = (bucket: BucketFound | null, tokens: number): number => {
   if (bucket?.found === true) return Math.min(REST_MOST_MS, (1000 * tokens) / bucket.ratePerS.low);
   return bucket === null || bucket.code === "never-refused" ? 0 : REST_UNKNOWN_MS;
 };
 
-/** `base` streams at once, then one by one; `reads` after each stream, so that a balancer that takes turns shows itself. */
+/** Sends `base` streams at once, then one by one; `reads` after each stream reveal replicas that take turns. */
 const round = async (
   { sender, callers, calm, maxPerS, bucket }: Climb,
   { base, reads, sheds, steps }: { base: number; reads: number; sheds: number; steps: number },
@@ -96,7 +96,7 @@ const round = async (
   }
   await sender.pause((1000 * base * (1 + reads)) / (0.95 * maxPerS) + 1.3 * calm.headMs + 5);
   const stepMs = Math.max(2.5, 1.2 * calm.headMs);
-  // Where streams end faster than steps can replace them, the first ones are all that can fill it.
+  // If streams end faster than steps replace them, only the first ones can fill the deployment.
   const isHeld = calm.stayMs > 1.5 * base * stepMs;
   const untilMs = performance.now() + (isHeld ? Number.POSITIVE_INFINITY : calm.stayMs);
   for (let step = 0; step < steps && refused < sheds && sender.mayGoOn(); step += 1) {
@@ -117,7 +117,7 @@ const round = async (
 const inFlightIn = (lines: readonly CallLine[]): number =>
   mostAtOnce(lines.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
 
-/** Twice as many streams at once each time until something is met, then climbs to just there. */
+/** Doubles the streams sent at once until one is not admitted, then climbs repeatedly to the cap. */
 export const climb = async (
   how: Climb,
   { from, replicas }: { from: number; replicas: number | undefined },
@@ -138,12 +138,12 @@ export const climb = async (
   const { met, outcome } = metIn(lines);
   const cap = met === "organization" ? ORGANIZATION_SHED : GLOBAL_SHED;
   const isOne = replicas === 1;
-  /** Of climbs that were made, by their reads behind each stream. */
+  /** The numbers of reads behind each stream that were tried. */
   const kinds = new Set<number>();
   const { marginUs } = calm;
   const bounds = (): WholeBounds => {
     const prompt = capBounds(lines, cap, { replicas, marginUs });
-    // Where the file states that it is one replica, a contradiction may be a place that is given back late.
+    // With one replica stated, a contradiction may mean that a place is given back late.
     return isOne && isContradiction(prompt)
       ? capBounds(lines, cap, { marginUs, releaseUs: 1000 * LATE_RELEASE_MS })
       : prompt;
@@ -158,12 +158,12 @@ export const climb = async (
       const near = Math.max(0, Math.min(found.most ?? base, inFlightIn(lines)) - LAST_STEPS);
       const wanted = isOne ? 0 : k % READS_MOST;
       const reads = tokens >= near + LAST_STEPS + 4 * (1 + wanted) ? wanted : 0;
-      // Of replicas in turn one alone gets the streams, and is full with its part of what all hold.
+      // If replicas take turns, one gets all streams and is full with its share of the cap.
       const first = reads === 0 ? near + push : Math.floor(near / (reads + 1));
       const came = await round(how, { base: first, reads, sheds: SHEDS_A_ROUND, steps: STEPS_MOST });
       lines.push(...came);
       if (sender.mayGoOn()) kinds.add(reads);
-      // Streams ended faster than steps came: begin nearer to the cap, or beyond it.
+      // If the cap was not met, streams ended faster than steps came: begin nearer to the cap, or beyond it.
       if (reads === 0) push = came.some(({ outcome }) => outcome === cap) ? Math.max(0, push - 1) : 2 * push + 1;
       found = bounds();
     }

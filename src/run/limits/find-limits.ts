@@ -1,7 +1,7 @@
 /**
  * Finds caps, slots, service time, rate and burst of a deployment by calls (`doctor --find-limits`): streams alone, one key
- * pressed past its rate with reads, then climbs from an idle deployment to its cap. The bounds are `shedding/caps-found.ts`;
- * this file sends what they need, inside permits and budget, and ends after `CALLS_MOST` calls or `SECONDS_MOST`.
+ * pressed past its rate with reads, then climbs from an idle deployment to its cap. `shedding/caps-found.ts` computes the
+ * bounds; this file sends the calls, inside permits and budget, and ends after `CALLS_MOST` calls or `SECONDS_MOST`.
  */
 import type { CallLine } from "../../history/line.ts";
 import { type BucketFound, serviceTimeMs, slotBounds, type WholeBounds } from "../../shedding/caps-found.ts";
@@ -11,30 +11,30 @@ import { type Climbed, climb, refillMs } from "./climb.ts";
 import { lookAtCalm, openSender, type Room, STREAM } from "./limit-calls.ts";
 import { pressKey } from "./press-key.ts";
 
-/** Organizations that climb together. */
+/** The most organizations that climb together. */
 const CALLERS_MOST = 24;
 
 export type LimitsFound = {
   service: Estimate | null;
   bucket: BucketFound | null;
-  /** The calls a second that the key was asked for; `null` where it was not. */
+  /** The calls per second that pressed the key; `null` if it was not pressed. */
   pressedPerS: number | null;
-  /** One organization alone, and all of them together; `null` where it was not tried. */
+  /** What one organization alone and all of them together met; `null` if not tried. */
   alone: Climbed | null;
   together: Climbed | null;
   organizations: number;
   slots: WholeBounds | null;
   calls: number;
-  /** Why it ended early, as a sentence; `null` where it did not. */
+  /** Why the search ended early; `null` if it did not. */
   cutOff: string | null;
 };
 
-/** A mean that is this uncertain is not written. */
+/** An estimate is written if its interval is at most this share of it to either side. */
 const KNOWN_SHARE = 0.15;
 export const isKnown = (figure: Estimate | null): figure is Estimate =>
   figure !== null && figure.high - figure.low <= 2 * KNOWN_SHARE * figure.value;
 
-/** What was found by calls of this target's callers. Throws what opening the connection throws. */
+/** Searches for limits by calls of this target's callers. Throws if opening the connection throws. */
 export const findLimits = async (room: Room): Promise<LimitsFound> => {
   const { target, onProgress } = room;
   const sender = await openSender(room);
@@ -73,7 +73,7 @@ export const findLimits = async (room: Room): Promise<LimitsFound> => {
       found.together = await climbAs(`${callers.length} organizations`, callers, Math.max(4, found.alone.inFlight));
     }
     found.slots = slotBounds(calm.streams, lines, calm);
-    // Where lengths differ, those of the climbs count too, if none waited.
+    // If calm streams leave the service time unclear, streams of the climbs count too, unless some waited.
     const all = [...calm.streams, ...lines.filter(({ route }) => route === STREAM)];
     if (!isKnown(found.service) && found.slots.most === null) found.service = serviceTimeMs(all, calm.reads);
     return ended(sender.ended());

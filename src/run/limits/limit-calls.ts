@@ -1,4 +1,4 @@
-/** The calls of a search for limits, and what streams and reads take while there is nothing else to do. */
+/** Sends the calls of a search for limits, and measures streams and reads on an idle deployment. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openApiClient } from "../../client/api-client.ts";
@@ -20,12 +20,12 @@ export const REST_MOST_MS = 15_000;
 const CALM_MS = 7_000;
 const CALM_MOST = 30;
 const CALM_LEAST = 8;
-/** Streams this long are measured side by side, four at once. */
+/** Streams longer than this are measured four at once. */
 const LONG_STREAM_MS = 2_000;
-/** The mean stay is known when its interval is this narrow. */
+/** Measuring ends when the interval of the mean service time is narrower than this share to either side. */
 const CALM_SHARE = 0.03;
 
-/** Heads of streams that take this part of the whole stay say nothing of when they were admitted. */
+/** If heads take more than this share of a stream, they do not show when it was admitted. */
 const HELD_BACK = 0.5;
 
 export const isAdmitted = ({ outcome }: CallLine): boolean => outcome === "200";
@@ -38,7 +38,7 @@ export type Room = Pick<PreparedTarget, "target" | "secrets" | "budget"> & {
 
 export type Sender = Awaited<ReturnType<typeof openSender>>;
 
-/** Sends calls and keeps their lines; once anything forbids another call, none leaves and `ended` says why. */
+/** Sends calls and returns their lines; once anything forbids another call, none leaves and `ended` says why. */
 export const openSender = async ({ target, secrets, budget, signal }: Room) => {
   const view = viewOf(target);
   const clock = createRunClock(wallUs());
@@ -46,7 +46,7 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
   const as = { stage: "find-limits", driver: "doctor" };
   const common = { secrets, view, clock, budget, idPrefix, ...as, onLine: () => undefined };
   const client = await openApiClient({ target, ...common });
-  // A balancer hands out connections: a new one for each call takes its turns as they come.
+  // A load balancer distributes connections, so each call by `fresh` opens its own, where the protocol lets it.
   const fresh = target.transport?.protocol === "h2" ? client : await openApiClient({ target, ...common });
   const beganMs = performance.now();
   let calls = 0;
@@ -65,7 +65,7 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
     calls: () => calls,
     ended: () => ended,
     pause: (ms: number): Promise<void> => sleep(ms, undefined, { signal }).catch(() => undefined),
-    /** A deployment may look into one header alone. */
+    /** Switches to `x-api-key`, for a deployment that does not read `authorization`. */
     otherHeader: () => {
       via = "x-api-key";
     },
@@ -74,7 +74,7 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
         for (const one of new Set([client, fresh])) await one.book.fetch({ as: "session", of, product });
       }
     },
-    /** `null`: it was not sent. */
+    /** Returns the call's line; `null` if the call was not sent. */
     ask: async (caller: Caller, route: RouteName, by = client): Promise<CallLine | null> => {
       if (!mayGoOn()) return null;
       const n = calls;
@@ -94,7 +94,7 @@ export const openSender = async ({ target, secrets, budget, signal }: Room) => {
   };
 };
 
-/** Streams and reads, one after the other; a sentence where no stream is admitted. */
+/** Measures streams and reads on an idle deployment; returns a sentence if no stream is admitted. */
 export const lookAtCalm = async (sender: Sender, caller: Caller) => {
   const streams: CallLine[] = [];
   const reads: CallLine[] = [];
@@ -110,7 +110,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
     }
     return line;
   };
-  // The first one makes connections.
+  // The first call opens the connection.
   await ask(READ);
   const first = await ask(STREAM);
   if (first === null) return sender.ended() ?? "no call was sent";
@@ -133,7 +133,7 @@ export const lookAtCalm = async (sender: Sender, caller: Caller) => {
   const stayMs = quantile(stays, 0.5) as number;
   return {
     ...{ streams, reads, headMs, stayMs },
-    /** One of ten outlasts it. */
+    /** The 90th percentile of the stays, in milliseconds. */
     longMs: quantile(stays, 0.9) as number,
     heldBack: (median(streams.map(head)) as number) > HELD_BACK * stayMs,
     marginUs: Math.max(3_000, 1500 * headMs),

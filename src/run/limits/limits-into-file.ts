@@ -1,6 +1,6 @@
 /**
- * What was found of a deployment's limits, in sentences and as members of a copy of its target file. A number is written where
- * the calls leave one alone; where it rests on what the file does not state, it is written as a comment.
+ * Turns the limits found into sentences and into members of a copy of the target file. A limit is written if the calls leave
+ * only one number; if it rests on something that the file does not state, it is written as a comment.
  */
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -23,7 +23,7 @@ export type Decided = {
   readonly findings: readonly Finding[];
   /** To be written into `limits`. */
   readonly limits: Limits;
-  /** A cap is among them: sheds can be judged call by call. */
+  /** Whether a cap was found, so that sheds can be judged call by call. */
   readonly isFixed: boolean;
 };
 
@@ -38,7 +38,7 @@ const NO_BUCKET = {
     "no burst and rate explain what was admitted: a limit by the clock's second or minute, or others use the key",
 };
 
-/** Decides what is known, and says what is not and why. */
+/** Decides which limits are known, and says why others are not. */
 export const decideLimits = (found: LimitsFound, target: Target): Decided => {
   const { service, bucket, alone, together, slots, cutOff, organizations: k } = found;
   const { limits: stated = {}, permits, shedding } = target;
@@ -66,7 +66,7 @@ export const decideLimits = (found: LimitsFound, target: Target): Decided => {
       finding("ok", "burst", `${burst.most} (${range(burst)})`),
     ];
   };
-  /** Why a cap was not reached, and what would reach it. */
+  /** Says why a cap was not reached, and what would reach it. */
   const notMet = (name: LimitName, { met, outcome, inFlight }: Climbed): Finding => {
     const text = `${inFlight} in flight at once were admitted`;
     if (met === "edge") return lacks(name, `something in between answered first (${outcome})`);
@@ -155,12 +155,12 @@ type Members = Record<string, unknown>;
 
 const membersOf = (value: unknown): Members => (isObject(value) ? value : {});
 
-/** Comes behind the commented example of `init`, or what it belongs to; at the end where neither is there. */
+/** `limits` follows the first of these members that the file has, or stands at the end; `init` writes `//limits`. */
 const BEFORE_LIMITS = ["//limits", "exclusive", "shedding"];
 const UNSURE =
   'Found by calls, and true if nobody else called meanwhile. State "exclusive": true and find them again, or take away the slashes.';
 
-/** The file's members in their order, with what was found; as comments where `exclusive` is not stated. */
+/** The file's members in their order, with the limits found; as comments unless `exclusive` is stated. */
 export const withLimits = (file: unknown, { limits, isFixed }: Decided, isExclusive: boolean): Members => {
   const members = membersOf(file);
   const found = NAMES.flatMap((name) =>
@@ -182,14 +182,14 @@ export const copyOf = (file: string, out: string | undefined): string =>
 const neverOver = (path: string): UsageError =>
   new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
 
-/** Refuses, before anything is sent, what could not be written afterwards. */
+/** Throws, before anything is sent, if the copy could not be written afterwards. */
 export const checkCopy = async (path: string): Promise<void> => {
   if ((await stat(path).catch(() => null)) !== null) throw neverOver(path);
   const folder = await stat(dirname(resolve(path))).catch(() => null);
   if (folder?.isDirectory() !== true) throw new UsageError(`--out ${path}: expected a folder that is there`);
 };
 
-/** Readable by its owner only, since the file may hold keys. */
+/** Writes the copy, readable by its owner only, since it may hold keys. */
 export const writeCopy = async (file: string, path: string, decided: Decided, isExclusive: boolean): Promise<void> => {
   const content = withLimits(readUserJson(resolve(file)), decided, isExclusive);
   await writePrivateFile(path, `${JSON.stringify(content, null, 2)}\n`, { mayReplace: false }).catch(
@@ -201,7 +201,7 @@ export const writeCopy = async (file: string, path: string, decided: Decided, is
   );
 };
 
-/** What was written and how it is to be taken. */
+/** Says what was written, and how far it can be trusted. */
 export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Target): Finding => {
   const names = Object.keys(limits).join(", ");
   if (exclusive === true) return finding("ok", "copy", `${path} is written, with ${names}`);
@@ -209,10 +209,10 @@ export const copyFinding = (path: string, { limits }: Decided, { exclusive }: Ta
   return finding("warn", "copy", text, 'state "exclusive": true if nobody else calls, and run this again');
 };
 
-/** What the search may use up, for whoever reads `--help` and refusals. */
+/** The bounds of the search, for `--help` and refusals. */
 export const AT_MOST = `at most ${CALLS_MOST} calls and ${SECONDS_MOST} s`;
 
-/** Throws what to add to the file where nothing may be sent for this. */
+/** Throws, with what to add to the target file, if no load is permitted. */
 export const checkPermitted = ({ permits }: Target): void => {
   if (permits?.load_max_rps !== undefined && permits.load_max_rps > 0) return;
   throw new UsageError(

@@ -1,4 +1,4 @@
-/** One key, pressed past its rate with reads, until its burst and its rate are known. */
+/** Presses one key with reads past its rate, until its burst and its rate are known. */
 import type { CallLine } from "../../history/line.ts";
 import { type BucketFound, bucketFound, KEY_REFUSED } from "../../shedding/caps-found.ts";
 import type { Caller } from "../../workload/callers/callers.ts";
@@ -10,8 +10,8 @@ const ADMITTED_THEN = 15;
 const PRESSES_MOST = 3;
 
 /**
- * Reads by one key, as fast as `pressers` callers and the permitted rate allow, until it is refused and for `thenMs` more, or up
- * to three times as long where hardly any is admitted then.
+ * Sends reads by one key as fast as `pressers` callers and the permitted rate allow, until the key is refused and for `thenMs`
+ * after that; up to three times as long while fewer than `ADMITTED_THEN` reads have been admitted since.
  */
 const press = async (
   sender: Sender,
@@ -70,8 +70,8 @@ const roughly = (lines: readonly CallLine[]): { burst: number; perS: number } | 
 };
 
 /**
- * Presses the key once to learn how long it needs to rest; then presses it rested, by no more callers than necessary, until
- * the rest was long enough: the key saved up less than its rate gave it meanwhile.
+ * Presses the key once to learn how long it needs to rest; then presses the rested key by no more callers than necessary, again
+ * until the rest was long enough: the burst is clearly smaller than what the rate refills during the rest.
  */
 export const pressKey = async (
   sender: Sender,
