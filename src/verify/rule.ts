@@ -1,4 +1,4 @@
-/** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, recorded and never failed. */
+/** Rules of `verify`. `must`: a stated requirement. `should`: an ambiguous one. `info`: a gap, only recorded. */
 import { outcomeOf, REFUSALS, type RefusalName } from "../contract/refusals.ts";
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";

@@ -1,6 +1,6 @@
 /**
- * `ok`: as expected. `warn`: it works, with a remark. `missing`: it is absent and something needs it. `wrong`: it differs
- * from the target file. `silent`: no answer came. `skipped`: not tried, with the reason. `info`: neither good nor bad.
+ * `ok`: as expected. `warn`: it works, with a remark. `missing`: it is absent and needed. `wrong`: it differs from the
+ * target file. `silent`: no answer came. `skipped`: it was not tried, with the reason. `info`: neither good nor bad.
  */
 type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
 

@@ -14,7 +14,7 @@ const CALLS_PER_KIND = 2;
 
 const routeOfKind = (kind: Stream): RouteName => ROUTE_NAMES.find((name) => routeOf(name).stream === kind) as RouteName;
 
-/** The first caller that works and may open a stream; the server key needs no session. */
+/** A caller that may open a stream: a role that works (a server key needs no session), else a tenant's server key. */
 const callerOf = ({ tenants = [] }: Target, works: ReadonlySet<string>): CredentialRef | null => {
   if (works.has("server")) return { as: "server", of: "role:server" };
   if (works.has("publishable")) return { as: "session", of: "role:publishable", product: "chat" };

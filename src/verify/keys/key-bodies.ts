@@ -1,4 +1,4 @@
-/** Which members of a key creation the deployment reads: the specification names none, so only those shown count. */
+/** Which members of a key creation the deployment reads. The specification names none, so rules need evidence. */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { type CannotJudge, inconclusive, skipped } from "../checks.ts";

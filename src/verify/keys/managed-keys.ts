@@ -164,7 +164,7 @@ const OWN_WORDS = new Set(
 export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
 const NOWHERE = "/shared-api/floodgate-no-such-path";
 
-/** Whether any path gets this refusal: then a gateway answered (item 18), and key management is elsewhere (item 126). */
+/** Whether any path gets this refusal: then a gateway answered (item 18) and key management is elsewhere (item 126). */
 const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {
   const { status, outcome } = answer;
   if (status === null || answer.transient || isAdmitted(answer) || [404, 405, 409, 422].includes(status)) return false;

@@ -52,9 +52,9 @@ const widthOf = ({ target: { limits = {}, permits, ...target } }: Context): numb
 };
 
 /**
- * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one wave of
- * concurrent mints, which race for the last unit. An unknown one is used up wave by wave. If no mint is refused, minting
- * goes on up to `LATE_TIMES` the allowance, which tells late counting from none (A9).
+ * Mints until refused, then once more. A known allowance is used up at a steady pace until the rest fits into one wave
+ * of concurrent mints, which race for the last unit. An unknown one is used up wave by wave. If no mint is refused,
+ * minting goes on up to `LATE_TIMES` the allowance, which tells late counting from none (A9).
  */
 export const burn = async (context: Context, of: KeyRole, units: number | undefined) => {
   const found = {

@@ -203,7 +203,7 @@ const loadsUnder = (context: Context, of: KeyRole): Promise<Answer[]> => {
 const isHardStopped = async (context: Context): Promise<boolean> =>
   (await mintTile(context, PAID)).outcome === HARD_STOP;
 
-/** Judges loads of the paid organization. A month may begin meanwhile, so the exchange has to refuse before and after. */
+/** Judges loads of the paid organization. A month may begin meanwhile, so the exchange must refuse before and after. */
 const judgePaidLoads = async (context: Context, checks: Checks): Promise<void> => {
   if (!context.has(PAID) || !(await isHardStopped(context))) return;
   const answers = await loadsUnder(context, PAID);

@@ -35,7 +35,7 @@ const TIMES = 3;
 const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
 const servedIn = (answers: readonly Answer[]): number => count(answers, isAdmitted);
 
-/** Whether a wave below a cap is shed each time, while a wave of half the served size never is. */
+/** The evidence that a wave below a cap is shed each time and one of half the served size never; else `null`. */
 const isShedBelow = async (context: Context, callers: readonly Caller[], first: readonly Answer[]) => {
   const size = first.length;
   const counts: number[] = [];

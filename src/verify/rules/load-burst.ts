@@ -90,7 +90,6 @@ export const tooWide = (context: Context, size: number): string | null => {
   return want === "" ? null : `${size} calls at once; ${want}`;
 };
 
-/** The server key, or else a session. */
 const serverOrSession = (context: Context, scope: "ai" | "design"): Caller => callerOf(context, scope, -1);
 
 export const otherCaller = (context: Context, product: "chat" | "editor" = "editor"): Caller | null =>

@@ -1,4 +1,4 @@
-/** The exchange's answer (items 2, 9, 16, 20-37, 61-69, 80, 164, 224): form and life of the token, and the stored style. */
+/** The exchange's answer: form and life of the token, stored style (items 2, 9, 16, 20-37, 61-69, 80, 164, 224). */
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { shapeOf } from "../../contract/foreign-text.ts";
 import { outcomeOf } from "../../contract/refusals.ts";

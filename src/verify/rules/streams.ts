@@ -139,7 +139,7 @@ const LOOKS_AT_EACH: readonly Rule[] = [
     title: "an event stream is encoded as UTF-8, as its content type says",
     expected: "bytes that are UTF-8",
     fault: ({ stream, answer }, checks) => {
-      // A content coding belongs to the connection, not to the stream.
+      // With a content coding, the bytes that the server sent are no text, so the coding is only noted.
       const coding = codingOf(answer.headers);
       if (coding !== "") return void checks.note(`${stream}: encoded as ${foreign.foreignName(coding)}`);
       const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);

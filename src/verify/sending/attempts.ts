@@ -20,7 +20,7 @@ import { lookEverySecond, type Throttle, wait } from "./throttle.ts";
 
 const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
-/** Bounds of one answer, of all, and of one after that. Every answer is kept for the rules over all answers. */
+/** Bounds of an answer, of all together, and of an answer after those: all are kept for the rules over every answer. */
 const ANSWER_MOST_BYTES = 2 << 20;
 const ANSWERS_MOST_BYTES = 128 << 20;
 const LATER_ANSWER_MOST_BYTES = 16 << 10;
@@ -119,7 +119,7 @@ export const createAttempts = (parts: AttemptParts) => {
   /** Waits until the call may leave, and takes one of the lanes. Throws if it may not. */
   const enter = async (call: TestCall, looking: boolean) => {
     const { anyway, atOnce } = call;
-    // A restart is waited for once: a target that stays away is not waited for again.
+    // The run waits once for a target to come back; one that stays away is not waited for again.
     if (silent >= SILENCE_MAX && !looking) {
       returning ??= looksForAWhile();
       if (!(await returning)) throw inconclusive("the target has stopped answering");

@@ -1,6 +1,6 @@
 /**
- * The one way in which `verify` sends. Retries transient answers after `Retry-After`, because other callers may load the
- * deployment. If a call stays refused while a neighbouring call is served, the refusal is the call's own and is judged.
+ * The one way in which `verify` sends. It retries transient answers after `Retry-After`, because other callers may load
+ * the deployment. If a call stays refused while a neighbouring call is served, the refusal is its own and judged.
  */
 import { type Answer, isAdmitted, retryAfterMs } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempts.ts";

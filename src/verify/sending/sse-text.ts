@@ -1,4 +1,4 @@
-/** The pieces of a stream, and a strict parser to judge its frames (item 166); a client's parser would forgive errors. */
+/** The pieces of a stream, and a strict parser for its frames (item 166); a client's parser forgives errors. */
 import { parseJson } from "../../contract/envelopes.ts";
 
 /** A piece of a body. `notUtf8`: the first invalid byte of the answer is in it. */
