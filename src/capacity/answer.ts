@@ -16,7 +16,7 @@ export type Answer = {
   /** Index, from 0, of the objective that breaks first; `null` if none did. */
   binding: number | null;
   reason: string;
-  /** Why it is not the generator's limit, or that it is. */
+  /** Says why the answer is not the generator's limit, or that it is. */
   generator: string;
 };
 
@@ -44,7 +44,7 @@ const JUST_ABOVE = 1.7;
 
 export type FirstLimit = ReturnType<typeof firstLimit>;
 
-/** Read from the refusals just above the answer: each subcode has one owner. */
+/** Reads the limit met first from the refusals just above the answer: each subcode has one owner. */
 export const firstLimit = (results: readonly ProbeResult[], answerPerS: number, bindsOnTime: boolean) => {
   const above = results.filter(({ plan }) => plan.ratePerS > answerPerS);
   const near = above.filter(({ plan }) => plan.ratePerS <= answerPerS * JUST_ABOVE);

@@ -1,18 +1,18 @@
 /**
- * What follows from a search: whether the capacity carries a stated demand, what to do about it, and all of it as claims
- * `capacity/<objective>` and as a measurement of a report.
+ * What follows from a search: whether the capacity carries a stated demand, advice, the claims `capacity/<objective>`
+ * and the measurement of a report.
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import type { Answer, FirstLimit } from "./answer.ts";
 import { perS } from "./probe.ts";
 
-/** Today's peak in calls per second, the times that it is expected to grow, and the share of the grown peak that is kept free. */
+/** Today's peak in calls per second, the factor by which it may grow, and headroom as a share of the grown peak. */
 export type Demand = Readonly<Record<"peakPerS" | "growth" | "headroom", number>>;
 
 const SHAPE = 'a demand is JSON like { "peak_rps": 120, "growth": 1.3, "headroom": 0.3 }';
 
-/** From a parsed JSON file. Throws a sentence that says what was expected. */
+/** Reads a demand from parsed JSON. Throws an `Error` that says what was expected. */
 export const demandOf = (value: unknown): Demand => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(SHAPE);
   const { peak_rps, growth = 1, headroom = 0, ...others } = value as Record<string, unknown>;
@@ -31,7 +31,7 @@ export const demandOf = (value: unknown): Demand => {
 
 export const neededPerS = ({ peakPerS, growth, headroom }: Demand): number => peakPerS * growth * (1 + headroom);
 
-/** Met when the low end of the interval carries it, not met when its high end does not. */
+/** Passes if the low end of the interval carries the demand, fails if the high end does not. */
 export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" | "inconclusive" => {
   const needed = neededPerS(demand);
   if (answer.kind !== "unknown" && answer.low >= needed) return "pass";
@@ -121,7 +121,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
     if (isFirst && limit.owner !== "none") reasons.push(`the limit met first: ${limit.sentence}`);
     return claimOf({
       ...{ id: `capacity/${objective}`, stage, replay },
-      // A demand is the question, if there is one; the highest rate is then only reported.
+      // A stated demand is the question; the highest rate is then only reported.
       level: demand === null ? "must" : "info",
       verdict: VERDICTS[answer.kind],
       reason: [...reasons, answer.generator, ...advice].join("; "),

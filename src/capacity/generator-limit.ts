@@ -1,15 +1,15 @@
-/** Was it the generator? A probe whose calls did not leave on time is left out, and the reason reported in a sentence. */
+/** Finds probes that the generator or its host spoilt, which are left out, and says why in a sentence. */
 import { type ProbeResult, perS } from "./probe.ts";
 
-/** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
+/** A p99 lag up to this, or up to this share of the median latency, does not change what the deployment sees. */
 const LAG_MS = 20;
 const LAG_SHARE = 0.1;
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
-/** Calls that may have waited for one of our connections, of all. */
+/** The allowed share of calls that may have waited for one of our connections. */
 const QUEUED_SHARE = 0.001;
 
-/** Calls that were not sent, which only the generator or its connections can cause. */
+/** Says what only the generator or its connections can cause, such as calls that were not sent. */
 const shortfall = ({ generator, calls }: ProbeResult): string | null => {
   const { dropped, queued, unmade, cpuShare } = generator;
   if (dropped > 0) return `${dropped} calls were not sent`;
@@ -19,7 +19,7 @@ const shortfall = ({ generator, calls }: ProbeResult): string | null => {
   return null;
 };
 
-/** Calls left late, which a busy host does as well. */
+/** Says that calls left late, which a busy host can cause as well. */
 const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
   const { lagMsP99, stealShare } = generator;
   if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
@@ -30,8 +30,8 @@ const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
 };
 
 /**
- * `null` when the generator kept up. Late calls come in bunches, which are harder to serve: on the way up a probe without one
- * bad call counts all the same. Near the answer it does not, or only lucky probes would be kept.
+ * Says why a probe is left out; `null` if the generator kept up. Late calls come in bunches, which are harder to serve,
+ * so a bracket's probe without a bad call counts all the same. Near the answer that would keep only lucky probes.
  */
 export const generatorDoubt = (result: ProbeResult): string | null => {
   const isFlawless = result.plan.purpose === "bracket" && result.tallies.every(({ bad }) => bad === 0);
@@ -40,15 +40,15 @@ export const generatorDoubt = (result: ProbeResult): string | null => {
 
 export type Ceiling = { ratePerS: number; doubt: string };
 
-/** So often the same rate has to be spoilt before it is more than the generator can do. */
+/** A rate that was spoilt this many times is beyond the generator. */
 const TIMES = 2;
-/** Calls that leave late from a process with less to do than this are the host's doing, and another try may go well. */
+/** Below this CPU share the host causes late calls, and another try may succeed. */
 const BUSY_SHARE = 0.5;
 
 const isOwnDoing = (result: ProbeResult): boolean =>
   shortfall(result) !== null || (lateness(result) !== null && (result.generator.cpuShare ?? 0) > BUSY_SHARE);
 
-/** The lowest rate that the generator spoilt again and again, unless as much was played well some other time. */
+/** The lowest rate that the generator spoilt `TIMES` times, if above every rate that it played well. */
 export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   const played = Math.max(0, ...results.map((one) => (generatorDoubt(one) === null ? one.plan.ratePerS : 0)));
   const timesAt = (ratePerS: number): number =>
@@ -61,7 +61,7 @@ export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   return spoilt.toSorted((a, b) => a.ratePerS - b.ratePerS)[0] ?? null;
 };
 
-/** What speaks for the answer not being the generator's limit, for a reader who doubts it. */
+/** Evidence for a reader that the answer is not the generator's limit. */
 export const generatorEvidence = (results: readonly ProbeResult[], answerPerS: number): string => {
   const above = results.filter(({ plan }) => plan.ratePerS >= answerPerS * 0.95);
   const clean = above.filter((result) => generatorDoubt(result) === null);

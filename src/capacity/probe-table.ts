@@ -3,7 +3,7 @@ import { generatorDoubt } from "./generator-limit.ts";
 import { judgeTallies, type ProbeResult } from "./probe.ts";
 
 const COLUMNS = 80;
-/** probe, rate, calls, seconds; what is left is shared by the objectives and the verdict. */
+/** Widths of probe, rate, calls and seconds; the objectives and the verdict share the rest. */
 const FIXED = [8, 8, 7, 6] as const;
 const VERDICT = 9;
 const OBJECTIVE_LEAST = 10;

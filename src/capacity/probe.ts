@@ -1,7 +1,7 @@
 /**
- * One probe of a capacity search: a short block of calls at a steady rate, its warm-up left out, what came of it, and whether
- * an objective is met. Every objective is a limit on a share of calls: `refusals<=1%` as it stands, `p99<=300ms` as "at most 1 %
- * take longer".
+ * One probe of a capacity search: a short block of calls at a steady rate, its results without the warm-up, and whether
+ * an objective is met. Every objective is a limit on a share of calls: `refusals<=1%` as it stands, `p99<=300ms` as "at
+ * most 1 % take longer".
  */
 import { sequentialLines } from "../history/statistics/statistics.ts";
 
@@ -12,23 +12,23 @@ export type ProbePlan = {
   readonly purpose: Purpose;
   /** Calls per second. */
   readonly ratePerS: number;
-  /** Seconds at the beginning of which nothing is counted. */
+  /** Seconds at the beginning that are not counted. */
   readonly warmUpS: number;
   /** Seconds that count, at the most. */
   readonly playS: number;
   /** The probe may end as soon as its verdict is clear. */
   readonly mayStopEarly: boolean;
-  /** For each objective, how many times more a tally varies than that of independent calls would, as known beforehand. */
+  /** For each objective, the variance of a tally divided by that of independent calls, as known before the probe. */
   readonly dispersions: readonly number[];
 };
 
-/** Calls that an objective speaks of, and how many of them are against it. */
+/** The calls that an objective covers (`n`), and those that violate it. */
 export type Tally = { bad: number; n: number };
 
-/** `blocks` are stretches of the probe, long beside a call: how much they differ says how far calls hang together. */
+/** `blocks`: parts of the probe, each much longer than a call; their scatter shows how correlated calls are. */
 export type ObjectiveTally = Tally & { readonly blocks: readonly Tally[] };
 
-/** What the generator and its host did meanwhile. Shares are of one core; `null` where it was not measured. */
+/** What the generator and its host did. Shares are of one core; `null` if not measured. */
 export type GeneratorFacts = {
   readonly lagMsP99: number;
   readonly dropped: number;
@@ -55,19 +55,19 @@ export type ProbeResult = {
 
 export type ProbeVerdict = "met" | "broken" | "open";
 
-/** Calls per second as they came out: a Poisson schedule offers somewhat more or less than its rate. */
+/** The measured calls per second: a Poisson schedule offers somewhat more or less than its rate. */
 export const offeredPerS = ({ calls, playedS, plan }: ProbeResult): number =>
   playedS > 0 && calls > 0 ? calls / playedS : plan.ratePerS;
 
 export const perS = (rate: number): string =>
   `${rate < 10 ? rate.toFixed(2) : rate < 100 ? rate.toFixed(1) : rate.toFixed(0)}/s`;
 
-/** Where refusals grow as the seventh power of the rate, as with 16 slots, 1.5 is a rate 6 % away. */
+/** With 16 slots refusals grow as the seventh power of the rate, so odds 1.5 times larger are a rate 6 % away. */
 const ODDS_RATIO = 1.5;
-/** Either error at most this often: for where to look next, and for what the answer may be built on. */
+/** Error probabilities of the test: `LIKELY` is enough to choose the next probe, `SURE` to bound the answer. */
 const LIKELY = 0.05;
 export const SURE = 0.01;
-/** No finite number of calls shows that a share is nothing. A limit of 0 is judged as one call in a thousand. */
+/** No finite number of calls shows that a share is zero, so a limit of 0 is judged as one call in a thousand. */
 const SMALLEST_LIMIT = 0.001;
 
 export const judgedLimit = (limit: number): number => Math.min(1 - SMALLEST_LIMIT, Math.max(SMALLEST_LIMIT, limit));
@@ -75,9 +75,9 @@ export const judgedLimit = (limit: number): number => Math.min(1 - SMALLEST_LIMI
 const shareOfOdds = (odds: number): number => odds / (1 + odds);
 
 /**
- * Whether a share of bad calls is above or below its limit, which may be asked again and again while a probe runs: Wald's
- * sequential probability ratio test between odds `ODDS_RATIO` times smaller and larger than those of the limit. `dispersion`: how
- * many times more the tally varies than that of independent calls would.
+ * Judges whether a share of bad calls is above or below its limit, repeatedly while a probe runs: Wald's sequential
+ * probability ratio test between odds `ODDS_RATIO` times smaller and larger than those of the limit. `dispersion`: the
+ * variance of the tally divided by that of independent calls.
  */
 export const judgeShare = ({ bad, n }: Tally, limit: number, dispersion: number, error = LIKELY): ProbeVerdict => {
   const p = judgedLimit(limit);
@@ -99,14 +99,14 @@ export const judgeTallies = (
   return verdicts.length > 0 && verdicts.every((verdict) => verdict === "met") ? "met" : "open";
 };
 
-/** Stands in for this many degrees of freedom until blocks have been seen. */
+/** The prior dispersion counts as this many degrees of freedom. */
 const PRIOR_WEIGHT = 4;
 /** Losses of a server without a queue come in clusters: about this many times the variance of independent ones. */
 export const PRIOR_DISPERSION = 2;
 const CLUSTER = 3;
 
 /**
- * How much the blocks of a probe differ, beside what independent calls would (Pearson's chi-square over its degrees of
+ * The variance of a probe's blocks divided by that of independent calls (Pearson's chi-square over its degrees of
  * freedom; McCullagh & Nelder, "Generalized Linear Models", section 4.5), at least 1.
  */
 export const dispersionOf = (tallies: readonly ObjectiveTally[]): number => {

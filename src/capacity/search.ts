@@ -1,9 +1,9 @@
 /**
- * The search for the highest rate at which every objective is met. It sends nothing itself: from what came of the probes so
- * far follows what to play next, or the answer. The rate is doubled until an objective is broken; from there on each probe is
- * played where the answer most likely is (the median of what all probes say together, which is bisection as long as nothing
- * else is known) until the interval is narrow enough or the time is used up. The safe end of the interval is confirmed, and
- * the generator is tried at twice the answer.
+ * Searches for the highest rate at which every objective is met. From the results of the probes so far it returns the
+ * next probe or the answer, and sends nothing itself. The rate is doubled until an objective is broken; then each probe
+ * is played at the likeliest answer (the median of the posterior; by bisection while little is known) until the
+ * interval is narrow enough or the time is used up. The safe end of the interval is confirmed, and the generator is
+ * tried at twice the answer.
  */
 import type { Answer } from "./answer.ts";
 import { ceilingOf, generatorDoubt, generatorEvidence } from "./generator-limit.ts";
@@ -29,7 +29,7 @@ export const POLICY = {
   ...{ warmUpS: 1.5, bracketS: 3, narrowS: 15, confirmS: 20 },
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
-/** `maxPerS`: `permits.load_max_rps`; infinite where nothing is said. */
+/** `maxPerS`: `permits.load_max_rps`; infinite if not stated. */
 export type SearchPolicy = Readonly<typeof POLICY & { maxPerS: number }>;
 
 type Step = { probe: ProbePlan } | { answer: Answer };
@@ -37,14 +37,14 @@ type Step = { probe: ProbePlan } | { answer: Answer };
 const LOWEST_PER_S = 0.25;
 /** A bracket's probe is lengthened until it expects this many calls. */
 const BRACKET_CALLS = 12;
-/** Factors of the expected answer at which probes are played, so that the steepness shows as well. */
+/** Factors of the expected answer at which probes are played, so that the slope is measured too. */
 const OFFSETS = [1, 1.12, 0.95, 1.06];
 /** Once both sides of the interval are within this share of the answer, a probe is played to its end. */
 const NEAR = 0.15;
 /** Once the two ends are within this factor, bisection ends and the fit through all probes takes over. */
 const BISECTED = 1.12;
 const BEYOND = 2;
-/** Tries of a probe that the generator or its host spoilt. */
+/** The most tries of a confirming probe, or of one beyond the answer. */
 const TRIES = 3;
 /** Spoilt probes in a row at which the search gives up. */
 const SPOILT = 6;
@@ -111,7 +111,7 @@ const answerBracket = (state: State): Answer => {
 const probe = (state: State, purpose: Purpose, ratePerS: number, playS: number, mayStopEarly: boolean): Step => {
   const { policy, results, clean, limits } = state;
   const warmUpS = Math.max(policy.warmUpS, (3 * (results.at(-1)?.latencyMsP50 ?? 0)) / 1000);
-  // Too few calls to estimate their correlation.
+  // A bracket's probe has too few calls to estimate their correlation.
   const dispersions = purpose === "bracket" ? limits.map(() => PRIOR_DISPERSION) : dispersionsOf(clean, limits.length);
   return { probe: { purpose, ratePerS, warmUpS, playS, mayStopEarly, dispersions } };
 };
@@ -123,7 +123,7 @@ const bracketProbe = (state: State, ratePerS: number): Step =>
 const bracket = (state: State): Step => {
   const { clean, broken, policy, topPerS, ceiling, spentS } = state;
   if (clean.length === 0) return bracketProbe(state, Math.min(policy.startPerS, topPerS));
-  // Where one is broken, all are: try a lower rate.
+  // Here all probes are broken or none is.
   const lower = Math.min(...ratesOf(clean)) / 4;
   if (spentS > policy.playS || (broken.length > 0 && lower < LOWEST_PER_S)) return { answer: answerBracket(state) };
   if (broken.length > 0) return bracketProbe(state, lower);
@@ -139,7 +139,7 @@ const bracket = (state: State): Step => {
 
 /** The middle between the highest rate that is not broken and the lowest that is; `null` when they are near. */
 const bisect = ({ limits, clean }: State): number | null => {
-  // Where there is no verdict, the measured share shows on which side the answer is.
+  // Without a verdict the measured share shows on which side the answer is.
   const isBroken = ({ verdict, tallies }: Judged): boolean =>
     verdict === "open" ? tallies.some(({ bad, n }, of) => bad > n * (limits[of] as number)) : verdict === "broken";
   const lowestBroken = Math.min(...ratesOf(clean.filter(isBroken)));

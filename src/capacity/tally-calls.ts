@@ -1,4 +1,4 @@
-/** The calls of a probe as tallies. What is counted goes by the moment a call should have left, so late calls count as well. */
+/** Counts the calls of a probe for each objective. A call counts when it was due, so late calls count as well. */
 import { isWholeAnswer } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
 import { judgeObjectives } from "../history/objective-verdicts.ts";
@@ -9,7 +9,7 @@ import type { Tally } from "./probe.ts";
 /** Run time in microseconds, from inclusive, to exclusive. */
 type Span = { fromUs: number; toUs: number };
 
-/** A block of a probe lasts this many times as long as a call, so that two blocks have little to do with each other. */
+/** A block of a probe lasts this many times as long as a call, so that blocks are nearly independent. */
 const BLOCK_LATENCIES = 5;
 const BLOCK_LEAST_US = 1_000_000;
 
@@ -33,7 +33,7 @@ const tallyOf = (counted: readonly CallLine[], { isBad }: ShareObjective, fromUs
   return { ...whole, blocks: [...blocks.values()] };
 };
 
-/** As one block, for a look at a probe that still runs. */
+/** Tallies in one block, for a probe that still runs. */
 export const tallyPlainly = (lines: readonly CallLine[], objectives: readonly ShareObjective[], span: Span): Tally[] =>
   objectives.map((objective) => tallyOf(within(lines, span), objective, span.fromUs, Number.POSITIVE_INFINITY));
 
@@ -57,8 +57,8 @@ export const tallyCalls = (lines: readonly CallLine[], objectives: readonly Shar
 export type ShareObjective = ReturnType<typeof shareObjective>;
 
 /**
- * An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". Throws a sentence
- * where no rate could be found by it.
+ * An objective of a search as a share of calls: `p99<=300ms` becomes "at most 1 % take longer than 300 ms". Throws an
+ * `Error` for an objective by which no rate can be found.
  */
 export const shareObjective = (objective: Objective) => {
   const { text, kind, limit } = objective;
@@ -70,11 +70,11 @@ export const shareObjective = (objective: Objective) => {
   return {
     /** As the user wrote it; names the claim. */
     text,
-    /** Speaks of time, not of answers; `limitMs`: the time that it compares with. */
+    /** `isTime`: the objective limits a time, which is then `limitMs`. */
     ...{ isTime, limitMs: isTime ? limit : undefined },
     /** Largest share of bad calls, 0 to 1. */
     limit: isTime ? 1 - objective.quantile : limit,
-    /** `null`: the objective does not speak of this call. The judge of many calls, asked about one. */
+    /** Judges one call by `judgeObjectives`; `null` if the objective does not cover the call. */
     isBad: (line: CallLine): boolean | null => {
       const verdict = judgeObjectives([objective], [line])[0];
       if (verdict === undefined || verdict.n === 0) return null;

@@ -1,8 +1,8 @@
 /**
- * The rate at which a share of bad calls reaches its limit, from all probes together, with what is not known about it. The
- * share's logit is taken as a straight line in the logarithm of the rate, near the limit; the line's two unknowns (where it
- * reaches the limit, how steep it is) are weighed on a grid, with nothing known beforehand but their range. So probes that
- * are undecided count for what they are worth, and a share that jumps from none to many is bounded by the rates around it.
+ * The posterior of the rate at which a share of bad calls reaches its limit, from all probes together. Near the limit
+ * the logit of the share is taken as linear in the logarithm of the rate. The line's two unknowns, the rate at the
+ * limit and the slope, are weighed on a grid with a uniform prior. So undecided probes count as well, and a share that
+ * jumps from none to many is bounded by the rates around it.
  */
 import {
   dispersionOf,
@@ -25,11 +25,11 @@ type Point = Tally & { logRate: number };
 const NO_WEIGHT = 1e-3;
 
 const STEP = 0.01;
-/** From a share that grows as the square of the rate to one that jumps within a percent. */
+/** Slopes from a share that grows as the square of the rate to one that jumps within a percent. */
 const SLOPES: readonly number[] = Array.from({ length: 16 }, (_, i) => 2 * Math.exp((i * Math.log(150)) / 15));
-/** Probes this far from the answer, as a logarithm, count e^-1/2 as much: the line is straight only nearby. */
+/** Probes at this distance from the answer, in logarithms, weigh e^-1/2: the line is straight only nearby. */
 const REACH = 0.3;
-/** The answer says which probes are near, and these the answer: it is settled after a few turns. */
+/** The answer depends on which probes are near it, so both are iterated; a few passes suffice. */
 const PASSES = 3;
 
 const normalized = (weights: readonly number[]): number[] => {
@@ -49,7 +49,7 @@ const weigh = (points: readonly Point[], counts: readonly number[], limitLogit: 
     near.reduce((sum, { logRate, bad, good }) => {
       const logit = limitLogit + slope * (logRate - at);
       const log = logShare(logit);
-      // The share of the others has a logit of the other sign: log(1 - p) = log p - logit.
+      // For good calls log(1 - p) = log p - logit.
       return sum + (bad * log + good * (log - logit));
     }, 0);
   const logs = grid.map((at) => SLOPES.map((slope) => logLikelihood(at, slope)));
@@ -61,7 +61,7 @@ const weigh = (points: readonly Point[], counts: readonly number[], limitLogit: 
   };
 };
 
-/** How far the probes are from the fitted line, beside what independent calls would be. */
+/** Pearson's chi-square of the probes about the line, over its degrees of freedom: about 1 for independent calls. */
 const misfit = (
   points: readonly Point[],
   counts: readonly number[],
@@ -90,8 +90,8 @@ export const quantileOf = ({ logRates, weights }: Posterior, p: number): number 
 };
 
 /**
- * No line is needed to know that the answer lies above a rate that is surely met and below one that is surely broken: what
- * the line says elsewhere is left out. So a share that jumps, which no line follows, has its answer between two probes.
+ * Drops the weights below a rate that is surely met and above one that is surely broken: the answer lies between,
+ * whatever the line says. So a share that jumps, which no line follows, has its answer between two probes.
  */
 const between = (
   points: readonly Point[],
@@ -111,7 +111,7 @@ const between = (
   return logRates.map((at) => (isIn(at) ? 1 / count : 0));
 };
 
-/** Between the lowest rate with more than the limit and the next one below it. */
+/** The middle, in logarithms, of the lowest rate above the limit and the next rate below that. */
 const firstGuess = (points: readonly Point[], limit: number): number => {
   const above = points.filter(({ bad, n }) => bad > n * limit).map(({ logRate }) => logRate);
   const lowest = above.length > 0 ? Math.min(...above) : Math.max(...points.map(({ logRate }) => logRate));
@@ -119,7 +119,7 @@ const firstGuess = (points: readonly Point[], limit: number): number => {
   return below.length > 0 ? (lowest + Math.max(...below)) / 2 : lowest;
 };
 
-/** `range`: rates between which the answer lies, in calls per second. `of`: number of the objective. */
+/** `range`: rates between which the answer lies, in calls per second. `of`: index of the objective. */
 export const thresholdOf = (
   results: readonly ProbeResult[],
   of: number,
@@ -153,7 +153,7 @@ export const thresholdOf = (
   return { logRates, weights };
 };
 
-/** Of the lowest of several thresholds on one grid, taken as independent. */
+/** The posterior of the lowest of several thresholds on one grid, taken as independent. */
 export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
   const logRates = (thresholds[0] as Posterior).logRates;
   const above = thresholds.map(() => 1);
@@ -171,6 +171,6 @@ export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
   return { logRates, weights: normalized(weights) };
 };
 
-/** Of each objective, as far as the probes show it. */
+/** The dispersion of each objective over all probes. */
 export const dispersionsOf = (results: readonly ProbeResult[], objectives: number): number[] =>
   Array.from({ length: objectives }, (_, of) => dispersionOf(results.flatMap(({ tallies }) => tallies[of] ?? [])));

@@ -1,6 +1,7 @@
 /**
- * What a run of the gate plays: pairs of short blocks, one on each side. A block is a moment to settle, a part below the base's
- * capacity, where latency is read, and a part above it, where refusals and goodput are read. Both blocks of a pair have one seed, so base and head are sent the same calls at the same moments.
+ * What a run of the gate plays: pairs of short blocks, one on each side. A block has a time to settle, a part below the
+ * base's capacity for latency, and a part above it for refusals and goodput. Both blocks of a pair have one seed, so
+ * base and head are sent the same calls at the same moments.
  */
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
@@ -13,11 +14,11 @@ export const PAIRS_DEFAULT = 12;
 export const PAIRS_MOST = 30;
 const SECOND_LOOK = 20;
 
-/** Numbers of pairs at which the comparison is made; the next is only gone for when this one decides nothing. */
+/** The numbers of pairs at which the comparison is made; it goes on to the next number only while undecided. */
 export const looksFrom = (first: number): number[] =>
   [first, ...[SECOND_LOOK, PAIRS_MOST].filter((pairs) => pairs > first)].map((pairs) => Math.min(pairs, PAIRS_MOST));
 
-/** Which side goes first: by the seed, and the other way round in the pair after, so that no slow drift favours either. */
+/** Which side goes first: drawn by the seed, and reversed in the pair after, so that slow drift favours neither. */
 export const orderOf = (seed: number, pair: number): readonly [Side, Side] => {
   const isBaseFirst = uniform(seed, pair >> 1, saltOf("who is first")) < 0.5 === (pair % 2 === 0);
   return isBaseFirst ? ["base", "head"] : ["head", "base"];
@@ -29,7 +30,7 @@ export type BlockLoad = Record<"lowPerS" | "overloadPerS" | "settleS" | "lowS" |
 const LOW = 0.7;
 const OVERLOAD = 2;
 const SETTLE_S = 0.7;
-/** So many calls are wanted in a part, where that does not take longer than this. */
+/** The calls wanted in each part, within these bounds of its length. */
 const CALLS = 300;
 const LOW_S = { least: 4, most: 8 };
 const OVERLOAD_S = { least: 2.5, most: 5 };
@@ -37,7 +38,7 @@ const OVERLOAD_S = { least: 2.5, most: 5 };
 const lengthS = (perS: number, { least, most }: { least: number; most: number }): number =>
   Math.min(most, Math.max(least, CALLS / perS));
 
-/** `capacityPerS`: of the base. `mostPerS`: what the targets may be sent at most. */
+/** `capacityPerS`: the base's capacity. `mostPerS`: the highest rate that the targets permit. */
 export const loadFor = (capacityPerS: number, mostPerS = Number.POSITIVE_INFINITY): BlockLoad => {
   const lowPerS = Math.min(LOW * capacityPerS, mostPerS);
   const overloadPerS = Math.min(OVERLOAD * capacityPerS, mostPerS);
@@ -55,7 +56,7 @@ export const profileOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS
 export const callsOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): number =>
   Math.ceil(lowPerS * (settleS + lowS) + overloadPerS * overloadS);
 
-/** Where the parts of a block lie that began at `startUs`. */
+/** The parts of a block that begins at `startUs`. */
 export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, "steady" | "past"> => {
   const us = (afterS: number): number => Math.round(startUs + afterS * 1e6);
   const { settleS, lowS, overloadS } = load;
@@ -65,7 +66,7 @@ export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, 
   };
 };
 
-/** What a block takes beside its load: a driver's process, sessions, calls that end, the drain. */
+/** Time that a block takes besides its load: a driver's process, sessions, calls that end, the drain. */
 const AROUND_S = 2;
 
 export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad): number =>

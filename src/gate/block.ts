@@ -1,6 +1,6 @@
 /**
- * A short block of calls as the numbers that the gate compares. Blocks of base and head alternate, so what the machine does
- * meanwhile befalls both; a number of one block means little, the ratio within a pair a lot.
+ * Reduces a short block of calls to the numbers that the gate compares. Blocks of base and head alternate, so
+ * disturbances of the machine hit both: only the ratio within a pair means much.
  */
 import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
@@ -8,7 +8,7 @@ import { type CallLine, classOf } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
 import type { GateMeasurement } from "./measurements.ts";
 
-/** `null` where the block has nothing to measure it by. Milliseconds, calls a second, shares from 0 to 1. */
+/** Milliseconds, calls a second, or shares from 0 to 1; `null` if the block has too few calls for the measurement. */
 export type BlockValues = Record<GateMeasurement, number | null>;
 
 export type BlockPlan = {
@@ -16,17 +16,17 @@ export type BlockPlan = {
   steady: { fromUs: number; toUs: number };
   /** Part above the capacity, in which goodput is measured. */
   past: { fromUs: number; toUs: number };
-  /** An answer counts as good up to here. */
+  /** The longest time of a good answer. */
   sloMs: number;
-  /** Organizations that reach their own caps on purpose: what befalls them below the capacity is their own doing. */
+  /** Organizations that reach their own caps on purpose: below the capacity, latency and sheds leave them out. */
   noisy?: ReadonlySet<string>;
-  /** A last event has a name of its own here (`knowsLastEvent`): no stream lacks it, and a clean end is a whole answer. */
+  /** The deployment names its last event otherwise (`knowsLastEvent`), so a clean end is a whole answer. */
   foreignLastEvent?: boolean;
 };
 
 /** Fewer calls than this have no slowest one in a hundred. */
 const ENOUGH_FOR_P99 = 40;
-/** A gap lies between at least two. */
+/** The fewest events of a stream for its mean gap. */
 const ENOUGH_EVENTS = 3;
 const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
 

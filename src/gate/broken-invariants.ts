@@ -1,12 +1,12 @@
 /**
- * Invariants come before any comparison: they are exact on any machine. Every block is judged by those that fit; what fails on
- * the head and never on the base is new, and that is a regression whatever the figures say.
+ * Judges invariants before any comparison, because they are exact on any machine. An invariant that fails in a block of
+ * the head and in no block of the base is a regression, whatever the figures show.
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim } from "../history/run-document.ts";
 import { SIDES, type Side } from "./block-plan.ts";
 
-/** One invariant on one block. */
+/** The claim of one invariant about one block. */
 export type BlockFinding = { side: Side; pair: number; claim: Claim };
 
 const nameOf = ({ id, stage }: Claim): string => (id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id);
@@ -43,7 +43,7 @@ export const invariantsClaim = (findings: readonly BlockFinding[], stage: string
     const evidence = onlyHead.flatMap(([, [first]]) => first?.evidence ?? []).slice(0, 10);
     return judged("fail", `broken on the head alone: ${listed(onlyHead)}`, got, evidence);
   }
-  // Too many calls were left unanswered to be compared where `answered` fails or is open in half of a side's blocks.
+  // A side left too many calls unanswered if `answered` fails or is open in half of its blocks.
   const answered = findings.filter(({ claim }) => nameOf(claim) === "answered");
   const isOpen = ({ claim: { verdict } }: BlockFinding): boolean => verdict === "fail" || verdict === "inconclusive";
   const silent = SIDES.filter((of) => {

@@ -1,6 +1,6 @@
 /**
- * The base's capacity in a few probes, for a target file that does not state it: each offers twice as much as the one before,
- * until no more comes out than is offered. What comes out then is the capacity, whatever the limit is that was met.
+ * Finds the base's capacity in a few probes, if the target file does not state it. Each probe offers twice as much as
+ * the one before, until less is served than offered. The served rate is then the capacity, whatever limit was met.
  */
 import type { CallLine } from "../history/line.ts";
 import { isWhole } from "./block.ts";
@@ -8,15 +8,15 @@ import { isWhole } from "./block.ts";
 export type Probe = ReturnType<typeof probeOf>;
 
 export const PROBE_S = 2.5;
-/** The first part of a probe fills what was empty: slots, and the tokens that a rate limit had saved up. */
+/** The first part of a probe fills empty slots and spends the tokens that a rate limit had saved up. */
 const FILLING_S = 1;
 const FIRST_PER_S = 20;
 const FACTOR = 2;
 const PROBES_MOST = 8;
-/** Less of the offered calls than this came out: there is the limit. */
+/** A probe that serves less than this share of the offered rate has met the limit. */
 const ALL_SERVED = 0.85;
 
-/** Served of the calls that should have left in a probe's second part. */
+/** Measures a probe by the calls that were due in its second part. */
 export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number) => {
   const fromUs = startUs + FILLING_S * 1e6;
   const toUs = startUs + PROBE_S * 1e6;
@@ -24,7 +24,7 @@ export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: n
   const refused = part.filter((line) => !isWhole(line));
   const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
   const servedPerS = part.filter(isWhole).length / (PROBE_S - FILLING_S);
-  /** Most of what was refused was refused for the rate of a key, which has tokens saved up for a while. */
+  /** Most refusals were for a key's rate; such a key has saved tokens for a while. */
   const isByRate = byRate.length * 2 > refused.length;
   return { ratePerS, servedPerS, isByRate };
 };

@@ -1,4 +1,4 @@
-/** What the gate found: as claims `gate/<measurement>` and measurements of a report, and as a table for a terminal of 80 columns. */
+/** The gate's comparisons as claims `gate/<measurement>`, as measurements of a report, and as a table of 80 columns. */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import { MEASUREMENT_FACTS } from "./measurements.ts";
@@ -50,7 +50,7 @@ const shown = ({ measurement }: Comparison, value: number | null): string => {
   return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
 };
 
-/** Three digits behind the point; what is many times worse needs none. */
+/** Three decimals, one from 10 on, none from 100 on. */
 const shownRatio = (value: number | null): string =>
   value === null ? "-" : value >= 100 ? ">=100" : value.toFixed(value >= 10 ? 1 : 3);
 

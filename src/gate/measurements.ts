@@ -1,24 +1,24 @@
 /**
- * What the gate compares, one row each: in which direction worse lies, how much worse is still none, and what is added to both
- * sides before the ratio is taken, so that fractions of a millisecond, which any shared machine scatters, decide nothing.
+ * The measurements that the gate compares: the direction of worse, the margin, and a constant added to both sides
+ * before the ratio is taken, so that fractions of a millisecond, which are noise on a shared machine, decide nothing.
  */
 
 type MeasurementFacts = {
   unit: "ms" | "1/s" | "share";
   /** One sentence for a reader of the report. */
   about: string;
-  /** `share`: worse is higher, and what is compared is the rest, `1 - share`: two shares near zero have no sensible ratio. */
+  /** `share`: higher is worse, and the rest `1 - share` is compared: two shares near zero have no sensible ratio. */
   worse: "higher" | "lower" | "share";
-  /** How much worse is still none, as a ratio above 1. */
+  /** How much worse still passes, as a ratio above 1. */
   margin: number;
   /** Added to both values, in their unit. */
   added: number;
 };
 
 /**
- * In the order in which they are reported. Margins are wider than what blocks of a few seconds scatter by between two equal
- * deployments on two busy cores (the measured figures stand beside the tests). A p99 is decided by a handful of calls, a refusal by
- * what else the cores do.
+ * In the order of the report. Margins are wider than the scatter between two equal deployments in blocks of a few
+ * seconds on two busy cores (the measured figures stand beside the tests). A p99 depends on a handful of calls, a
+ * refusal's time on other work of the cores.
  */
 // biome-ignore format: a row is a line
 export const MEASUREMENT_FACTS = {
@@ -34,7 +34,7 @@ export const MEASUREMENT_FACTS = {
 export type GateMeasurement = keyof typeof MEASUREMENT_FACTS;
 export const GATE_MEASUREMENTS = Object.keys(MEASUREMENT_FACTS) as GateMeasurement[];
 
-/** A value that fell to nothing is this many times worse: ranks need no more, and means stay finite. */
+/** The largest ratio, also for a value that fell to zero, so that means stay finite; ranks need no more. */
 const RATIO_MAX = 1_000;
 
 /** ln of how many times worse `is` is than `was`; 0 when they are equal, negative when it is better. */

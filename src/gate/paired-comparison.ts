@@ -34,7 +34,7 @@ export const GATE_POLICY = {
   missed: 0.05,
   /** How often the growing pairs may be looked at. Each look gets an equal part of both chances (Bonferroni). */
   looks: 1,
-  /** How much worse is still none, as a ratio above 1. */
+  /** How much worse still passes, as a ratio above 1. */
   margins: Object.fromEntries(GATE_MEASUREMENTS.map((name) => [name, MEASUREMENT_FACTS[name].margin])) as Record<
     GateMeasurement,
     number
@@ -57,7 +57,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     const values = pairs.map(({ base, head }) => [base[measurement], head[measurement]] as const);
     const both = values.filter((pair): pair is [number, number] => pair[0] !== null && pair[1] !== null);
     const differences = both.map(([was, is]) => logWorse(measurement, was, is));
-    // Neither side ever had a value: the story has nothing of the kind.
+    // Neither side ever had a value: the story has no such calls.
     const isAbsent = pairs.length > 0 && values.every(([was, is]) => was === null && is === null);
     return { measurement, isAbsent, both, differences };
   });
@@ -66,7 +66,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   const pBetter = holm(present.map(({ differences }) => signedRankP(differences.map((difference) => -difference))));
   const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
   const tail = falseAlarm / Math.max(1, present.length);
-  // Fewer could not be distinguished from chance even if every pair said the same.
+  // Fewer pairs cannot be distinguished from chance even if all of them agree.
   let pairsNeeded = 1;
   while (smallestP(pairsNeeded) > tail) pairsNeeded += 1;
   return seen.map((one) => {
@@ -79,9 +79,9 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
       margin,
       /** Pairs that had both values. */
       pairs: both.length,
-      /** ln of how many times worse, pair by pair; and how unlikely such a row has to be, to be a regression (`smallestSeen`). */
+      /** ln of how many times worse, by pair; `tail`: the significance that a regression needs (`smallestSeen`). */
       ...{ differences, tail },
-      /** That it is worse at all (Holm), and that it is worse than the margin allows. */
+      /** p-values for being worse at all (adjusted by Holm), and for being no worse than the margin. */
       pWorse: pWorse[at] ?? 1,
       pInside: signedRankP(differences.map((difference) => Math.log(margin) - difference)),
       /** Medians over those pairs, in the measurement's unit; `null` without pairs. */
@@ -121,7 +121,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
 export const smallestSeen = ({ differences, tail, margin }: Comparison): number | null =>
   exp(smallestEffect(differences, tail, Math.log(margin)));
 
-/** One regression is enough; a pass needs all that could be measured, and something has to be. */
+/** A regression needs one measurement that regressed; a pass needs at least one measurement, and all have to pass. */
 export const verdictOf = (comparisons: readonly Comparison[]): GateVerdict => {
   const measured = comparisons.filter(({ verdict }) => verdict !== "not-measured");
   if (measured.some(({ verdict }) => verdict === "regression")) return "regression";

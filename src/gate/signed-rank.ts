@@ -8,7 +8,7 @@
 import { type Interval, quantile } from "../history/statistics/statistics.ts";
 import { saltOf, whole } from "../workload/random.ts";
 
-/** More pairs than this do not fit the gate's design, and counts would leave the whole numbers of a double. */
+/** More pairs than this do not fit the gate's design, and counts would exceed the exact whole numbers of a double. */
 export const PAIRS_MAX = 50;
 
 /** Ranks of all values, doubled so that the mean ranks of ties are whole. */
@@ -19,7 +19,7 @@ export const doubledRanks = (values: readonly number[]): number[] =>
     return 2 * below + equal + 1;
   });
 
-/** `ways[s]`: in how many choices of signs the positive ranks add up to s. */
+/** `ways[s]`: the number of choices of signs whose positive ranks add up to s. */
 const waysOf = (ranks: readonly number[]): number[] => {
   const total = ranks.reduce((sum, rank) => sum + rank, 0);
   const ways = new Array<number>(total + 1).fill(0);
@@ -52,11 +52,11 @@ export const smallestP = (pairs: number): number => 2 ** -pairs;
 const pairMeans = (differences: readonly number[]): number[] =>
   differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
 
-/** Hodges-Lehmann: the median of `pairMeans`. `null` of nothing. */
+/** The Hodges-Lehmann estimate: the median of `pairMeans`; `null` without differences. */
 export const typicalDifference = (differences: readonly number[]): number | null =>
   quantile(pairMeans(differences), 0.5);
 
-/** The largest sum of ranks that is at most as likely as `tail`, of `n` untied differences; -1 when there is none. */
+/** The largest s with P(sum of positive ranks <= s) <= `tail`, for `n` untied differences; -1 if there is none. */
 const lowestSums = (n: number, tail: number): number => {
   const ways = waysOf(Array.from({ length: n }, (_, at) => at + 1));
   let below = 0;
@@ -70,8 +70,8 @@ const lowestSums = (n: number, tail: number): number => {
 const TAIL = (1 - 0.95) / 2;
 
 /**
- * The interval in which the typical difference lies with at least 95 % confidence: between two of the ordered `pairMeans`.
- * `null` when they are too few for it (below 6).
+ * The interval in which the typical difference lies with at least 95 % confidence: between two of the ordered
+ * `pairMeans`. `null` below 6 differences.
  */
 export const typicalInterval = (differences: readonly number[]): Interval | null => {
   const means = pairMeans(differences);
@@ -86,17 +86,17 @@ const SEED = 1;
 const SALT = saltOf("smallest effect");
 
 /**
- * What a comparison could have seen: the smallest shift that would have been called a regression nine times in ten, by pairs
- * that scatter as these do: surely above zero at `tail`, and typically at least `margin` (both as ln of a ratio). `null` when
- * so few pairs never could. The pairs are drawn from themselves (bootstrap: Efron & Tibshirani, 1993, section 25.5), and the
- * shift of each draw is exact, by the ordered means of its differences.
+ * The smallest shift that pairs with this scatter would show as a regression nine times in ten: above zero by the test
+ * at `tail`, and typically at least `margin` (both as ln of a ratio). `null` if so few pairs never show one. The pairs
+ * are resampled (bootstrap: Efron & Tibshirani, 1993, section 25.5); the shift of each draw is exact, by the ordered
+ * means of its differences.
  */
 export const smallestEffect = (differences: readonly number[], tail: number, margin: number): number | null => {
   const n = differences.length;
   const sums = lowestSums(n, tail);
   const typical = typicalDifference(differences);
   if (n < 2 || sums < 0 || typical === null) return null;
-  // What is drawn from a sample scatters less than what the sample was drawn from.
+  // A bootstrap sample varies less than the population by this factor.
   const widened = Math.sqrt(n / (n - 1));
   const around = differences.map((difference) => (difference - typical) * widened);
   const shifts = Array.from({ length: DRAWS }, (_, draw) => {
@@ -109,9 +109,9 @@ export const smallestEffect = (differences: readonly number[], tail: number, mar
 };
 
 /**
- * The p-values of several measurements as they are to be read: below alpha with at most a chance of alpha that any of them is so by
- * accident; without a correction, three looks at noise would find something three times as often. Source: Holm, "A Simple Sequentially
- * Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979).
+ * Adjusts the p-values of several measurements: the chance that any falls below alpha by accident is at most alpha.
+ * Unadjusted, three looks at noise find something three times as often. Source: Holm, "A Simple Sequentially Rejective
+ * Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979).
  */
 export const holm = (ps: readonly number[]): number[] => {
   const adjusted: number[] = [];

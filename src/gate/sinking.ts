@@ -1,6 +1,6 @@
 /**
- * Does the head get worse while it runs? A slot that leaks costs nothing in the first block and everything in the last, so the
- * ratios of goodput are looked at in their order: the exact test of Mann and Kendall against any falling trend.
+ * Tests whether the head gets worse while it runs. Leaking slots cost nothing in the first block and everything in the
+ * last, so the exact test of Mann and Kendall looks for a falling trend in the ratios of goodput.
  *
  * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
  */
@@ -11,15 +11,15 @@ import type { Pair } from "./paired-comparison.ts";
 import { typicalDifference } from "./signed-rank.ts";
 
 /**
- * The probability of so few pairs of `values` in descending order (later is lower), if their order were chance. Ties count as
- * descending, which is the safe side. 1 of an empty list.
+ * The probability that so few pairs of `values` descend (the later is lower) if their order is random. Ties count as
+ * descending, which is the safe side. 1 for an empty list.
  */
 export const risingP = (values: readonly number[]): number => {
   let descending = 0;
   for (const [at, value] of values.entries()) {
     for (const later of values.slice(at + 1)) if (later <= value) descending += 1;
   }
-  // ways[k]: permutations of so many values with k inversions, as a share of all.
+  // ways[k]: the share of permutations of n values that have k inversions.
   let ways = [1];
   for (let n = 2; n <= values.length; n += 1) {
     const next = new Array<number>(ways.length + n - 1).fill(0);
@@ -33,7 +33,7 @@ const VERDICTS = {
   sinks: ["fail", "the head carries less from pair to pair, as where slots are not given back"],
   holds: ["pass", "the head carries as much in the last pairs as in the first"],
   "too-few": ["inconclusive", "too few pairs"],
-  // Which goodput itself shows.
+  // The claim about goodput itself shows this.
   nothing: ["inconclusive", "the head carried nothing from the first pairs on"],
 } as const;
 
@@ -41,10 +41,10 @@ const VERDICTS = {
 type Sinking = { verdict: keyof typeof VERDICTS; pairs: number; lostBy: number | null; p: number };
 
 const FEWEST_PAIRS = 6;
-/** So many times less than the base is nothing. */
+/** A head with a hundredth of the base's goodput carries nothing. */
 const NOTHING = Math.log(100);
 
-/** Whether the head's goodput, beside the base's, falls from pair to pair by `margin` or more, surely at `falseAlarm`. */
+/** Judges whether the ratio of head's to base's goodput falls by `margin` or more, at the significance `falseAlarm`. */
 export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: number): Sinking => {
   const worse = pairs.flatMap(({ base, head }) =>
     base.goodput === null || head.goodput === null ? [] : [logWorse("goodput", base.goodput, head.goodput)],
@@ -60,7 +60,7 @@ export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: nu
   return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
 };
 
-/** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
+/** The claim `gate/goodput_kept`: the head carries as much in the last pairs as in the first. */
 export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => {
   const [judged, reason] = VERDICTS[verdict];
   const chance = `a fall like this by chance ${(p * 100).toPrecision(2)} %`;

@@ -1,7 +1,7 @@
 /**
- * When the two deployments of the gate's small stage are loaded: short blocks in pairs, a coin for each pair deciding who is
- * first, so that whatever else the machine does, in whatever rhythm, favours neither. A block is a part below the capacity,
- * where latency is read, and a part far above it, where goodput is read.
+ * Plans when the two deployments of the gate's small stage are loaded: pairs of short blocks, the first side drawn at
+ * random for each pair, so that no rhythm of the machine favours either. A block has a part below the capacity, where
+ * latency is read, and a part far above it, where goodput is read.
  */
 import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";

@@ -1,4 +1,4 @@
-/** Compares what a driver measured with what the stub stamped; a check that fails leaves claims about time open, no others. */
+/** Compares a driver's measurements with the stub's stamps. A failed check leaves only claims about time open. */
 import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
 import { sumOf } from "./series.ts";
@@ -8,12 +8,12 @@ import { quantile } from "./statistics/statistics.ts";
 /** How the stub answered: at once, after a known delay, or with events one after the other. */
 export type StampKind = "at once" | "delayed" | "stream";
 
-/** `id`: `X-Request-Id` as it came; `answered_us`: the answer was written, or the first event; `last_us`: the last event. */
+/** `id`: the received `X-Request-Id`; `answered_us`: when the answer, or the first event, was written. */
 export type Stamp = { id: string; kind: StampKind } & Record<"received_us" | "answered_us" | "last_us", number>;
 
-/** Calls per second in the first two phases, and in the third. */
+/** Calls per second in the first two phases, and in the third (`ceilingPerS`). */
 type Rates = "ratePerS" | "ceilingPerS";
-/** After the start: the driver is warm and calls count, the stub begins to stall, the stall is over; how long it found it was. */
+/** After the start: calls begin to count, the stall begins, its phase ends; the measured length of the stall. */
 type Phases = "warmUs" | "steadyUs" | "stalledUs" | "stoodStillUs";
 export type CalibrationPlay = Record<Rates | Phases, number> & {
   driver: string;
@@ -24,12 +24,12 @@ export type CalibrationPlay = Record<Rates | Phases, number> & {
   stamps: readonly Stamp[];
 };
 
-/** A call as the schedule meant it, the driver saw it and the stub saw it. */
+/** A call: when it was due, the driver's line and the stub's stamp. */
 type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
 
 /**
- * Pairs each call of the schedule with its line and its stamp. What lacks either is left out, and counted by its absence.
- * `startUs`: when arrival 0 was due, by the stub: the earliest start with which no call came before its time.
+ * Joins each line with its stamp and its place in the schedule; a line that lacks either is left out. `startUs`: when
+ * arrival 0 was due by the stub's clock: the latest start by which no call came early.
  */
 const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: number; calls: Witnessed[] } => {
   const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
@@ -43,25 +43,25 @@ const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): { startUs: num
   return { startUs, calls: found.map(({ offset, line, stamp }) => ({ dueUs: startUs + offset, line, stamp })) };
 };
 
-/** Of a known delay: measured, every good tool is within 0.7 ms at the median and 2.8 ms at p99. */
+/** Allowed error on a known delay: every good tool was within 0.7 ms at the median and 2.8 ms at p99. */
 const DELAY_MS = { p50: 0.8, p99: 3 } as const;
-/** Of the truth; and what a millisecond clock and a turn of a loop are worth on top. */
+/** Allowed error on a stall: a share of its length, and 1 ms for a millisecond clock and a turn of an event loop. */
 const STALL_SHARE = 0.02;
 const STALL_SLACK_MS = 1;
 const DISPERSION = 0.1;
 const EVENT_MS = 2;
-/** Two clocks of one host that differ by less cannot be told from the time of a system call. */
+/** Clocks of one host that differ by less cannot be distinguished from the time of a system call. */
 const CLOCK_MS = 0.1;
-/** The end of the last phase is a single call: late by so much a rate still was held. */
+/** A rate counts as held from this share on, because one late last call lowers the measured rate. */
 export const CEILING_SHARE = 0.95;
-/** Fewer than this show nothing. */
+/** Fewer calls than this show nothing. */
 const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;
 const WINDOW_CALLS = 6;
 
 type Check = Pick<Calibration, "name" | "about" | "truth" | "measured" | "unit"> & { isHeld: boolean | null };
 
-/** `n`: what it rests on; too little shows nothing. */
+/** `n`: the number of calls; a check with fewer than `ENOUGH` stays open. */
 const check = (
   [name, unit, about]: readonly [name: string, unit: string, about?: Calibration["about"]],
   { truth, measured, n }: { truth: number; measured: number; n: number },
@@ -74,7 +74,7 @@ const at = (values: readonly number[], p: number): number => {
   return quantile(sorted, p) ?? 0;
 };
 
-/** Quantiles of what calls took beside those of what they took in truth. */
+/** Compares quantiles of the driver's durations with those of the true durations. */
 const quantiles = (
   kind: string,
   calls: readonly Witnessed[],
@@ -96,7 +96,7 @@ const delay = (calls: readonly Witnessed[]): Check[] => {
   return quantiles("known delay", delayed, truthMs, [0.5, 0.99], (_, p) => (p === 0.5 ? DELAY_MS.p50 : DELAY_MS.p99));
 };
 
-/** What each call that fell into the stall waited, from the moment that the schedule meant, by the stub's own stamps. */
+/** Checks the waits of calls in the stall. The truth lasts from the moment due to the stub's answer. */
 const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
   const plain = calls.filter(({ stamp }) => stamp.kind !== "stream");
   const truthMs = ({ dueUs, stamp }: Witnessed): number => ms(stamp.answered_us - dueUs);
@@ -105,7 +105,7 @@ const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
   return stoodStillUs >= STALL_LEAST_US ? checks : checks.map((one) => ({ ...one, isHeld: null }));
 };
 
-/** Variance over mean of the counts in windows of equal length: 1 for random arrivals, 0 for a clock's. */
+/** Variance over mean of the counts in windows of equal length: 1 for random arrivals, 0 for evenly spaced ones. */
 const dispersion = (timesUs: readonly number[], windowUs: number, count: number): number => {
   const counts = new Array<number>(count).fill(0);
   for (const time of timesUs) {
@@ -135,7 +135,7 @@ const arrivals = (play: CalibrationPlay, startUs: number, calls: readonly Witnes
   return [spread, check(shape, { truth: limit, measured: distance, n }, distance <= limit)];
 };
 
-/** The rate that was held, as the stub saw calls come: a call that came late or not at all takes from it. */
+/** The rate at which the stub received calls: late and missing calls lower it. */
 const ceiling = (play: CalibrationPlay, startUs: number, calls: readonly Witnessed[]): Check => {
   const { schedule, stalledUs, ceilingPerS } = play;
   const due = schedule.filter((offset) => offset >= stalledUs);
@@ -148,7 +148,7 @@ const ceiling = (play: CalibrationPlay, startUs: number, calls: readonly Witness
   return check(["null server, rate held", "1/s", "rate"], figures, measured >= CEILING_SHARE * ceilingPerS);
 };
 
-/** By how much the driver says that a call left after it had come, or ended before it was answered. */
+/** The largest contradiction: a call that was sent after the stub received it, or ended before the stub answered. */
 const clock = (calls: readonly Witnessed[]): Check => {
   const worst = calls.reduce(
     (most, { line, stamp }) => Math.max(most, line.sent_us - stamp.received_us, stamp.last_us - line.done_us),
@@ -172,7 +172,7 @@ const events = (calls: readonly Witnessed[]): Check[] => {
   ];
 };
 
-/** Every check of one driver. The name of the driver stands before that of the check. */
+/** All checks of one driver; their names begin with the driver's name. */
 export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   const { startUs, calls } = witnessed(play);
   const between = (fromUs: number, toUs: number): Witnessed[] =>
@@ -197,6 +197,6 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   }));
 };
 
-/** The checks of a driver that did not hold; none where all did, or none was made. */
+/** The checks of a driver that failed or stayed open. */
 export const failedChecks = (checks: readonly Calibration[], driver: string): Calibration[] =>
   checks.filter((check) => check.verdict !== "pass" && check.driver === driver);

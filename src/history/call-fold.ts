@@ -1,6 +1,6 @@
 /**
- * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, calls that
- * the caller cut short, changes of keys, and calls that look wrong, with those that ended just before and after them.
+ * Folds admitted calls into seconds as they come, and passes everything else on whole: refusals, calls without an
+ * answer, calls that the caller cut short, key management, and calls that look wrong, with their neighbours in time.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
@@ -45,10 +45,10 @@ const sameKind = (a: CallLine, b: CallLine): boolean =>
 
 /** How many calls before and after one that looks wrong are kept whole. */
 export const NEIGHBOURS = 100;
-/** A second is written when a call ends this much later. Calls that come after that start another line of the same second. */
+/** A second is emitted when a call ends this much later. Later calls of that second start another line. */
 const SETTLED_AFTER_US = 1_000_000;
 
-/** Reports whether a call is admitted and has nothing to tell but its times. */
+/** Reports whether a call is admitted and carries nothing but its times. */
 const isPlain = (call: CallLine, { isAdmitted }: KnownKind): boolean =>
   isAdmitted &&
   streamResult(call) === "whole" &&
@@ -86,7 +86,7 @@ type CallFoldOptions = {
 
 /** `see` takes calls in the order in which they end; `end` emits the rest. */
 export const callFold = ({ emit, looksWrong }: CallFoldOptions) => {
-  /** By organization, then by route: of both together there are few kinds. */
+  /** By organization, then by route; each pair has few kinds. */
   const kindsOf = new Map<string, Map<string, KnownKind[]>>();
   /** By second, then by the keys of its lines. */
   const seconds = new Map<number, Map<string, Second>>();

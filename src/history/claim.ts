@@ -1,10 +1,10 @@
 import type { Claim } from "./run-document.ts";
 
-/** Makes a claim from what is its own; the rest is as in most claims: a *must*, about no numbered item, without evidence. */
+/** Makes a claim; by default a *must* without requirement numbers and evidence. */
 export const claimOf = (
   parts: Pick<Claim, "id" | "stage" | "verdict" | "reason" | "expected" | "replay"> & Partial<Claim>,
 ): Claim => ({ level: "must", got: parts.reason, spec: [], evidence: [], ...parts });
 
-/** A claim about the run itself that nobody can decide. */
+/** An inconclusive claim about the run itself. */
 export const doubt = (id: string, reason: string, expected: string, replay: string): Claim =>
   claimOf({ id, stage: "run", verdict: "inconclusive", reason, expected, replay });

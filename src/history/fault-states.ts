@@ -1,16 +1,16 @@
-/** In which states a fault met the deployment, by the lines of a stage in time order and, at its end, the store's ledger. */
+/** Counts the states in which faults met a deployment, from a stage's lines in time order and its ledger. */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine, FaultLine, LedgerLine, Line } from "./line.ts";
 import type { Limits, StageFacts } from "./stage-facts.ts";
 import type { StateTimes } from "./states-reached.ts";
 
 const HARD_STOP_FACTOR = 5;
-/** Decided without a key record, or not known by what. */
+/** Outcomes that may have been decided without a key record. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
 
 const monthOf = (atMs: number): string => new Date(atMs).toISOString().slice(0, 7);
 
-/** Map loads of which one took the last that an organization had. `isIn`: whether a moment is one of a fault. */
+/** The number of map loads that took an organization's last unit at a moment of a fault (`isIn`). */
 const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs: number) => boolean): number => {
   const first = monthOf(facts.started_at_ms ?? 0);
   const used = new Map<string, number>();
@@ -28,16 +28,16 @@ const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs
   return taken;
 };
 
-/** A fold: `see` the lines of a stage, whose limits are known before it; `times` with the facts that were read after it. */
+/** A fold: `see` takes the lines of a stage, `times` the facts that were read after it. */
 export const faultStates = ({ revocation_budget_ms: budgetMs }: Limits) => {
-  /** From asking for a fault to its being away; the last one may still be in. */
+  /** From the request for a fault until it is healed; the last fault may still be in effect. */
   const spans: { fromUs: number; toUs: number }[] = [];
   const isFaultIn = (): boolean => spans.at(-1)?.toUs === Number.POSITIVE_INFINITY;
-  /** By how much the store's clock is ahead, where it was moved. */
+  /** How far the store's clock was moved ahead. */
   let clockOffsetMs = 0;
   /** Streams that may still be open. */
   let streams: CallLine[] = [];
-  /** When a call by this key last needed its record and had it. */
+  /** By key: when a call was last decided with the key's record. */
   const usedUs = new Map<string, number>();
   const counts = { "streams-open": 0, "cold-keys": 0, shedding: 0 };
 

@@ -12,7 +12,7 @@ import { bucketOf, sparseOf } from "./statistics/log-buckets.ts";
 import { type DurationName, eachDuration } from "./tally.ts";
 
 const FINEST_US = 125_000;
-/** Bins of a stage while they are shorter than a second, and from then on. */
+/** The most bins of a stage while they are shorter than a second, and from a second on. */
 const FINE_MOST = 300;
 const BINS_MOST = 1_200;
 const SECOND_LEVEL = 3;
@@ -23,11 +23,11 @@ const EVENTS_MOST = 500;
 const IN_BINS: ReadonlySet<DurationName> = new Set(TIMED);
 
 const BY_ORGANIZATION = ["offered", "answered", "shed"] as const;
-/** Calls as a whole, by outcome, and three times by organization; the largest samples by name; durations by bucket. */
+/** Calls in all, by outcome, and by organization; the largest samples by name; durations by bucket. */
 type Section = "calls" | "outcome" | (typeof BY_ORGANIZATION)[number] | "gauges" | "generator" | DurationName;
 type Bin = Map<Section, Map<string | number, number>>;
 
-/** Counts add up; of samples the largest stands. */
+/** Adds to a count; of samples it keeps the largest. */
 const put = (bin: Bin, section: Section, key: string | number, n: number): void => {
   const values = known(bin, section, () => new Map());
   if (section === "gauges" || section === "generator") values.set(key, Math.max(n, values.get(key) ?? n));
@@ -85,7 +85,7 @@ const stageFold = (stage: string) => {
 
   const count = (line: CallLine | FoldLine): void => {
     const isCall = line.type === "call";
-    // Calls that were folded are known by the second, so no bin is shorter from then on.
+    // Folded calls are counted by the second, so no bin is shorter from then on.
     while (!isCall && level < SECOND_LEVEL) coarsen();
     const dueUs = isCall ? line.intended_us : line.at_us;
     const [offered, started, ended] = isCall ? [1, 1, 1] : [line.offered, line.started, line.ended];

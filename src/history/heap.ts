@@ -1,4 +1,4 @@
-/** A binary heap: lines come in the order in which calls were sent, but much is decided in the order in which they ended. */
+/** A binary heap: calls come in the order of sending, but much is judged in the order in which they end. */
 export class Heap<T> {
   readonly #entries: { key: number; tie: number; item: T }[] = [];
 

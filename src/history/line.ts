@@ -1,6 +1,6 @@
 /**
- * The language between drivers and judges: one line per call, fault or mark, on one clock (microseconds since the run
- * began). Every driver writes the same lines; a judge sees nothing else of a run but these, the ledger and the stage's facts.
+ * What drivers write and judges read: one line per call, fault or mark, on one clock (microseconds since the run
+ * began). Every driver writes the same lines; a judge sees only these, the ledger and the stage's facts.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
@@ -20,13 +20,15 @@ export type CallLine = {
   /** Alias of the key that the call's rate is counted by (a session's: the key behind it); never the key itself. */
   bucket?: string;
   route: RouteName | "-";
-  /** When it should have left: by the schedule, after a retry's wait, or after the step before. Latency counts from here. */
+  /**
+   * When the call was due: by the schedule, after a retry's wait, or after the step before. Latency counts from here.
+   */
   intended_us: number;
-  /** When it was handed to the transport. What lies between intended and this is the generator's lag, and nothing else is. */
+  /** When the call was handed to the transport. The time since `intended_us` is the generator's lag. */
   started_us: number;
-  /** When a new connection was there for it; 0 when one was reused, or none came to be. */
+  /** When a new connection was established; 0 if one was reused, or none was made. */
   connect_us: number;
-  /** Noted just before the request was written; `started_us` where it never was. Judges put calls in order by it. */
+  /** Just before the request was written; `started_us` if it never was. Judges order calls by this moment. */
   sent_us: number;
   /** First byte of the head of the answer; `null` when none came. */
   first_us: number | null;
@@ -38,27 +40,27 @@ export type CallLine = {
   outcome: string;
   /** 0 for the first attempt, 1 for the first retry, … */
   attempt: number;
-  /** What made the call where no arrival of the schedule did: a session to be minted, or a later step of an arrival's call. */
+  /** Why a call that is no arrival of the schedule was made: to mint a session, or as a later step of an arrival. */
   unscheduled?: "mint" | "step";
   /** How far the driver's clock may be from the run's, in microseconds. */
   clock_error_us: number;
   envelope?: EnvelopeSeen;
   retry_after?: string;
-  /** As they came, like `retry_after`: fields of `map_load_quota_exceeded`. */
+  /** Fields of `map_load_quota_exceeded` as they came, like `retry_after`. */
   quota?: { meter: unknown; limit: unknown; used: unknown };
   /** The meter an admitted call is charged to, and how much. */
   meter?: "map_loads" | "design_analyses";
-  /** Of a stream: events seen, and their distinct names. */
+  /** The number of events that a stream sent, and their distinct names. */
   events?: number;
   event_names?: string[];
-  /** When the last event came; where absent, the end of the stream stands for it. */
+  /** When the last event came; if absent, take the end of the stream. */
   last_event_us?: number;
   /** Microseconds between each two events, in order; of a stream without end the first 10,000. */
   gaps_us?: number[];
   ended?: StreamEnd;
   /** Events that came after the terminal one: a broken stream. */
   late?: number;
-  /** As a session exchange has them. */
+  /** Fields of the answer to a session exchange. */
   expires_in?: unknown;
   product?: unknown;
   /** `aborted`: the caller left the stream on purpose. `slow_reader`: it reads more slowly than the events are sent, on purpose. */
@@ -69,7 +71,7 @@ export type CallLine = {
   facts?: CallFacts;
 };
 
-/** A fault's life. `took_effect` stands on `injected`; what was asked and what was confirmed are two lines. */
+/** A phase of a fault: asked for (`injecting`, `healing`) or confirmed. `took_effect` stands on `injected`. */
 export type FaultLine = Record<"stage" | "experiment" | "link" | "fault", string> & {
   type: "fault";
   stream: "upstream" | "downstream" | "both";
@@ -95,18 +97,18 @@ export type MarkLine = {
   clock_offset_ms?: number;
 };
 
-/** What differs from call to call, and is in the histograms or left out. */
+/** Fields that differ from call to call; a fold keeps them in histograms or drops them. */
 export const OWN_OF_CALL = [
   ...(["intended_us", "started_us", "connect_us", "sent_us", "first_us"] as const),
   ...(["first_event_us", "last_event_us", "gaps_us", "done_us", "events"] as const),
 ];
 
-/** What all calls of a kind have in common. Its `id` is the one of the first of them. */
+/** The fields that all calls of a kind share; `id` is that of the first call. */
 export type CallKind = Omit<CallLine, (typeof OWN_OF_CALL)[number]>;
 
 /**
- * How late the generator was; whole answers, and the first events of streams, from the intended moment and from sending; times
- * between two events, in the second of the later one.
+ * `lag` is how late the generator was; whole answers and first events last from the moment due or from sending; `gaps`
+ * are the times between two events, in the second of the later one.
  */
 export const FOLDED_DURATIONS = [
   ...(["lag", "latency", "latency_from_sent", "first_event", "first_event_from_sent", "gaps"] as const),
@@ -120,9 +122,9 @@ export type FoldedMoments = Record<Moment, number>;
 /** Many admitted calls in one line: what one organization got in one second with one outcome (call-fold.ts). */
 export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & {
   type: "fold";
-  /** The second, by its first microsecond; calls are in that in which they should have left. */
+  /** The first microsecond of the second; a call belongs to the second in which it was due. */
   at_us: number;
-  /** Calls that were due in this second, and those that were handed to the transport, and ended, in it. */
+  /** Calls that were due (`offered`), were handed to the transport, and ended in this second. */
   offered: number;
   started: number;
   ended: number;
@@ -136,7 +138,7 @@ export type FoldLine = Record<"stage" | "driver" | "org" | "outcome", string> & 
 
 export type Line = CallLine | FaultLine | MarkLine | FoldLine;
 
-/** The moment by which lines are put in order: a call stands where it was sent, a fold where the first of its calls was. */
+/** The moment by which lines are ordered: when the call, or the first call of the fold, was sent. */
 export const lineTimeUs = (line: Line): number => {
   if (line.type === "fold") return line.moments?.first_sent_us ?? line.at_us;
   return line.type === "call" ? line.sent_us : line.at_us;

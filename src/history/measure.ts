@@ -17,17 +17,18 @@ import {
 } from "./tally.ts";
 
 /**
- * Calls per second that the schedule offered, on average; without it there is no `rate_error`. How long the schedule sends, without
- * which the rate is read from the gaps between the calls. How long the stage took, else from the first intended moment to the last end.
+ * `offeredRatePerS`: the mean rate of the schedule, for `rate_error`. `scheduledMs`: how long the schedule sends;
+ * without it the rate is read from the gaps between calls. `durationMs`: by default from the first intended moment to
+ * the last end.
  */
 type StageMeasureOptions = Partial<Record<"offeredRatePerS" | "scheduledMs" | "durationMs", number>>;
 
 type Figure = readonly [name: string, value: number, unit: string, n: number, interval?: Interval | undefined];
 
-/** `p50`, `p999`, `max`. */
+/** The suffix of a quantile: `p50`, `p999`, `max`. */
 const suffixOf = (p: number): string => (p === 1 ? "max" : `p${String(p).slice(2).padEnd(2, "0")}`);
 
-/** A fold: `see` every line of the run or of the stage in any order, then `end` once. Lines of other stages are passed over. */
+/** A fold: `see` takes every line of the run or of the stage in any order and ignores other stages; then `end` once. */
 export const stageMeasure = (stage: string) => {
   const drivers = new Set<string>();
   const outcomes = new Map<string, number>();
@@ -37,10 +38,10 @@ export const stageMeasure = (stage: string) => {
     [name in DurationName]: BatchedHistogram;
   };
   const ends = new Map<StreamEnd, number>();
-  /** First attempts of arrivals, their retries, and what was sent beside them. */
+  /** First attempts of arrivals, retries, and minted sessions. */
   const made = { first: 0, retries: 0, mints: 0 };
   let moments: FoldedMoments | null = null;
-  /** Of first attempts: a session is minted before the first of them, and a later step begins after the last. */
+  /** The moments of first attempts alone: sessions are minted before them, and later steps may begin after them. */
   let arrivals: FoldedMoments | null = null;
 
   const count = (line: CallLine | FoldLine): void => {
@@ -71,7 +72,7 @@ export const stageMeasure = (stage: string) => {
     }
   };
 
-  /** First attempts per second, over the time that was scheduled, or that a generator which fell behind took. */
+  /** First attempts per second, over the scheduled time or the longer time that a late generator took. */
   const achievedPerS = (scheduledMs: number): number | null => {
     if (arrivals === null) return null;
     const n = made.first;
@@ -110,7 +111,7 @@ export const stageMeasure = (stage: string) => {
       });
     });
 
-  /** How streams ended, each end that was seen; those that were refused are ends as well. */
+  /** The number of streams by how they ended, refused ones included; only ends that were seen. */
   const streams = (): Figure[] => {
     const all = sumOf([...ends.values()]);
     return STREAM_ENDS.flatMap((end) => (ends.has(end) ? [[`streams_${end}`, ends.get(end) ?? 0, "1", all]] : []));
@@ -122,7 +123,7 @@ export const stageMeasure = (stage: string) => {
   };
 
   return {
-    /** By how much calls left later than they should have. */
+    /** How late calls left. */
     lag: durations.lag.whole,
     /** When the first arrival of the schedule was due. */
     firstDueUs: (): number => arrivals?.first_intended_us ?? Number.POSITIVE_INFINITY,
@@ -131,7 +132,7 @@ export const stageMeasure = (stage: string) => {
     see: (line: Line): void => {
       if (line.stage !== stage || (line.type !== "call" && line.type !== "fold")) return;
       if (line.type === "call") {
-        // Batches are of calls, so a gap belongs to the moment of its call.
+        // Batches consist of calls, so a gap counts at the moment when its call was due.
         durationsOfCall(line, (name, us) => durations[name].record(us, line.intended_us));
       } else {
         for (const name of FOLDED_DURATIONS) {

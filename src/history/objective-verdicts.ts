@@ -1,4 +1,4 @@
-/** Judges objectives: met or missed when the whole 95 % interval of the metric is, else open. Too few calls never pass. */
+/** Judges objectives: met or missed if the whole 95 % interval keeps or breaks the limit, else open. */
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
@@ -30,7 +30,7 @@ export type ObjectiveVerdict = {
   /** The calls that the metric covers, and those of them that violate it. */
   n: number;
   against: number;
-  /** What generator and host did, where a time has no verdict for that reason. */
+  /** What the generator or the host did, if a time has no verdict because of that. */
   doubts?: string[];
 };
 
@@ -60,7 +60,7 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
 const finite = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-/** Up to this number times are stored exactly. */
+/** Up to this many times are stored exactly. */
 const EXACT_MAX = 100_000;
 
 /** Waiting times by rank, in bounded memory: exact up to `EXACT_MAX` of them, then to 0.1 %. */
@@ -105,7 +105,7 @@ const settled = (objective: Objective, { low, high }: Interval): boolean | null 
 
 const UNKNOWN = { met: null, value: null, low: null, high: null, n: 0 };
 
-/** Admitted calls come folded: none of them is a refusal or an error. */
+/** Folded calls are all admitted: none is a refusal or an error. */
 type Tally = { see(call: CallLine): void; fold(line: FoldLine): void; verdict(): ObjectiveVerdict };
 
 const shareTally = (objective: Objective & { kind: "share" }): Tally => {
@@ -157,7 +157,7 @@ const timeTally = (objective: Objective & { kind: "time" }): Tally => {
   };
 };
 
-/** Leaves a verdict about time open where generator or host may explain it; shares of calls are not about time. */
+/** Leaves a verdict about time open if generator or host may explain it; shares of calls are not about time. */
 const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
   const { objective, met, n } = verdict;
   if (host === undefined || met === null || objective.kind === "share") return verdict;
@@ -176,7 +176,7 @@ export const objectivesTally = (objectives: readonly Objective[]) => {
       calls += 1;
       if (!isLeft(call)) for (const tally of tallies) tally.see(call);
     },
-    /** Adds a line all of whose calls are under the objectives. */
+    /** Adds folded calls; the objectives cover all of them. */
     fold: (line: FoldLine): void => {
       calls += line.offered;
       for (const tally of tallies) tally.fold(line);

@@ -1,4 +1,4 @@
-/** The words of objectives (`slo` of the target file, `--slo`), e.g. "ttfe_p99<=800ms,refusals<=1%"; all of them are meant. */
+/** Parses objectives (`slo` of the target file, `--slo`), e.g. "ttfe_p99<=800ms,refusals<=1%": all must be met. */
 
 /** Quantiles of the time to a whole answer (`p99`) and to the first event of a stream (`ttfe_p99`), from the intended moment. */
 const TIMES = {
@@ -11,7 +11,7 @@ const TIMES = {
   ttfe_p99: { of: "first event", quantile: 0.99 },
 } as const;
 
-/** Shares of all calls: definite refusals of the platform; 5xx, answers of a gateway and calls without an answer. */
+/** Shares of all calls. `refusals`: of the platform. `errors`: 5xx, answers of a gateway, calls without an answer. */
 const SHARES = ["refusals", "errors"] as const;
 
 type TimeMetric = keyof typeof TIMES;
@@ -20,9 +20,9 @@ type ShareMetric = (typeof SHARES)[number];
 export type Objective = {
   /** As it was stated, without spaces. */
   text: string;
-  /** The limit itself still meets `<=`, and no longer `<`. */
+  /** `<=` includes the limit, `<` does not. */
   operator: "<=" | "<";
-  /** Milliseconds of a time; of a share from 0 (not included) to 1. */
+  /** In milliseconds for a time; for a share above 0 and at most 1. */
   limit: number;
 } & (
   | { kind: "share"; metric: ShareMetric }
@@ -30,7 +30,7 @@ export type Objective = {
   | { kind: "time"; metric: TimeMetric; of: "answer" | "first event"; quantile: number }
 );
 
-/** An objective that cannot be read: what was expected, what came. */
+/** Says what was expected of an objective, and what came. */
 export class ObjectiveError extends Error {
   override name = "ObjectiveError";
 }
@@ -62,7 +62,7 @@ const parseOne = (text: string): Objective => {
   return { text, operator, kind: "share", metric, limit: figure / 100 };
 };
 
-/** Throws `ObjectiveError` for what it cannot read, for nothing at all, and for a metric that is stated twice. */
+/** Throws `ObjectiveError` for text that is no objective, an empty part, and a metric that is stated twice. */
 export const parseObjectives = (text: string): Objective[] => {
   const stated = text.split(",").map((part) => part.replace(/\s+/g, ""));
   const seen = new Set<string>();

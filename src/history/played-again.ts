@@ -1,16 +1,16 @@
-/** A stage that is played again, because the machine was disturbed and something stayed open; it and its claims have a suffix. */
+/** A stage is played again, with a suffix, if the machine was disturbed and a claim stayed open. */
 import type { Claim } from "./run-document.ts";
 
 const SUFFIX = "-again";
 
-/** Of a stage or a claim. */
+/** The name of a stage or a claim that is played again. */
 export const secondOf = (name: string): string => `${name}${SUFFIX}`;
-/** The same for both playings. */
+/** The name without the suffix, which both plays share. */
 export const eitherOf = (name: string): string => (name.endsWith(SUFFIX) ? name.slice(0, -SUFFIX.length) : name);
 
 export const isUndecided = ({ level, verdict }: Claim): boolean => level === "must" && verdict === "inconclusive";
 
-/** What the first playing could not decide has the verdict of the second, where that decided it; anything else stays. */
+/** Gives each *must* that the first play left open the verdict of the second play, if that has one. */
 export const decidedByBoth = (claims: readonly Claim[]): Claim[] => {
   const byId = new Map(claims.map((claim) => [claim.id, claim]));
   return claims.map((claim) => {

@@ -17,7 +17,7 @@ export type Claim = Record<"id" | "stage" | "reason" | "expected" | "got" | "rep
   judged_in?: string;
 };
 
-/** How an access log was read whose calls a stage replayed; of its lines nothing else is kept. */
+/** How the access log that a stage replayed was read; nothing else of its lines is kept. */
 export type ReplayedLog = {
   /** A name of `--log-format`, and the field that holds the moment. */
   format: string;
@@ -31,11 +31,11 @@ export type ReplayedLog = {
   no_calls: number;
   span_s: number;
   longest_silence_s: number;
-  /** From `line` on, `lines` in a row are earlier than one above them, by up to `by_s`; they overlap with those by `overlap_s`. */
+  /** From `line` on, `lines` lines are up to `by_s` earlier than one above them; both parts overlap by `overlap_s`. */
   clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
 };
 
-/** The version of HTTP that was agreed upon, as `transport.protocol` has it. */
+/** The negotiated version of HTTP, as in `transport.protocol`. */
 export type Protocol = "h1" | "h2";
 
 export const HTTP_VERSIONS: Readonly<Record<Protocol, string>> = { h1: "HTTP/1.1", h2: "HTTP/2" };
@@ -48,9 +48,9 @@ export type StageSummary = {
   duration_ms: number;
   calls: { sent: number; answered: number; refused: number; indeterminate: number };
   by_outcome: Record<string, number>;
-  /** Of a stage with a fault: what it met, and how often. */
+  /** The states that a fault of the stage met, and how often. */
   states?: StateReached[];
-  /** Of a stage that replayed an access log. */
+  /** How the log was read, if the stage replayed one. */
   replayed?: ReplayedLog;
 };
 
@@ -63,7 +63,7 @@ type OfFault = Record<"experiment" | "link" | "fault" | "stream", string>;
 export type FaultRecord = OfFault & { started_ms: number; ended_ms: number; took_effect: boolean };
 
 export type Calibration = Record<"name" | "driver" | "unit", string> & {
-  /** `rate`: whether the driver holds three times the run's. `ceiling`: the most it is built for. `arrivals`: their shape. */
+  /** `rate`: does the driver hold three times the run's rate? `ceiling`: its highest rate. `arrivals`: their shape. */
   about?: "rate" | "ceiling" | "arrivals";
   truth: number;
   measured: number;
@@ -96,7 +96,7 @@ export type RunDocument = {
     cores: number;
     host_notes: string[];
   };
-  /** What played the part of a tool that is not there; absent where every tool was. */
+  /** The substitutes for tools that are not on this machine; absent if all tools are. */
   stand_ins?: StandIn[];
   calibration: Calibration[];
   /** What the run used up of the deployments, and what their target file allows; absent in older files. */

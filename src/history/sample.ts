@@ -1,6 +1,6 @@
-/** What deployment and machine showed while a stage ran: a line of `samples.ndjson`, for charts; no judge reads it. */
+/** What deployment and machine showed at one moment of a stage: a line of `samples.ndjson`, for charts only. */
 export type SampleName =
-  /** Of all API replicas together, by their gauges. */
+  /** Sums over all API replicas, by their gauges. */
   | "in_flight"
   | "sockets"
   | "rss_bytes"
@@ -8,7 +8,7 @@ export type SampleName =
   | "event_loop_lag_ms_p99"
   /** Cores that the processes of the load generator used, since the sample before. */
   | "generator_cores"
-  /** Share of the machine's CPU time that the hypervisor kept, and that was not idle, since the sample before. */
+  /** Shares of the machine's CPU time since the sample before: taken by the hypervisor, and not idle. */
   | "host_steal"
   | "host_busy";
 

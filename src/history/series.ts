@@ -1,4 +1,4 @@
-/** `series.json`: counts and histograms for each bin of time. Calls stand where they were *intended*, so a stall shows. */
+/** `series.json`: counts and histograms for each bin of time. A call counts when it was *due*, so a stall shows. */
 import type { SampleName } from "./sample.ts";
 import { mergeSparse, type SparseBuckets } from "./statistics/log-buckets.ts";
 
@@ -9,12 +9,12 @@ export type SeriesEvent = {
   fault?: { experiment: string; link: string; fault: string; took_effect?: boolean };
 };
 
-/** Calls by the moment at which they should have left (all of the stage), were handed to the transport, and ended. */
+/** Calls by the moment at which they were due (all of the stage), were handed to the transport, and ended. */
 export const COUNTED = ["offered", "started", "ended"] as const;
 type Counts = Record<(typeof COUNTED)[number], number[]>;
 /**
- * From the intended moment: whole answers, refusals of the platform itself, streams to their first event; between two events of a
- * stream, by the moment of the second; and how late the generator itself was.
+ * `latency` (whole answers), `refusals` (of the platform itself) and `first_event` last from the moment due; `gaps` are
+ * times between two events of a stream, at the moment of the second; `lag` is how late the generator was.
  */
 export const TIMED = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
 type Durations = Record<(typeof TIMED)[number], SparseBuckets[]>;
@@ -37,7 +37,7 @@ export type StageSeries = Counts &
     gauges: Samples;
     generator: Samples;
     events: SeriesEvent[];
-    /** Events beyond the first 500, which are not listed. */
+    /** The number of events beyond the first 500, which are not listed. */
     events_left_out: number;
     /** Calls that all replicas hold before they shed, where the target file states it. */
     in_flight_cap: number | null;
@@ -45,13 +45,12 @@ export type StageSeries = Counts &
 
 export type Series = { schema: "floodgate/series@1"; stages: StageSeries[] };
 
-/** A sum over the bins of a stage. */
 export const sumOf = (bins: readonly number[]): number => bins.reduce((sum, n) => sum + n, 0);
 
 export const largestOf = (bins: readonly Gauge[]): Gauge =>
   bins.reduce<Gauge>((most, n) => (n === null ? most : Math.max(n, most ?? n)), null);
 
-/** One value for each `size` bins, the last of them for as many as are left. */
+/** Joins every `size` bins to one value; the last value joins what is left. */
 export const inRows = <T>(bins: readonly T[], size: number, joined: (some: readonly T[]) => T): T[] =>
   Array.from({ length: Math.ceil(bins.length / size) }, (_, i) => joined(bins.slice(i * size, (i + 1) * size)));
 
@@ -81,14 +80,14 @@ const changed = (
   };
 };
 
-/** At most `binsMost` bins; the same series where it has no more than that. */
+/** Joins bins until there are at most `binsMost`. */
 export const coarserSeries = (series: StageSeries, binsMost: number): StageSeries => {
   const size = Math.ceil(series.offered.length / binsMost);
   if (size <= 1) return series;
   return { ...changed(series, (bins, joined) => inRows(bins, size, joined)), bin_ms: series.bin_ms * size };
 };
 
-/** Without the bins before the first call was due and after the last one ended, in which nothing happened. */
+/** Drops the bins before the first call was due and after the last call ended. */
 export const busyPartOf = (series: StageSeries): StageSeries => {
   const first = series.offered.findIndex((n) => n > 0);
   if (first < 0) return series;

@@ -8,12 +8,12 @@ import type { StageHost } from "./stage-host.ts";
 
 type Caps = "replicas" | "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst";
 type Budgets = "limiter_budget_ms" | "key_service_budget_ms" | "revocation_budget_ms";
-/** Of calls without an answer of the API, and of streams cut, outside our own faults; of calls shed below half of the knee. */
+/** Allowed shares of calls without an answer, of streams cut, and of calls shed below half of the knee. */
 type Shares = "unanswered_share" | "streams_cut_share" | "false_sheds_allowed";
 /** `limits` of the target file. */
 export type Limits = Partial<Record<Caps | Budgets | Shares, number>>;
 
-/** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */
+/** The time that a dependency has to answer, in milliseconds; `undefined` if the target file does not state it. */
 export const dependencyBudgetMs = (link: string, limits: Limits): number | undefined =>
   link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms;
 
@@ -22,9 +22,9 @@ export type TenantFacts = {
   /** Map loads a month, and used before the stage, read from the target; absent when unreadable (never assumed zero). */
   allowance?: number;
   used_at_start?: number;
-  /** Its own calls reach its cap on purpose in this stage. */
+  /** The organization's calls reach its cap on purpose in this stage. */
   noisy?: boolean;
-  /** Where it differs from `limits.org_in_flight`. */
+  /** The organization's cap, if it differs from `limits.org_in_flight`. */
   in_flight_cap?: number;
 };
 
@@ -34,17 +34,17 @@ export type Offered = {
   pieces: readonly { readonly from: number; readonly to: number; readonly durationS: number }[];
 };
 
-/** What the curve of a stage hangs on beside its calls. */
+/** What the curve of a stage depends on besides its calls. */
 type CurveFacts = {
   /** Levels that were wanted and are beyond what is permitted, as multiples of the knee. */
   not_played: number[];
   /** Calls that one replica serves at once for these callers; absent where caps are not stated. */
   slots?: number;
-  /** Of the target file, about these calls. */
+  /** Objectives of the target file about these calls. */
   objectives?: string;
 };
 
-/** The stage has a step of its load or of its capacity; objectives of the target file about its calls. */
+/** What the step of a stage changes; objectives of the target file about its calls. */
 export type StepFacts = { of: "load" | "capacity"; objectives?: string };
 
 /** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
@@ -62,9 +62,9 @@ export type Gauges = Partial<
 
 export type StageFacts = {
   stage: string;
-  /** The deployment is the reference platform, as what started it states, and is held to our readings of gaps. */
+  /** The deployment is the reference platform, which also has to keep our readings of gaps in the requirements. */
   reference?: true;
-  /** Of an older run: the driver left totals and no line of each call, so what has to see each call is not judged. */
+  /** An older run whose driver left totals and no line for each call; judges that need each call are skipped. */
   totals_only?: true;
   /** The driver was a closed loop: calls were due when they were sent, so nothing that compares times is judged. */
   closed_loop?: true;
@@ -77,9 +77,9 @@ export type StageFacts = {
   stream_end?: StatedStreamEnds;
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
-  /** What is judged may not happen here (nobody is to be refused, faults were drawn): a state not reached is skipped. */
+  /** The judged states need not occur here (nobody is to be refused, faults were drawn): one not reached is skipped. */
   incidental?: true;
-  /** Absent where the load over time is no part of what is judged. */
+  /** Absent if no judge needs the load over time. */
   offered?: Offered;
   curve?: CurveFacts;
   step?: StepFacts;
@@ -97,13 +97,13 @@ export type StageFacts = {
   texts?: Iterable<{ name: string; text: string }>;
   /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */
   key_lookups?: { from_us: number; to_us: number; count: number }[];
-  /** What generator and host did meanwhile; what is about time is doubted by it. */
+  /** What generator and host did; may put claims about time in doubt. */
   host?: StageHost;
   /** Deadline for recovery after a heal, in milliseconds. */
   recovery_deadline_ms?: number;
 };
 
-/** Of a stage of which nothing is known. */
+/** The facts of a stage of which nothing is known. */
 export const bareFacts = (stage: string): StageFacts => ({
   ...{ stage, limits: {}, tenants: {}, shedding: "unknown", exclusive: false, faults: false, drained: false },
 });

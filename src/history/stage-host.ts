@@ -1,13 +1,13 @@
 /** What generator and host did while a stage ran, kept with its facts so that a run can be judged again; `null`: not known. */
 import type { Calibration } from "./run-document.ts";
 
-/** Of the generator's own event loop (k6 has none), and cores that it used, without waiting. */
+/** Lag of the generator's event loop (k6 has none), and the number of cores that the generator used. */
 type OfGenerator = "event_loop_lag_ms_p99" | "event_loop_lag_ms_max" | "cpu_share";
-/** Of all cores' time: given to others by the hypervisor, and not idle; of the time: our control group had used up its cores. */
+/** Shares of all cores' time taken by the hypervisor, and not idle; share of the time that our group was throttled. */
 type SharesOfTime = "steal_share" | "busy_share" | "throttled_share";
 /** On this host: connections that a full accept queue turned away, and SYNs sent again. */
 type OfKernel = "listen_overflows" | "listen_drops" | "syn_retransmits";
-/** The highest seen of the ephemeral ports, and of the files that the generator may have open. */
+/** The highest shares seen: of the ephemeral ports, and of the files that the generator may open. */
 type SharesUsed = "ports_share" | "descriptors_share";
 
 /**
@@ -30,8 +30,8 @@ export type StageHost = {
   lag_ms: [number, number][];
   /** Calls sent per second over those offered, less 1: below 0 some were late or missing; `null` without a schedule. */
   rate_error: number | null;
-  /** What the generator itself says against its load, as sentences. */
+  /** The generator's own complaints about its load, as sentences. */
   generator: string[];
-  /** The checks of the calibration before the run that its driver failed. */
+  /** The checks that the stage's driver did not pass in the calibration before the run. */
   calibration: Calibration[];
 };

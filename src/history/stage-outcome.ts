@@ -1,4 +1,4 @@
-/** What came of one stage, whoever made its calls. */
+/** The outcome of one stage, the same for every driver. */
 import type { Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
 import type { StageFacts } from "./stage-facts.ts";
 
@@ -9,17 +9,17 @@ export type StageOutcome = {
   measurements: Measurement[];
   faults: FaultRecord[];
   notes: string[];
-  /** What was done to the deployment may still be in: nothing further is to be broken. */
+  /** A fault may still be in effect, so nothing further is broken. */
   isLeftBroken?: boolean;
   /** The deployment was not well again by the deadline after a fault. */
   didNotRecover?: boolean;
 };
 
-/** The outcome of a stage with the parts that it has; the others are empty. */
+/** Makes an outcome; absent parts are empty. */
 export const stageOutcome = (parts: Pick<StageOutcome, "summary" | "facts"> & Partial<StageOutcome>): StageOutcome => ({
   ...{ claims: [], measurements: [], faults: [], notes: [] },
   ...parts,
 });
 
-/** What a run keeps of a stage: its facts are on disk. */
+/** What a run keeps of a stage in memory; the facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken" | "didNotRecover">;

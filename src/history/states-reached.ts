@@ -1,4 +1,4 @@
-/** The situations that a fault may meet, and how a stage reports which it met. */
+/** The states in which a fault may meet a deployment, and how a stage reports which it met. */
 export const FAULT_STATES = [
   "streams-open",
   "cold-keys",
@@ -9,7 +9,7 @@ export const FAULT_STATES = [
 ] as const;
 export type FaultState = (typeof FAULT_STATES)[number];
 
-/** What each of them counts, for a reader of the report. */
+/** What each state counts, in words for the report. */
 export const FAULT_STATE_WORDS: Readonly<Record<FaultState, string>> = {
   "streams-open": "streams open when the fault came",
   "cold-keys": "calls by a key whose record was too old",
@@ -19,11 +19,11 @@ export const FAULT_STATE_WORDS: Readonly<Record<FaultState, string>> = {
   shedding: "calls shed",
 };
 
-/** How often a fault met it; `null`: this deployment shows too little of itself to say. */
+/** `times`: how often a fault met the state; `null` if the deployment shows too little to say. */
 export type StateReached = { state: FaultState; must: boolean; times: number | null };
 
 export type StateTimes = Record<FaultState, number | null>;
 
-/** As a stage reports them, in their order. */
+/** The states as a stage reports them, in the order of `FAULT_STATES`. */
 export const statesReached = (times: StateTimes, must: readonly FaultState[]): StateReached[] =>
   FAULT_STATES.map((state) => ({ state, must: must.includes(state), times: times[state] }));

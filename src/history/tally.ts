@@ -1,4 +1,4 @@
-/** What a line, one call or a fold of many, adds: measurements, series, OTLP metrics and folds all count by this. */
+/** What a line (one call, or a fold of many) counts, for measurements, series, OTLP metrics and folds alike. */
 import { isWholeAnswer } from "../contract/streams.ts";
 import {
   type CallKind,
@@ -11,10 +11,10 @@ import {
 } from "./line.ts";
 import { Histogram } from "./statistics/histogram.ts";
 
-/** How long a line of folded calls is. */
+/** The time that one line of folded calls covers. */
 export const FOLD_SPAN_US = 1_000_000;
 
-/** The measurement of each duration, with its quantiles, and what an exported metric says of it, where there is one. */
+/** For each duration: its measurement, its quantiles, and the description of its exported metric, if it has one. */
 // biome-ignore format: a row is a line
 export const DURATIONS = {
   latency: ["latency_ms", [0.5, 0.9, 0.99, 0.999, 1], "Whole answers, from the moment at which a call was due."],
@@ -33,16 +33,16 @@ export const durationOf = ({ durations }: FoldLine, name: FoldedDuration): Histo
   return json === undefined ? null : Histogram.fromJSON(json);
 };
 
-/** `atUs` is the moment that a duration belongs to: of a gap that of its second event, of others the intended one. */
+/** `atUs` is the moment that a duration belongs to: a gap's second event, else the moment when the call was due. */
 export const durationsOfCall = (
   call: CallLine,
   record: (name: DurationName, us: number, atUs: number) => void,
 ): void => {
   const { intended_us: dueUs, started_us: startedUs, sent_us: sentUs, done_us: doneUs, outcome } = call;
-  // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
+  // Connecting is the time of target and network; only the time before it is the generator's.
   record("lag", startedUs - dueUs, dueUs);
   const kind = classOf(outcome);
-  // `edge` answers were written by something before the API.
+  // `edge` answers were written by something in front of the API.
   if (kind === "refused" && !outcome.startsWith("edge")) {
     record("refusals", doneUs - dueUs, dueUs);
     record("refusals_from_sent", doneUs - sentUs, dueUs);
@@ -56,7 +56,7 @@ export const durationsOfCall = (
   if (firstEventUs === undefined) return;
   record("first_event", firstEventUs - dueUs, dueUs);
   record("first_event_from_sent", firstEventUs - sentUs, dueUs);
-  // A reader that rests between two reads makes the gaps itself.
+  // A slow reader causes gaps itself.
   if (call.slow_reader !== undefined) return;
   let atUs = firstEventUs;
   for (const gapUs of call.gaps_us ?? []) {
@@ -65,7 +65,7 @@ export const durationsOfCall = (
   }
 };
 
-/** The durations of a line, of a fold to the precision of its histograms. */
+/** Records the durations of a line; those of a fold have the precision of its histograms. */
 export const eachDuration = (
   line: CallLine | FoldLine,
   record: (name: DurationName, us: number, atUs: number, n: number) => void,
@@ -86,7 +86,7 @@ export const momentsOf = (call: CallLine): FoldedMoments => ({
   last_done_us: call.done_us,
 });
 
-/** Moments that reach as far as both do; `null`: none so far. */
+/** The moments that cover both; `known` is `null` at first. */
 export const joinedMoments = (known: FoldedMoments | null, more: FoldedMoments): FoldedMoments =>
   known === null
     ? more
@@ -98,7 +98,7 @@ export const joinedMoments = (known: FoldedMoments | null, more: FoldedMoments):
         last_done_us: Math.max(known.last_done_us, more.last_done_us),
       };
 
-/** The calls of a line by what they have in common, and when they were; `null` where none was due. */
+/** The number, kinds and moments of a line's calls; `null` if none was due. */
 export const countedIn = (
   line: CallLine | FoldLine,
 ): { n: number; kinds: { call: CallKind; n: number }[]; moments: FoldedMoments } | null => {
@@ -107,7 +107,7 @@ export const countedIn = (
   return moments === null ? null : { n: offered, kinds, moments };
 };
 
-/** One call for each kind of a fold, as it could have been: everything about the others lies between its times. */
+/** One call for each kind of a fold, with times that enclose those of all calls in the fold. */
 export function* callsOfFold({ kinds, moments }: FoldLine): Generator<{ call: CallLine; n: number }> {
   if (moments === null) return;
   for (const { call, n } of kinds) {

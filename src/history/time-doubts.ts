@@ -1,7 +1,7 @@
 /**
- * When a figure about time may not be believed. A claim about time is left open when a disturbance can explain its verdict: a load
- * that did not leave as meant, or a generator that measures wrongly, explains a pass as well; what only makes calls slower
- * explains a failure. Other claims are never touched. Each rule states its threshold and where that comes from.
+ * Decides when claims about time are inconclusive because a disturbance may explain their verdict. A load that left
+ * late, or a generator that measures wrongly, may explain a pass or a failure; a disturbance that only slows calls may
+ * explain a failure. Other claims are unaffected. Each rule states its threshold and its source.
  */
 import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-host.ts";
@@ -9,41 +9,41 @@ import type { HostFacts, StageHost } from "./stage-host.ts";
 /** `tail`: the share of the slowest calls that decides a claim, 0.01 for a p99; `limitMs`: the time that it compares with. */
 export type AboutTime = { tail: number; limitMs: number };
 
-/** `always`: the claim may neither pass nor fail; `ifFailed`: it may not fail. */
+/** `always` forbids a pass and a failure, `ifFailed` only a failure. */
 type TimeDoubts = { always: string[]; ifFailed: string[] };
 
 /** A generator's schedule lag and event loop have to be within 5 ms (p99), its rate within 1 %. */
 const LAG_MS = 5;
 const RATE_ERROR = 0.01;
-/** Against a limit of seconds, lateness of a tenth of it changes nothing (as in capacity/generator-limit.ts). */
+/** Lateness up to a tenth of a claim's limit changes nothing. */
 const LAG_OF_LIMIT = 0.1;
-/** Above this share of its CPU a generator is a bottleneck of its own. */
+/** Above this share of its CPU a generator may be the bottleneck. */
 const GENERATOR_CPU = 0.7;
 /**
- * In a queue with one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) as long
+ * With one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) times as long
  * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): s = 0.5 doubles every time, s = 0.1 adds about a tenth.
  */
 const OTHERS_HALF = 0.5;
 const OTHERS_TENTH = 0.1;
-/** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by; 95 % busy is 20 times. */
+/** By the same formula 5 % stolen time adds 5 %, and 95 % busy takes 20 times as long. */
 const STEAL = 0.05;
 export const BUSY = 0.95;
-/** A group that is held back stands still until its next period: in more of the time than this it moves a p99. */
+/** A throttled control group stands still until its next period; above this share of the time it moves a p99. */
 const THROTTLED = 0.01;
 /**
- * A lost SYN is sent again after a second (RFC 6298, section 2; measured: first events of 0.8 to 5 s beside 259 of them). When they
- * are a tenth of the calls that decide a claim they move it.
+ * A lost SYN is sent again after a second (RFC 6298, section 2; measured: first events of 0.8 to 5 s beside 259 lost
+ * SYNs). Lost SYNs move a claim if they are a tenth of the calls that decide it.
  */
 const OF_TAIL = 0.1;
-/** The default budget of a dependency: the limiter's, the shorter of the two. */
+/** The default budget of a dependency: the limiter's, which is shorter than the key service's. */
 const LIMITER_BUDGET_MS = 250;
-/** Beyond this the kernel searches long for a free port, and the next burst meets the limit. */
+/** Beyond this share the kernel searches long for a free port, and the next burst may reach the limit. */
 const NEARLY_USED_UP = 0.8;
 
 const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
-/** A doubt about a figure that is known and above what may be. */
+/** Returns a doubt if a figure is known and above `most`. */
 const above = (value: number | null | undefined, most: number, said: (value: number) => string): string[] =>
   value != null && value > most ? [said(value)] : [];
 
@@ -52,11 +52,11 @@ const figureOf = (value: number): string => String(Math.round(value * 100) / 100
 
 const matters = ({ about, truth, measured, unit }: Calibration, limitMs: number): boolean => {
   if (unit === "ms") return Math.abs(measured - truth) > LAG_OF_LIMIT * limitMs;
-  // Moments that are a little off make another shape; against a limit that is far above them that is nothing.
+  // Slightly shifted arrivals change the shape of the load, which does not matter against a much longer limit.
   return about !== "arrivals" || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 
-/** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */
+/** Returns, as sentences, what failed checks mean for a claim that compares with a time (`limitMs`). */
 export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
   const failed = checks.filter((check) => matters(check, limitMs));
   if (failed.length === 0) return [];
@@ -65,7 +65,7 @@ export const calibrationDoubts = (checks: readonly Calibration[], limitMs: numbe
     return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
   });
   const more = failed.length - named.length;
-  // Where a driver does not hold three times the rate, a part of the schedule is all that is asked of each process.
+  // If one process does not hold the rate, several can each send a part of the schedule.
   const parts = failed
     .filter(({ about, measured }) => (about === "rate" || about === "ceiling") && measured > 0)
     .map(({ truth, measured }) => Math.ceil(truth / measured));
@@ -73,7 +73,7 @@ export const calibrationDoubts = (checks: readonly Calibration[], limitMs: numbe
   return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${parts.length === 0 ? "" : advice}`];
 };
 
-/** How late the calls at a share of all were, by the next share that is known; 0 where none is. */
+/** The lag that a share of the calls does not exceed, in milliseconds, by the next known share; 0 if none is known. */
 const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
   (known.find(([at]) => at >= share - 1e-9) ?? known.at(-1))?.[1] ?? 0;
 
@@ -81,18 +81,18 @@ const stolen = (host: HostFacts | null): string[] =>
   above(host?.steal_share, STEAL, (share) => `the hypervisor took ${percent(share)} of the CPU`);
 
 /**
- * Why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget (`budgetMs`): what was
- * refused then was refused rightly. Half of the budget in the generator's own calls, or time stolen from it, shows that it did.
+ * Reasons why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget
+ * (`budgetMs`), so that refusals were right: stolen CPU time, or calls that left late by half of the budget.
  */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => [
   ...stolen(stage.host),
   ...above(lagAt(stage, 0.99), budgetMs / 2, (lag) => `one call in a hundred left ${ms(lag)} late or later`),
 ];
 
-/** Why a claim about time in this stage may not have a verdict. */
+/** Returns the reasons why a claim about time in this stage may have no verdict. */
 export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): TimeDoubts => {
   const { host, cores, calls } = stage;
-  /** Lateness that changes something about the time. */
+  /** The smallest lateness that matters. */
   const lateMs = Math.max(LAG_MS, LAG_OF_LIMIT * limitMs);
   const others = (stage.other_cores ?? 0) / cores;
   const byOthers = [`other programs used ${(stage.other_cores ?? 0).toFixed(1)} of ${cores} cores`];
@@ -130,13 +130,13 @@ export const timeDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): Time
   };
 };
 
-/** Everything worth a note, whatever a claim is about; what the calibration found stands in a place of its own. */
+/** All doubts about a stage as notes of a report; the calibration has its own place there. */
 export const hostNotesOf = (stage: StageHost): string[] => {
   const { always, ifFailed } = timeDoubts({ ...stage, calibration: [] }, { tail: 0.01, limitMs: 0 });
   return [...always, ...ifFailed];
 };
 
-/** The doubts that take a verdict about time away; none for a verdict that is no decision. */
+/** The doubts that make a verdict about time inconclusive; none for other verdicts than pass and fail. */
 export const doubtsAgainst = (verdict: string, { always, ifFailed }: TimeDoubts): string[] => {
   if (verdict === "pass") return always;
   return verdict === "fail" ? [...always, ...ifFailed] : [];

@@ -1,13 +1,12 @@
 /**
- * Lines in the order of their times, without holding all of them: a line is written when its call has ended, so it comes as late
- * as its call took. A first pass finds how late lines came; the second holds only as many as overtook one.
+ * Sorts lines by their times without holding all of them. A line is written when its call ends, so it comes late by the
+ * length of the call. A first pass finds the largest lateness; the second holds only lines that recent.
  */
 import { Heap } from "./heap.ts";
 import { type Line, lineTimeUs } from "./line.ts";
 
-/** How far behind the newest line an older one came, at most. */
+/** The largest time by which a line is older than a line before it. */
 export class Lateness {
-  /** Microseconds. */
   us = 0;
   #newestUs = Number.NEGATIVE_INFINITY;
 

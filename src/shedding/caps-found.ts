@@ -37,8 +37,9 @@ const SUPPORT = 2;
 type Slack = { readonly marginUs: number; readonly releaseUs?: number };
 
 /**
- * The calls in flight beside each call; `ahead`: those of `most` that were sent before it. Calls that a cap refused hold no place
- * once they are answered. `least` are held from before the call was sent to `untilUs`.
+ * Counts the calls beside each call. `least`: streams in flight from before the sending until `untilUs`. `most`: all
+ * that may have held a place; a refused call holds none once answered. `ahead`: those of `most` that were sent before
+ * the call.
  */
 const besideEach = (
   lines: readonly CallLine[],
@@ -59,15 +60,15 @@ const besideEach = (
   });
 };
 
-/** Bounds of the largest number at which `holds` is still true of a call, from those for which it is and those for which it is not. */
+/** Bounds of a cap: above the numbers in flight in `yes`, at most those in `no`; `SUPPORT` calls show each. */
 const boundsOf = (yes: readonly number[], no: readonly number[]): WholeBounds => ({
   least: (yes.toSorted((a, b) => b - a)[SUPPORT - 1] ?? -1) + 1,
   most: no.toSorted((a, b) => a - b)[SUPPORT - 1] ?? null,
 });
 
 /**
- * The cap that `outcome` names, of each of `replicas`. `lines`: all calls that were under way; for an organization's cap those
- * of one organization.
+ * Bounds of one replica's cap, whose refusal is `outcome`. `lines`: all calls in flight; for an organization's cap, the
+ * calls of one organization.
  */
 export const capBounds = (
   lines: readonly CallLine[],
@@ -84,13 +85,13 @@ export const capBounds = (
 const firstEventUs = ({ first_event_us: first, sent_us: sent }: CallLine): number | null =>
   first === undefined ? null : first - sent;
 
-/** A wait is longer than every calm stream's, this many times and by this much, so that a busy machine makes none. */
+/** A delayed first event takes longer than this many times the slowest calm one plus this much. */
 const WAIT_TIMES = 2;
 const WAIT_LEAST_US = 20_000;
 
 /**
- * Bounds of the slots, where more streams are admitted than are served at once: the first events of the others come
- * late, after another stream has ended. `calm`: streams that ran alone.
+ * Bounds of the slots, if more streams are admitted than are served at once: the first events of the waiting streams
+ * come late, after another stream has ended. `calm`: streams that ran alone.
  */
 export const slotBounds = (calm: readonly CallLine[], lines: readonly CallLine[], slack: Slack): WholeBounds => {
   const alone = calm.flatMap((call) => firstEventUs(call) ?? []);
@@ -121,7 +122,7 @@ const STREAMS_MIN = 3;
 const staysMs = (calls: readonly CallLine[]): number[] =>
   calls.filter(isAdmitted).map(({ sent_us: sent, done_us: done }) => (done - sent) / 1000);
 
-/** Mean stay of streams that did not wait for one another; what a read takes is the way there and back, which no slot is held for. */
+/** Mean stay of streams that did not queue, less the median time of a read: a round trip that holds no slot. */
 export const serviceTimeMs = (streams: readonly CallLine[], reads: readonly CallLine[]): Estimate | null => {
   const stays = staysMs(streams);
   if (stays.length < STREAMS_MIN) return null;
@@ -138,12 +139,12 @@ export type BucketFound =
    */
   | { readonly found: false; readonly code: "never-refused" | "too-short" | "too-fast" | "no-bucket" };
 
-/** The fewest calls admitted after the first refusal for a rate. */
+/** A rate needs at least this many calls admitted after the first refusal. */
 const PRESSED_MIN = 8;
-/** The resolution of a limiter's clock, at worst. */
+/** The coarsest resolution of a limiter's clock. */
 const CLOCK_US = 2_000;
 
-/** This many admitted calls in a row, for each call in flight, are not chance. */
+/** More unrefused calls than this, for each call in flight, show that the burst exceeds the number in flight. */
 const UNREFUSED_TIMES = 6;
 const REFUSALS_MOST = 250;
 const evenly = <T>(all: readonly T[]): readonly T[] => {
@@ -192,7 +193,7 @@ export const bucketFound = (lines: readonly CallLine[]): BucketFound => {
   };
   const before = calls.filter(({ sent_us: us }) => us < refused.sent_us);
   const atOnce = Math.max(1, mostAtOnce(before.map(({ sent_us: us, done_us: done }) => [us, done] as const)));
-  // Concurrent calls show little of a smaller burst; but it would have refused some of them at once.
+  // Concurrent calls hardly bound a small burst, but one below the number in flight would have refused some.
   const smallest = before.length > UNREFUSED_TIMES * atOnce ? atOnce + 1 : 1;
   const bursts = admitted.map((_, at) => at + 1).filter((burst) => burst >= smallest);
   const fitting = bursts

@@ -1,7 +1,7 @@
 /**
- * Judges a curve. A claim fails where the whole interval of its figure lies beyond the bound, passes where the whole interval
- * lies inside, and is open otherwise; it is open as well where something else may explain the figure: other callers, an
- * edge that answers, capacity that moved, a key's rate that ends before the deployment's capacity, a generator that was late.
+ * Judges a curve. A claim fails if the whole interval of its figure lies beyond the bound and passes if it lies inside.
+ * Otherwise it is inconclusive, also if something else may explain the figure: other callers, an edge that answers,
+ * capacity that moved, a key's rate below the deployment's capacity, a late generator.
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Level, Measurement } from "../history/run-document.ts";
@@ -33,7 +33,7 @@ type CurveClaim = {
   readonly measure: string;
   readonly level: Level;
   readonly expected: string | ((curve: Curve, facts: StageFacts) => string);
-  /** What may explain a figure besides the shedding of the deployment. */
+  /** Conditions; without them something other than the deployment's shedding may explain the figure. */
   readonly needs: readonly Need[];
   readonly judge: (curve: Curve, facts: StageFacts) => Finding;
 };
@@ -84,7 +84,7 @@ const OVERLOAD: readonly Need[] = [...SETTLED, "steady"];
 
 const OTHERS = "other callers may explain it (the target file does not state `exclusive`)";
 
-/** Judges whether at least this share of the largest goodput is kept at a multiple of the knee, less what chance takes away. */
+/** The goodput to keep at a multiple of the knee: `least`, or 98 % of what an ideal loss system keeps if lower. */
 const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "needs" | "judge"> => {
   const boundOf = (curve: Curve): number => Math.min(least, 0.98 * retentionByChance(curve, times));
   return {
@@ -107,17 +107,17 @@ const kept = (times: number, least: number): Pick<CurveClaim, "expected" | "need
   };
 };
 
-/** Goodput below this share of the largest is a collapse. */
+/** Less than half of the largest goodput at 5 times the knee, or a third at 10 times, is a collapse. */
 const [AT_5, AT_10] = [kept(5, 0.5), kept(10, 1 / 3)];
 
 /** Levels up to this multiple of the knee are calm. */
 const CALM = 0.77;
-/** A median that grows by less than this factor may be the machine's. */
+/** A median latency that grows by at most this factor and `SLOWER_MS` may be due to the machine. */
 const SLOWER = 1.5;
 const SLOWER_MS = 50;
-/** Goodput at the calmest level is lost if it is lower afterwards by more than this share of the offered load. */
+/** Goodput at a calm level counts as lost if it falls by more than this share of the offered calls. */
 const LOST = 0.05;
-/** Capacity is lost if it is lower afterwards by this share; less is scatter. */
+/** Capacity counts as lost if the knee is lower by this share after the overload; less is noise. */
 const CAPACITY_LOST = 0.1;
 
 /** The share of offered calls at a level that is no longer good on the way down, with its 95 % margin. */
@@ -138,12 +138,12 @@ const slowerAt = ([up, down]: [CurveLevel, CurveLevel]): string | null => {
 };
 
 /**
- * If other callers are possible, a failure needs a share of good calm calls below this: their load is unlikely to take
- * as much just then.
+ * If other callers are possible, a failure needs a share of good calm calls below this: others are unlikely to take so
+ * much exactly then.
  */
 const GOOD_BESIDE_OTHERS = 0.5;
 
-/** By both knees, and by what the same rate past them got before the overload. */
+/** Describes lost capacity, if both the knees and the goodput at one rate past them show it; else `null`. */
 const lostCapacity = (curve: Curve): string | null => {
   const { before, after } = curve.knee;
   const again = wayOf(curve, "after")[0];
@@ -153,14 +153,14 @@ const lostCapacity = (curve: Curve): string | null => {
   return `the knee is ${rate(after.value)} after the overload, ${rate(before.value)} before it`;
 };
 
-/** Every calm level has to show it: a limiter that measures its shortest round trip may spoil one. */
+/** A loss counts only if every calm level shows it: a limiter that probes its round trip may disturb one. */
 const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
   const { overall } = curve.knee;
   const less = lostCapacity(curve);
   const [lowest] = upAndDownPairs(curve);
   const pairs = upAndDownPairs(curve).filter(([up]) => up.ratePerS <= CALM * (overall?.value ?? 0));
   if (pairs.length === 0) {
-    // What a ramp before the curve has slowed has its knee below every level.
+    // A deployment that the ramp before the curve has slowed has its knee below every level.
     const isLost = lowest !== undefined && lostAt(lowest).by - lostAt(lowest).half > LOST;
     return exclusive && less !== null && isLost
       ? found("fail", `capacity has not come back: ${less}`, less)
@@ -178,7 +178,7 @@ const cameBack = (curve: Curve, { exclusive }: StageFacts): Finding => {
   return lost.every(({ by }) => by > LOST) ? open(`too few calls to say: ${got}`) : found("pass", got);
 };
 
-/** With the knee of the stated slots of one replica: what sheds at half of them has its own knee there, below which it sheds nothing. */
+/** Takes one replica's stated slots for the knee: if it sheds at half of them, the measured knee hides those sheds. */
 const asStated = (curve: Curve): Curve => {
   const system = statedSystem(curve);
   if (system?.replicas !== 1) return curve;
@@ -186,7 +186,7 @@ const asStated = (curve: Curve): Curve => {
   return { ...curve, models: [], knee: { before: knee, after: knee, overall: knee } };
 };
 
-/** Each way has to show it: capacity that moved meanwhile makes the levels of one way too high. */
+/** Fails only if the way up and the way down both show it: if capacity moved, the levels of one way are too high. */
 const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const curve = shedding === "fixed" ? asStated(seen) : seen;
   const half = levelsBelow(curve, 0.5);
@@ -198,7 +198,7 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   const { value, low, high, n } = shed;
   const where = half.length > 0 ? "below half of the knee" : "at half to 0.7 times the knee";
   const got = `${percent(value)} of ${n} calls shed ${where}, between ${percent(low)} and ${percent(high)} (95 %)`;
-  // Where the knee is lower than was thought, nothing shed above half of it is nothing below.
+  // If the knee is lower than expected, no level lies below half of it. No sheds above half mean none below.
   if (half.length === 0) return value <= allowedIn(limits) ? found("pass", got) : open(NO_LEVEL);
   if (value <= most || (low <= most && (high <= SURELY_FEW || value * n <= FEW_CALLS))) {
     const few = Math.max(...levels.map(({ ratePerS }) => chanceSheds(curve, ratePerS, SLOTS_OF_REPLICA)));
@@ -215,18 +215,18 @@ const falseSheds = (seen: Curve, { limits, shedding }: StageFacts): Finding => {
   return found("fail", `more than ${percent(most)} of the calls are shed below half of the knee`, got);
 };
 const NO_LEVEL = "no level lies below half of the knee";
-/** Where the target file states nothing else. */
+/** The allowed share of false sheds: 0.1 % unless the target file states another. */
 const allowedIn = ({ false_sheds_allowed: allowed = 0.001 }: StageFacts["limits"]): number => allowed;
-/** Knee and slots are known to about a tenth, and what chance refuses rises steeply with either. */
+/** Factor on what chance refuses: knee and slots are known to about 10 %, and the share rises steeply with either. */
 const CHANCE_TIMES = 1.25;
-/** A share that is certainly below this, and perhaps what is allowed, accuses nobody: three of 2,000 calls come by chance. */
+/** A share passes if its interval includes the allowed one and ends below this: 3 of 2,000 calls may be chance. */
 const SURELY_FEW = 0.01;
-/** So few calls that were shed show nothing. */
+/** Up to this many shed calls show nothing. */
 const FEW_CALLS = 2.5;
-/** Replicas of fewer slots than this do not excuse sheds, unless the target file states them. */
+/** Replicas with fewer slots than this excuse no sheds, unless the target file states the number of replicas. */
 const SLOTS_OF_REPLICA = 8;
 
-/** Other refusals may be this share of calls more than at the calmest level. */
+/** Refusals without an overload subcode may exceed those below the knee by this share of the calls. */
 const OTHER_REFUSALS = 0.01;
 
 const subcodes = (curve: Curve): Finding => {
@@ -251,14 +251,14 @@ const subcodes = (curve: Curve): Finding => {
   return loaded.share + half <= calm.share + OTHER_REFUSALS ? found("pass", got) : open(got);
 };
 
-/** By Little's identity gauges hold nothing once no call is under way: what they hold beyond what they held before the stage; `null` without gauges. */
+/** Slots that gauges count after the drain beyond those before the stage; `null` without gauges. */
 const leakedIn = ({ gauges = [], gauges_before: before = [] }: StageFacts): number | null => {
   const held = (all: readonly Gauges[]): number => total(all, ({ in_flight: n }) => n);
   return gauges.length === 0 ? null : Math.max(0, held(gauges) - held(before));
 };
 
 /**
- * Each claim, with where its figure comes from. *Must* is what breaks a service under overload; *should* is what good ones reach.
+ * The claims, each with the source of its figure. *Must*: else a service breaks. *Should*: what good services reach.
  */
 export const CURVE_CLAIMS: readonly CurveClaim[] = [
   // RFC 9110 leaves the code open; requirements 210, 220 and 221 name the two subcodes by which clients tell overload.
@@ -266,9 +266,10 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
     ...{ measure: "shed_subcodes", level: "must", needs: ["knee"], judge: subcodes },
     expected: "calls past the knee are refused with b2b_overloaded or org_overloaded only",
   },
-  // By Erlang's formula four slots without a queue keep 87 % of what they keep at 10 times.
+  // By Erlang's formula, four slots without a queue carry at twice the knee 87 % of what they carry at 10 times.
   { measure: "goodput_retention", level: "must", ...kept(2, 0.8) },
-  // A refusal that costs 11 % of a call leaves half at 5 times, one of 7 % a third at 10 times ((1 - kr) / (1 - r)).
+  // A refusal that costs r of a call leaves (1 - kr) / (1 - r) at k times the knee: r = 11 % half at 5, 7 % a third at
+  // 10.
   {
     ...{ measure: "collapse", level: "must", needs: OVERLOAD },
     expected: "half of the largest goodput is kept at 5 times the knee, a third at 10 times",
@@ -278,16 +279,16 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       return at10.verdict === "pass" ? at5 : at10;
     },
   },
-  // 32 slots without a queue keep 97 % at 2 times (Erlang), and 98 % are kept where a refusal costs 2 % of a call.
+  // At twice the knee 32 slots without a queue keep 97 % (Erlang); a refusal that costs 2 % of a call leaves 98 %.
   { measure: "goodput_retention_2", level: "should", ...kept(2, 0.95) },
-  // 92 % are kept at 5 times where a refusal costs 2 % of a call: (1 - kr) / (1 - r).
+  // At 5 times the knee a refusal that costs 2 % of a call leaves 92 %: (1 - kr) / (1 - r).
   { measure: "goodput_retention_5", level: "should", ...kept(5, 0.9) },
   // "Metastable Failures in the Wild" (OSDI 2022): the state outlasts the load that brought it.
   {
     ...{ measure: "metastability", level: "must", needs: CAME_BACK, judge: cameBack },
     expected: "goodput, latency and capacity after the overload are those before it",
   },
-  // Below half of the knee a slot is free but for chance. What a limiter may refuse to probe is stated in the target file.
+  // Below half of the knee a slot is nearly always free. The target file states how much a limiter may refuse to probe.
   {
     ...{ measure: "false_sheds", level: "must", needs: SETTLED, judge: falseSheds },
     expected: (_, { limits }) =>
@@ -303,7 +304,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       return found(leaked > 0 ? "fail" : "pass", `${leaked} slots were not given back`);
     },
   },
-  // The table of section 3.6 of Kleinrock's "Queueing Systems" I is met by any server of fixed slots; a tenth is its host's.
+  // Any server of fixed slots follows Kleinrock's formula ("Queueing Systems" I, section 3.6), less 10 % for its host.
   {
     ...{ measure: "closed_form", level: "should", needs: OVERLOAD },
     expected: "every level carries at least 90 % of what Erlang's formula has for the stated slots",
@@ -321,13 +322,13 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       return open(`${finding.reason}, but replicas that get unequal parts of the load carry less than the formula has`);
     },
   },
-  // Two sides of a loop that differ by a twentieth: what batches of a level scatter by.
+  // Batches of one level scatter by 5 %.
   {
     ...{ measure: "hysteresis", level: "should", needs: OVERLOAD },
     expected: "goodput on the way down differs from that on the way up by at most 5 % of the area",
     judge: (curve) => against(hysteresisOf(curve), { most: 0.05 }, "hysteresis"),
   },
-  // Cinnamon (Uber, 2023): a stable ratio of sheds, which AIMD and CoDel do not reach, is within a few times of chance.
+  // Cinnamon (Uber, 2023) keeps a stable ratio of sheds, unlike AIMD and CoDel: within a few times of chance.
   {
     ...{ measure: "oscillation", level: "should", needs: SETTLED },
     expected: "the share shed at a level varies by at most 3 times what chance does",
@@ -341,7 +342,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
       return found("fail", `the share shed swings by ${got}`);
     },
   },
-  // (1 - kr) / (1 - r): 2 % leaves 92 % at 5 times the knee.
+  // A price of 2 % leaves 92 % of the goodput at 5 times the knee: (1 - kr) / (1 - r).
   {
     ...{ measure: "refusal_price", level: "should", needs: OVERLOAD },
     expected: "a refusal costs at most 2 % of what a served call costs",
@@ -361,7 +362,7 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
         : found("pass", got);
     },
   },
-  // Jain, Chiu & Hawe (1984): 0.98 is 14 % of scatter between equals.
+  // Jain, Chiu & Hawe (1984): 0.98 is a coefficient of variation of 14 %.
   {
     ...{ measure: "jain_index", level: "should", needs: SETTLED },
     expected: "organizations past the knee get their max-min fair share: Jain's index at least 0.98",
@@ -369,15 +370,15 @@ export const CURVE_CLAIMS: readonly CurveClaim[] = [
   },
 ];
 
-/** Times chance by which the share shed may swing, and levels that have to show it. */
+/** The shed share may vary by this many times what chance does; at least so many levels have to show it. */
 const SWING = 3;
 const LEVELS_FOR_SWING = 4;
-/** Above this share of calls the key's rate, or an edge, shapes the curve. */
+/** If more of a level's calls are refused by the key's rate, or answered by an edge, these shape the curve. */
 const SHAPING = 0.05;
 
 /**
- * Late calls at the calmest level make the objective that is derived from it too generous. Beyond this share nothing
- * passes by that objective.
+ * Late calls at the calmest level make the objective derived from that level too generous. If their lag exceeds this
+ * share of the objective, no claim passes.
  */
 const LATE_OBJECTIVE = 0.1;
 
@@ -398,11 +399,11 @@ const lateDoubt = ({ isFailed, curve, facts, judge }: Judged): string | false =>
   return `calls left late (p99) at ${named.join(", ")}`;
 };
 
-/** The largest share of such outcomes at any level. */
+/** The largest share of calls, over the levels, that failed with an outcome that `isMeant` accepts. */
 const mostOfALevel = ({ levels }: Curve, isMeant: (outcome: string) => boolean): number =>
   Math.max(...levels.map((level) => shareIn([level], failedWith(isMeant)).share));
 
-/** The finding where these callers or permits end below the knee, so that nothing past it can be judged; `null` otherwise. */
+/** Returns a skipped finding if the key's rate or the permitted rate ends below the knee; else `null`. */
 const beyondReach = (curve: Curve): Finding | null => {
   const limited = mostOfALevel(curve, (outcome) => outcome === RATE_LIMITED);
   if (limited > SHAPING) {
@@ -422,7 +423,7 @@ type Judged = {
   readonly isFailed: boolean;
 };
 
-/** Why a need is not met, for each need; an unmet one makes the verdict inconclusive. */
+/** For each need, the reason why it is not met, else `false` or "". An unmet need makes a verdict inconclusive. */
 const UNMET = {
   knee: ({ curve }) => curve.knee.overall === null && "the load did not reach the knee",
   steady: ({ curve }) => {
@@ -433,7 +434,7 @@ const UNMET = {
   settled: ({ curve }) =>
     curve.warmUp.isCut && "calls last longer than a level leaves time to settle; play it for longer",
   exclusive: ({ isFailed, facts }) => isFailed && !facts.exclusive && OTHERS,
-  // A constant load of others makes the knee lower and nothing else.
+  // A constant load of others only lowers the knee, so it explains no failure unless the knee moved.
   bracketed: ({ isFailed, facts, curve }) =>
     isFailed && !facts.exclusive && (curve.knee.after === null || hasMoved(curve)) && OTHERS,
   direct: ({ isFailed, curve }) => {

@@ -1,6 +1,6 @@
 /**
- * Folds the lines of one stage into its curve. Calls are kept as a few numbers each, because start, objective and warm-up are
- * known only when all have come: a schedule of at most six minutes bounds them, and beyond `CALLS_MOST` there is no curve.
+ * Folds the lines of one stage into its curve. Each call is kept as a few numbers, because start, objective and warm-up
+ * are known only after the last one. A schedule has at most six minutes; beyond `CALLS_MOST` there is no curve.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { streamResult } from "../contract/streams.ts";
@@ -20,7 +20,7 @@ type CurveOptions = {
   /** Objectives of the target file about these calls; only those of a p99 or above bind a single call. */
   readonly stated?: readonly Objective[];
   readonly closedForm?: Curve["closedForm"];
-  /** Where it is known; otherwise several replicas may explain what is shed below the knee. */
+  /** The number of replicas, if known; otherwise the fit tries several. */
   readonly replicas?: number;
   readonly notPlayed?: readonly number[];
 };
@@ -32,12 +32,12 @@ const KEPT = [
 type Kept = Pick<CallLine, (typeof KEPT)[number]>;
 
 export const CALLS_MOST = 2_000_000;
-/** Answers at the calmest level from which it is known how long one takes. */
+/** The whole answers needed at the calmest level to know how long a call takes. */
 const CALM_CALLS = 20;
-/** What a call has to keep where nothing is stated: three times the calm p99, and what a busy machine adds. */
+/** The objective of a call if none is stated: three times the calm p99, and what a busy machine adds. */
 export const CALM_TIMES = 3;
 export const CALM_ADDED_MS = 100;
-/** The most patient caller: calls that share what serves them take as many times longer as there are in flight. */
+/** The objective of the most patient caller: concurrent calls slow down by the number of calls in flight. */
 const PATIENT_TIMES = 10;
 const PATIENT_ADDED_MS = 1_000;
 /**
@@ -80,11 +80,11 @@ const quantilesOf = (ms: readonly number[]): Quantiles => {
   return { p50: quantile(sorted, 0.5), p99 };
 };
 
-/** The p99 by nearest rank, also of a few. */
+/** The p99 by nearest rank, which also exists for few values. */
 const p99 = (ms: readonly number[]): number =>
   (Histogram.of(ms.map((value) => value * 1000)).quantile(0.99) ?? 0) / 1000;
 
-/** What objectives ask of a single call, in milliseconds. */
+/** The strictest stated limit of a single call (a p99 or above), in milliseconds; `null` if there is none. */
 export const statedLimitMs = (stated: readonly Objective[], of: "answer" | "first event"): number | null => {
   const limits = stated.flatMap((one) =>
     one.kind === "time" && one.of === of && one.quantile >= 0.99 ? [one.limit] : [],
@@ -103,7 +103,7 @@ const objectiveOf = (calmStaysMs: readonly number[], stated: readonly Objective[
   };
 };
 
-/** No shorter than the strict one. */
+/** The objective of the most patient caller; never stricter than the given one. */
 const patientObjective = (calmStaysMs: readonly number[], { firstEventMs, stayMs }: CallObjective): CallObjective => {
   const patientMs = PATIENT_TIMES * (mean(calmStaysMs) ?? 0) + PATIENT_ADDED_MS;
   return { from: "calm", firstEventMs: Math.max(patientMs, firstEventMs), stayMs: Math.max(patientMs, stayMs) };
@@ -124,7 +124,7 @@ type Frame = {
   readonly doneUs: readonly number[];
 };
 
-/** A level, and what is known of it beside what a report shows. */
+/** Judges a level; adds the calls, windows and carried rates that the curve is computed from. */
 const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number, frame: Frame) => {
   const { startUs, warmUpS, calmS, objective, doneUs } = frame;
   const { pass, ratePerS } = planned;
@@ -150,7 +150,7 @@ const judgeLevel = (planned: PlannedLevel, all: readonly Kept[], retries: number
   const whole = calls.filter(isWhole);
   const windows = windowsOf(told, fromUs, toUs, 1e6 * Math.max(0.1, calmS, WINDOW_CALLS / ratePerS));
   const [wentIn, cameOut] = [dueIn(admitted), perBatch(doneUs)];
-  // Of a queue that grows more goes in, of one that shrinks more comes out.
+  // A growing queue takes in more than it completes, a shrinking one less: the smaller rate is the carried one.
   const carried = (mean(wentIn) ?? 0) < (mean(cameOut) ?? 0) ? wentIn : cameOut;
   const eventsOf = (some: readonly Told[]): number => some.reduce((sum, { call: { events = 0 } }) => sum + events, 0);
   const lags = calls.map(({ intended_us: due, sent_us: sent }) => (sent - due) / 1000);
@@ -191,9 +191,9 @@ const windowsOf = (told: readonly Told[], fromUs: number, toUs: number, windowUs
   return windows;
 };
 
-/** Below this many batches their own scatter says little. */
+/** Below this many batches, their scatter alone does not give the interval. */
 const FEW_BATCHES = 6;
-/** Calls that come in bursts vary at most this many times more than those of a Poisson process, in standard deviations. */
+/** The standard deviation of bursty calls is at most this many times that of a Poisson process. */
 const IN_BURSTS = 2;
 
 const rateOf = (perS: readonly number[], judgedS: number): Estimate => {
@@ -243,8 +243,8 @@ const organizationsOf = (told: readonly Told[]): Curve["organizations"] => {
 };
 
 /**
- * A fold over lines of a run, in any order. `end`: `startUs` is when the schedule began; where absent, when the first call was due.
- * Where there is no curve, it returns in words what is lacking.
+ * A fold over lines of a run, in any order. `end` takes the start of the schedule in microseconds (by default the
+ * moment when the first call was due) and returns the curve, or a text that says what is lacking.
  */
 export const openCurve = (options: CurveOptions) => {
   const { stage, planned, stated = [], closedForm = null, notPlayed = [] } = options;

@@ -1,6 +1,6 @@
 /**
- * The curve of shedding as a value: what came of the calls of each level of a load that rises past the knee and comes down
- * again. Measures and claims are functions of it alone, so that any deployment, ours or not, is judged the same way.
+ * The curve of shedding: the outcomes of calls at each level of a load that rises past the knee and comes down again.
+ * Measures and claims are functions of the curve alone, so any deployment, ours or not, is judged the same way.
  */
 import type { Interval } from "../history/statistics/statistics.ts";
 import type { Profile } from "../workload/load-profiles.ts";
@@ -8,7 +8,7 @@ import type { Profile } from "../workload/load-profiles.ts";
 /** A figure with its 95 % interval, in one unit. */
 export type Estimate = Interval & { readonly value: number };
 
-/** `up` to the highest level, `down` from it, and `after`: past the knee once more, when calm has returned. */
+/** `up` to the highest level, `down` from it, and `after`: past the knee once more, after a calm phase. */
 export type Pass = "up" | "down" | "after";
 
 /** A planned level; moments in microseconds from the beginning of the schedule. */
@@ -41,17 +41,17 @@ export type CurveLevel = {
   readonly shed: Readonly<Record<string, number>>;
   /** Any other end, by outcome; a stream that was cut counts as `cut`. */
   readonly failed: Readonly<Record<string, number>>;
-  /** Left by the caller on purpose. */
+  /** Streams that the caller closed on purpose. */
   readonly aborted: number;
-  /** Attempts beside the first ones. */
+  /** Attempts that are not first ones. */
   readonly retries: number;
-  /** Good calls per second, by batches. */
+  /** Good calls per second; the interval is by batch means. */
   readonly goodputPerS: Estimate;
-  /** Share of first attempts that were shed, by batches. */
+  /** Share of first attempts that were shed; the interval is by batch means. */
   readonly shedShare: Estimate;
   /**
-   * Spread of the shed share over windows (68 % of them), divided by that of chance; `null` where hardly any or nearly
-   * all are shed.
+   * The deviation that the shed share keeps in 68 % of the windows, divided by that of chance; `null` where hardly any
+   * or nearly all calls are shed.
    */
   readonly shedDispersion: number | null;
   /** Measured from the intended moment: to the end of whole answers, to their first event, to the end of refusals. */
@@ -60,7 +60,7 @@ export type CurveLevel = {
   readonly refusalMs: Quantiles;
   /** p99 of how late calls were sent, because of the generator or for want of a free connection. */
   readonly lagMs: number | null;
-  /** Events of all streams, and of those that were then cut or came late. */
+  /** Events of all streams (`events`), and of streams that were cut or came late. */
   readonly events: number;
   readonly wastedEvents: number;
 };
@@ -107,24 +107,24 @@ export type Curve = {
    * as before it); `null` where no level shows it.
    */
   readonly knee: Readonly<Record<"before" | "after" | "overall", Estimate | null>>;
-  /** Systems that carry what was carried, the likeliest first; what chance refuses at a level is read from them. */
+  /** Loss systems that explain the levels, the fewest replicas first; they give what chance refuses at a level. */
   readonly models: readonly LossSystem[];
-  /** By name; `null` where they were too many to count. */
+  /** Sorted by name; `null` if there are too many to count. */
   readonly organizations: readonly OrganizationShare[] | null;
   readonly burstsBelowKnee: Bursts | null;
-  /** The outcome that ends the knee (`429 b2b_overloaded`, `latency`, …); `null` where nothing did. */
+  /** The outcome that limits the rate at the knee (`429 b2b_overloaded`, `latency`, …); `null` if nothing does. */
   readonly kneeBy: string | null;
-  /** Slots and their holding time, where caps are fixed and stated: what Erlang's formula needs. Slots are of one replica. */
+  /** The stated slots of one replica and the number of replicas, for Erlang's formula; `null` unless caps are fixed. */
   readonly closedForm: { readonly slots: number; readonly replicas: number } | null;
   /** Levels that were wanted and not played, as multiples of the knee. */
   readonly notPlayed: readonly number[];
-  /** Where no objective is stated: the same calls, as the most patient caller would count them. */
+  /** The same calls by the objective of the most patient caller; `null` if an objective is stated. */
   readonly patient: Curve | null;
 };
 
 /**
- * The levels of a profile that rises, falls and rises once more. The first of the highest ends the way up; after the way
- * down, whatever rises again is `after`.
+ * The levels of a profile that rises, falls and rises once more. The first level of the highest rate ends the way up;
+ * after the way down, every level from the next rise on is `after`.
  */
 export const levelsOf = ({ pieces }: Pick<Profile, "pieces">): PlannedLevel[] => {
   const rates = pieces.map(({ from, to }) => (from + to) / 2);

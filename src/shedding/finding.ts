@@ -1,4 +1,4 @@
-/** What a judge of this room says of a figure, before it is a claim. */
+/** A finding: the verdict of a judge with its reason, before it becomes a claim. */
 import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import { doubtsAgainst, timeDoubts } from "../history/time-doubts.ts";
@@ -9,7 +9,7 @@ export const found = (verdict: Claim["verdict"], reason: string, got = reason): 
 export const open = (reason: string, got = reason): Finding => found("inconclusive", reason, got);
 export const skipped = (lacking: string): Finding => found("skipped", `skipped: ${lacking}`);
 
-/** What on this machine may explain a failure. How late calls left is seen in the calls. `but`: facts that do not count here. */
+/** Returns what on this machine, besides late calls, may explain a failure. `but` overrides facts of the host. */
 export const machineDoubts = (host: StageHost | undefined, limitMs: number, but: Partial<StageHost> = {}): string[] => {
   if (host === undefined) return [];
   return doubtsAgainst("fail", timeDoubts({ ...host, lag_ms: [], rate_error: null, ...but }, { tail: 0.01, limitMs }));

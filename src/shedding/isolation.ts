@@ -1,7 +1,7 @@
 /**
- * What quiet organizations lose because of a noisy one: the same calls of the same schedule once beside it and once without
- * it, paired by their numbers (McNemar, "Note on the Sampling Error of the Difference Between Correlated Proportions or
- * Percentages", Psychometrika 12, 1947; exact). What chance or the calls themselves bring about happens in both.
+ * What quiet organizations lose because of a noisy one: the same calls of the same schedule are played beside the noisy
+ * one and without it, and paired by their numbers (exact test by McNemar, "Note on the Sampling Error of the Difference
+ * Between Correlated Proportions or Percentages", Psychometrika 12, 1947). Losses with another cause occur in both.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import { claimOf } from "../history/claim.ts";
@@ -12,21 +12,21 @@ import { shareBelow } from "../history/statistics/distributions.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
 import { type Finding, found, open, skipped } from "./finding.ts";
 
-/** Which of the two a stage plays. */
+/** What a stage plays: the quiet calls beside the noisy organization, or alone. */
 export type IsolationPart = "beside" | "alone";
 
-/** By the number of the call; `full`: shed because the whole was full, where that takes no share from anybody. `evidence`: sheds. */
+/** `outcomes` by call number; `full`: all places were taken, and none is held for anyone. `evidence`: shed calls. */
 type Played = { facts: StageFacts; outcomes: Map<number, "served" | "shed" | "full">; evidence: string[] };
 
-/** Of one organization, for its own calls. */
+/** The refusal of an organization that exceeds its own cap. */
 const ITS_OWN = "429 org_overloaded";
 const CALLS_MOST = 200_000;
 const PAIRS_MIN = 100;
-/** By chance a fair share looks unfair in one run of a thousand. */
+/** Significance level: a fair deployment fails in one run of a thousand. */
 const CHANCE = 0.001;
-/** Netflix kept 99.4 % beside twelve times the load; slots that are held for each organization keep every call. */
+/** The share to keep. Netflix kept 99.4 % beside twelve times the load; slots held for each organization keep all. */
 const KEPT = 0.999;
-/** A quiet organization that loses more than this by itself is not inside its share. */
+/** If quiet organizations lose more than this share without the noisy one, they are not inside their share. */
 const LOST_ALONE = 0.01;
 const EVIDENCE_MOST = 10;
 
@@ -36,13 +36,13 @@ export const createIsolation = () => {
   const played = new Map<IsolationPart, Played>();
   let isNoiseShed = false;
 
-  /** Lines of one stage, in time order. */
+  /** Takes the lines of one stage in time order. */
   const see = (part: IsolationPart, lines: Iterable<Line>, facts: StageFacts): void => {
     const { outcomes, evidence }: Omit<Played, "facts"> = { outcomes: new Map(), evidence: [] };
-    /** When the calls of an organization that were let in end. */
+    /** The latest end of the served calls of each organization. */
     const busyUntilUs = new Map<string, number>();
     const { org_in_flight: ofOrg, global_in_flight: ofAll } = facts.limits;
-    // Where one may hold more than half of all, or nobody states it, the whole may be full for somebody inside its share.
+    // Unless each may hold at most half of all, all may be full for an organization inside its share.
     const isHeld = ofOrg !== undefined && ofAll !== undefined && 2 * ofOrg <= ofAll;
     for (const line of lines) {
       if (line.type !== "call" || line.unscheduled !== undefined || line.attempt > 0) continue;
@@ -56,7 +56,7 @@ export const createIsolation = () => {
       const busyUs = busyUntilUs.get(org) ?? 0;
       const isServed = classOf(outcome) === "answered";
       if (isServed) busyUntilUs.set(org, Math.max(busyUs, done));
-      // One call at a time is inside any share. What was refused for another reason, or by nobody, is no loss to a neighbour.
+      // One call at a time is inside any share. Other refusals, and no answer, are no loss to a neighbour.
       if (busyUs > sent || (!SHED_OUTCOMES.has(outcome) && !isServed)) continue;
       const isShed = !isServed && (isHeld || outcome === ITS_OWN);
       outcomes.set(number, isServed ? "served" : isShed ? "shed" : "full");
@@ -65,7 +65,7 @@ export const createIsolation = () => {
     played.set(part, { facts, outcomes, evidence });
   };
 
-  /** Nothing where the pair was not played. */
+  /** Returns no claims if one of the two parts was not played. */
   const judged = (replay: string): { claims: Claim[]; measurements: Measurement[] } => {
     const [beside, alone] = [played.get("beside"), played.get("alone")];
     if (beside === undefined || alone === undefined) return { claims: [], measurements: [] };

@@ -1,8 +1,7 @@
 /**
- * Where the knee of a target lies, out of the calls of a ramp (story `find-knee`): how many calls a second it can have
- * admitted, and what ends it. Of a target nobody knows anything, so each way to an end is looked for: calls shed because too
- * many are in flight, a key's rate, answers that grow slow, no answers at all. A ramp that ends first found nothing, and the
- * result says so.
+ * Finds the knee of a target in the calls of a ramp (story `find-knee`): the rate that is admitted, and what limits it:
+ * sheds because too many calls are in flight, a key's rate, slow answers, or no answers at all. If the ramp ends before
+ * the knee, nothing is found, and the result says so.
  */
 import { type CallLine, classOf } from "../history/line.ts";
 import { mean, median, mostAtOnce } from "../history/statistics/statistics.ts";
@@ -14,7 +13,7 @@ export const LATENCY = "latency";
 export const isAdmitted = ({ outcome }: Pick<CallLine, "outcome">): boolean => classOf(outcome) === "answered";
 
 type Knee =
-  /** Calls per second with a 95 % interval; `by`: the outcome that ended it, or `latency`. */
+  /** Calls per second with a 95 % interval; `by`: the outcome that limits the rate, or `latency`. */
   | {
       readonly found: true;
       readonly capacityPerS: number;
@@ -22,20 +21,20 @@ type Knee =
       readonly high: number;
       readonly by: string;
     }
-  /** `atLeastPerS`: the highest step that had next to everything admitted; 0 when there was none. */
+  /** `atLeastPerS`: the rate up to which nearly every call was admitted; 0 if there is none. */
   | { readonly found: false; readonly reason: string; readonly atLeastPerS: number };
 
-/** Fewer calls say nothing. */
+/** Fewer calls than this show nothing. */
 const CALLS_MIN = 4;
-/** A step is past the knee when this part of its calls was not admitted: more than chance refuses below capacity. */
+/** A step is past the knee if it refuses at least this share: more than chance refuses below capacity. */
 const PAST = 0.2;
-/** Below this a step counts as carried. */
+/** A step is carried if less than this share of its calls was not admitted. */
 const CARRIED = 0.05;
-/** Steps past the knee, one after the other, from which the ramp may end. */
+/** A knee is found if at least this many steps at the end of the ramp are past it. */
 const ENOUGH_STEPS = 2;
-/** Answers this many times as slow as at the lowest rates have left the ground. */
+/** A step is slow if its median stay is more than this many times that at the lowest rates. */
 const SLOW = 3;
-/** Calls from which it is known how long one stays when there is nothing else to do. */
+/** The number of admitted calls at the lowest rates that give the stay in an idle target. */
 const CALM_CALLS = 16;
 const Z_95 = 1.96;
 
@@ -50,7 +49,7 @@ const commonest = (calls: readonly CallLine[]): string => {
 const medianStayUs = (calls: readonly CallLine[]): number | null =>
   median(calls.filter(isAdmitted).map(({ intended_us: due, done_us: done }) => done - due));
 
-/** The calls of each step by the moment they should have left, in that order. */
+/** The calls of each step, by the moments when they were due and in that order. */
 const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | undefined) => {
   const ordered = lines.toSorted((a, b) => a.intended_us - b.intended_us);
   let endsUs = startUs ?? ordered[0]?.intended_us ?? 0;
@@ -69,18 +68,19 @@ const stepsOf = (lines: readonly CallLine[], ramp: Profile, startUs: number | un
     const { calls } = step;
     const refused = calls.length === 0 ? 0 : calls.filter((call) => !isAdmitted(call)).length / calls.length;
     const stayUs = medianStayUs(calls);
-    // A few milliseconds more are the machine's, not a queue's.
+    // 5 ms more may be due to the machine, not to a queue.
     const isSlow = stayUs !== null && calmUs !== null && stayUs > SLOW * calmUs + 5_000;
     return { ...step, isCarried: refused < CARRIED && !isSlow, isPast: refused >= PAST || isSlow };
   });
 };
 
 /**
- * How many calls a second are admitted while the target is full, how many calls that is read from, and what may be missed. A
- * bucket that is still full and slots that are still empty admit more, so the moments are those past the knee.
+ * The rate admitted past the knee, how many calls show it, and its upper bound. Before, a full bucket and empty slots
+ * admit more.
  *
- * Where a rate is limited: admitted calls over time. Where calls in flight are: mean in flight over mean stay (Little, "A
- * Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last longer than a step.
+ * If a rate is limited: admitted calls over time. If calls in flight are limited: mean in flight over mean stay
+ * (Little, "A Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last
+ * longer than a step.
  */
 const admittedRate = (
   calls: readonly CallLine[],
@@ -91,7 +91,7 @@ const admittedRate = (
   const admitted = calls.filter(isAdmitted);
   const began = admitted.filter(({ intended_us: us }) => us >= fromUs && us < toUs);
   if (by === "429 rate_limited" || by === LATENCY) {
-    // Of a queue that grows, what goes out is what is carried.
+    // A growing queue carries the calls that it completes, not those that enter.
     const counted = by === LATENCY ? admitted.filter(({ done_us: us }) => us >= fromUs && us < toUs) : began;
     const perS = (counted.length * 1e6) / (toUs - fromUs);
     return { perS, n: counted.length, atMostPerS: perS };
@@ -104,7 +104,7 @@ const admittedRate = (
   const counted = began.length >= CALLS_MIN ? began : overlapping;
   const stayS = (mean(counted.map(({ sent_us: sent, done_us: done }) => done - sent)) ?? 0) / 1e6;
   if (stayS === 0) return { perS: 0, n: 0, atMostPerS: 0 };
-  // Between two arrivals a place may be empty: as many as ever were there at once are what would fit.
+  // A place may be empty between two arrivals, so the most calls ever in flight at once bound the rate from above.
   const atOnce = mostAtOnce(overlapping.map(({ sent_us: sent, done_us: done }) => [sent, done] as const));
   return { perS: inFlightUs / (toUs - fromUs) / stayS, n: counted.length, atMostPerS: atOnce / stayS };
 };
@@ -122,7 +122,7 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const refused = calls.filter((call) => !isAdmitted(call));
   const strange = refused.filter(({ outcome }) => !isOfLoad(outcome));
   if (strange.length > refused.length / 2) return none(`calls were refused whatever the rate: ${commonest(strange)}`);
-  // From here on every step that has calls enough is past the knee.
+  // The steps at the end that are all past the knee, of those with enough calls.
   const counted = steps.filter((step) => step.calls.length >= CALLS_MIN);
   const pastSteps = counted.slice(counted.findLastIndex(({ isPast }) => !isPast) + 1);
   const [first] = pastSteps;
@@ -140,13 +140,13 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
   const { perS, n, atMostPerS } = admittedRate(calls, fromUs, toUs, by);
   if (n < CALLS_MIN || !(perS > 0))
     return none(`only ${n} calls were admitted past the knee (${by}): too few to count`);
-  // Counts of admitted calls scatter like those of a Poisson process at most.
+  // Counts of admitted calls vary at most like those of a Poisson process.
   const half = (Z_95 * perS) / Math.sqrt(n);
   const [low, high] = [Math.max(0, perS - half), Math.max(perS + half, atMostPerS)];
   return { found: true, capacityPerS: perS, low, high, by };
 };
 
-/** What stories are to know of it (`capacity` of their view). */
+/** The result as stories read it (`capacity` of their view). */
 export const rateFoundOf = (knee: Knee): RateFound | null => {
   if (knee.found) return { perS: knee.capacityPerS, by: knee.by };
   return knee.atLeastPerS > 0 ? { perS: knee.atLeastPerS, by: null } : null;

@@ -1,7 +1,7 @@
 /**
- * Estimates what a deployment can carry from levels past its knee. A system without a queue is not always busy there: of
- * eight slots at twice the knee 9 % of the time is idle (Erlang's loss formula). So the carried rate is fitted by a loss
- * system: it has as many places as were ever taken, and as many slots as the calmest calls' times fill.
+ * Estimates what a deployment can carry from levels past its knee. A system without a queue is not always busy there:
+ * eight slots at twice the knee are idle 9 % of the time (Erlang's loss formula). So a loss system is fitted: its
+ * places are the most calls ever in flight, its slots those that the carried rate fills at the calm service time.
  */
 import { bisect, studentT, Z_95 } from "../history/statistics/distributions.ts";
 import { mean } from "../history/statistics/statistics.ts";
@@ -24,21 +24,21 @@ const EXCLUDED = 12;
 const AS_LIKELY = 4;
 /** The smallest standard error that is believed, as a share of what is carried. */
 const ERROR_MIN = 0.01;
-/** Levels from this multiple of the knee on show what is refused by chance. */
+/** Only levels from this multiple of the knee on enter the misfit: below it chance refuses next to nothing. */
 const NEAR = 0.6;
-/** Where at least this share of the offered rate is carried, the level does not show the capacity. */
+/** A level that carries at least this share of its offered rate shows no more than what it carried. */
 const NEARLY_OFFERED = 0.98;
-/** Error of the correction for idle slots, as a share of it: with a queue it depends on the distribution of service times. */
+/** Relative error of the correction for idle slots; with a queue it depends on the distribution of service times. */
 const MODEL_ERROR = { loss: 0.2, queue: 0.9 };
 const NEARLY_ALL = 0.85;
 const PLACES_MOST = 4096;
-/** The best of twenty levels is so many half-widths above what it shows only if it is no chance. */
+/** The best of many levels replaces the knee only if it is this many 95 % half-widths above: a maximum is biased. */
 const AMONG_MANY = 2;
 
 /**
- * The share of calls refused by `places` of which `slots` serve, when `load` times what all slots complete is offered (M/M/c/K;
- * Kleinrock, "Queueing Systems" I, section 3.6; with as many places as slots Erlang's B, which holds for any distribution
- * of service times). By recursion on its inverse, which neither over- nor underflows to a wrong share.
+ * The share of calls that a system of `places`, of which `slots` serve, refuses at `load` times its capacity (M/M/c/K;
+ * Kleinrock, "Queueing Systems" I, section 3.6; with as many places as slots it is Erlang's B, which holds for any
+ * distribution of service times). The recursion on its inverse neither over- nor underflows to a wrong share.
  */
 export const refusedShare = (load: number, slots: number, places: number): number => {
   let inverse = 1;
@@ -73,8 +73,8 @@ export const worstOf = (all: readonly Estimate[], of: (one: Estimate) => number)
 type Shape = { readonly most: number; readonly stayS: number; readonly replicas: number };
 
 /**
- * The system with as many slots as calls fill, or one for each place where that is nearly as many: the measured times
- * scatter.
+ * The system with as many slots as calls fill, or as many as places if that is nearly the same: measured times are
+ * noisy.
  */
 const systemOf = (perS: number, { most, stayS, replicas }: Shape): LossSystem => {
   const places = Math.max(replicas, Math.min(PLACES_MOST, most));

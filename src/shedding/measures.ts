@@ -1,6 +1,6 @@
 /**
- * What a curve says in figures, each with its 95 % interval. A figure at a multiple of the knee lies between the two levels
- * around it, and is there only where a level reaches that far.
+ * The measures of a curve, each with its 95 % interval. A figure at a multiple of the knee is interpolated between the
+ * two levels around it; it is absent if no level reaches that rate.
  */
 import type { Measurement } from "../history/run-document.ts";
 import { studentT } from "../history/statistics/distributions.ts";
@@ -8,15 +8,15 @@ import { exactInterval, fairnessIndex, median, quantileInterval } from "../histo
 import type { Curve, CurveLevel, Estimate, LossSystem, Pass } from "./curve.ts";
 import { carriedPerS, overlap, worstOf } from "./knee.ts";
 
-/** The generator offered this share of what was planned, or chance explains less. */
+/** A level counts as played from this share of its planned calls on, less `CHANCE` standard deviations (Poisson). */
 const PLAYED_SHARE = 0.9;
 const CHANCE = 4;
 
-/** Whether a level was offered as planned; one that a budget or a signal ended was not. */
+/** Reports whether a level was offered as planned, and not ended early by a budget or a signal. */
 const isPlayed = ({ ratePerS, judgedS, offered }: CurveLevel): boolean =>
   offered >= PLAYED_SHARE * ratePerS * judgedS - CHANCE * Math.sqrt(ratePerS * judgedS);
 
-/** Levels of a way, the lowest rate first. */
+/** The played levels of one pass, the lowest rate first. */
 export const wayOf = ({ levels }: Curve, pass: Pass): CurveLevel[] =>
   levels.filter((level) => level.pass === pass && isPlayed(level)).sort((a, b) => a.ratePerS - b.ratePerS);
 
@@ -29,11 +29,11 @@ const within = (value: number, half: number): Estimate => {
   return { value, low: Math.max(0, value - half), high: value + half };
 };
 
-/** The mean of estimates. */
+/** The mean of independent estimates. */
 const meanOf = (all: readonly Estimate[]): Estimate =>
   within(total(all, ({ value }) => value) / all.length, Math.hypot(...all.map(halfOf)) / all.length);
 
-/** Goodput on the way up, with that at the same rate later on where both are one by their intervals: it is known better then. */
+/** Goodput at a level on the way up, averaged with later levels of the same rate whose intervals overlap it. */
 const goodputOf =
   ({ levels }: Curve) =>
   ({ ratePerS, goodputPerS: one }: CurveLevel): Estimate => {
@@ -41,7 +41,7 @@ const goodputOf =
     return meanOf(same.map(({ goodputPerS }) => goodputPerS).filter((other) => overlap(other, one)));
   };
 
-/** What a figure of levels is at a rate; a level reaches a tenth beyond its rate. */
+/** Interpolates a figure of levels at a rate; the last level serves rates of which it reaches 90 %. */
 const at = (levels: readonly CurveLevel[], ratePerS: number, of: (level: CurveLevel) => Estimate): Estimate | null => {
   const above = levels.findIndex((level) => level.ratePerS >= ratePerS);
   const upper = levels[above];
@@ -59,12 +59,11 @@ const over = (a: Estimate, b: Estimate): Estimate => {
   return within(value, value * Math.hypot(halfOf(a) / Math.max(a.value, 1e-9), halfOf(b) / b.value));
 };
 
-/** A level this much below the largest is not one of the largest, however much it scatters. */
+/** A level with less than this share of the largest goodput stays out of the mean, however wide its interval is. */
 const AMONG_LARGEST = 0.85;
 
 /**
- * The largest goodput of levels: the mean of all levels that may have it, because the largest of many that scatter is too
- * large.
+ * The largest goodput: the mean of all levels that may have it, because the maximum of noisy values is biased upwards.
  */
 const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
   const all = levels.map(({ goodputPerS }) => goodputPerS);
@@ -75,8 +74,8 @@ const largestGoodput = (levels: readonly CurveLevel[]): Estimate | null => {
 };
 
 /**
- * Goodput at a multiple of the knee over the largest, of any level or of those that were played before at lower rates; `null`
- * where no level reaches it.
+ * Goodput at a multiple of the knee, divided by the largest goodput of any level or (`before`) of the levels on the way
+ * up to that rate; `null` if no level reaches the multiple.
  */
 export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = "any"): Estimate | null => {
   const { overall } = curve.knee;
@@ -88,7 +87,7 @@ export const retentionAt = (curve: Curve, times: number, of: "any" | "before" = 
   return goodput && largest ? over(goodput, largest) : null;
 };
 
-/** The system of the stated slots, with the time that the calmest calls took. */
+/** The loss system of the stated slots, with the service time of the calmest level; `null` if none are stated. */
 export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | null => {
   if (closedForm === null) return null;
   const slots = closedForm.slots * closedForm.replicas;
@@ -97,7 +96,7 @@ export const statedSystem = ({ closedForm, serviceMs }: Curve): LossSystem | nul
 
 const systemsOf = (curve: Curve): LossSystem[] => [...curve.models, ...[statedSystem(curve) ?? []].flat()];
 
-/** The same for a system without any refusal but of chance: what a deployment with so few slots cannot help. */
+/** The retention of an ideal loss system, which refuses only when all places are taken: few slots allow no more. */
 export const retentionByChance = (curve: Curve, times: number): number => {
   const each = systemsOf(curve).map((system) => {
     const most = Math.max(...curve.levels.map(({ ratePerS }) => carriedPerS(system, ratePerS)));
@@ -106,7 +105,7 @@ export const retentionByChance = (curve: Curve, times: number): number => {
   return Math.min(1, ...each);
 };
 
-/** What chance refuses at a rate, at most; `slotsLeast`: several replicas have at least so many each, unless they are stated. */
+/** The largest share refused by a fitted system with `slotsLeast` slots a replica, or the stated replicas (or 1). */
 export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): number => {
   const known = curve.closedForm?.replicas ?? 1;
   const systems = systemsOf(curve).filter(
@@ -115,7 +114,7 @@ export const chanceSheds = (curve: Curve, ratePerS: number, slotsLeast = 0): num
   return Math.max(0, ...systems.map((system) => 1 - carriedPerS(system, ratePerS) / ratePerS));
 };
 
-/** The share shed over some levels; where batches hardly differ, its interval is that of as many calls. */
+/** The share shed over some levels; its interval is at least as wide as the exact binomial one. */
 export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number }) | null => {
   const n = total(levels, ({ offered }) => offered);
   if (n === 0) return null;
@@ -125,10 +124,10 @@ export const shedOver = (levels: readonly CurveLevel[]): (Estimate & { n: number
   return { value, low: Math.max(0, Math.min(exact.low, value - half)), high: Math.max(exact.high, value + half), n };
 };
 
-/** A level that was planned at a multiple of the knee may lie this much higher of the measured one. */
+/** A level planned at a multiple of the expected knee may lie this many times higher relative to the measured knee. */
 const NEARLY = 1.1;
 
-/** Levels up to a multiple of every knee that was found. */
+/** The played levels at up to a multiple of the lower knee, before or after the overload. */
 export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
   const knees = [curve.knee.before, curve.knee.after].flatMap((knee) => knee?.value ?? []);
   return knees.length === 0
@@ -136,7 +135,7 @@ export const levelsBelow = (curve: Curve, times: number): CurveLevel[] => {
     : curve.levels.filter((level) => isPlayed(level) && level.ratePerS <= NEARLY * times * Math.min(...knees));
 };
 
-/** Knees that differ by less change no verdict. */
+/** Knees that differ by at most this share count as unmoved. */
 const MOVED = 0.1;
 
 type Pair = [up: CurveLevel, later: CurveLevel];
@@ -147,12 +146,12 @@ const pairsWith = (curve: Curve, pass: Pass): Pair[] =>
     return later === undefined ? [] : [[up, later]];
   });
 
-/** Levels at the same rates on both ways. */
+/** Pairs of levels at the same rate on the way up and on the way down. */
 export const upAndDownPairs = (curve: Curve): Pair[] => pairsWith(curve, "down");
 
 /**
- * What could be carried before the overload is not what could be afterwards: by the knees, by the last level, or because more
- * was carried on the way down than at the same rate on the way up. A queue that fills is another one each time.
+ * Reports whether the overload changed the capacity: the knees differ, `after` differs from `up` at the same rate, or
+ * more was carried on the way down than up. Levels of mostly late answers do not count: each has its own queue.
  */
 export const hasMoved = (curve: Curve): boolean => {
   const { before, after } = curve.knee;
@@ -165,33 +164,33 @@ export const hasMoved = (curve: Curve): boolean => {
   return !overlap(before, after) && Math.abs(after.value - before.value) > MOVED * before.value;
 };
 
-/** Batches of one level share the state of a limiter that adapts, so levels scatter by more than their batches show. */
+/** Widens intervals: levels vary more than their batches, which share the state of an adaptive limiter. */
 const WIDER = 1.3;
 
-/** The area between the two ways over that beneath the first. */
+/** The area between the goodput up and down, divided by the area under that of the way up; `null` below three pairs. */
 export const hysteresisOf = (curve: Curve): Estimate | null => {
   const pairs = upAndDownPairs(curve);
   if (pairs.length < 3) return null;
-  // By the trapezoidal rule: half of the way to the level before and to the one after.
+  // Trapezoidal rule: a level weighs half of the distance between its two neighbours.
   const rateOf = (at: number): number => pairs[Math.min(pairs.length - 1, Math.max(0, at))]?.[0].ratePerS ?? 0;
   const each = pairs.map(([up, down], at) => {
     const weight = (rateOf(at + 1) - rateOf(at - 1)) / 2;
-    // Shares of what was offered, so that two draws of arrivals make no difference.
+    // Scaled to the planned rate, so that the random number of arrivals makes no difference.
     const goodOf = ({ good, offered, ratePerS }: CurveLevel): number => (good / Math.max(1, offered)) * ratePerS;
     const half = weight * Math.hypot(halfOf(up.goodputPerS), halfOf(down.goodputPerS));
     return { off: weight * (goodOf(up) - goodOf(down)), under: weight * goodOf(up), half };
   });
   const under = total(each, (one) => one.under);
   const value = total(each, ({ off }) => Math.abs(off)) / under;
-  // What scatters is now above, now below; what the overload left behind is on one side, and less.
+  // Noise goes both ways, an after-effect only one: the signed area bounds the figure from below.
   const half = (WIDER * Math.hypot(...each.map((one) => one.half))) / under;
   const onOneSide = total(each, ({ off }) => off) / under;
   return { value, low: Math.min(value, Math.max(0, onOneSide - half)), high: value + half };
 };
 
 /**
- * What one refusal costs of what one call costs, from how goodput falls at twice the knee and above, by a weighted straight line;
- * `null` below three levels.
+ * The cost of a refusal as a share of the cost of a served call, from the slope of goodput at 1.4 times the knee and
+ * above (weighted linear regression); `null` below three levels.
  */
 export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const [model] = curve.models;
@@ -212,13 +211,13 @@ export const refusalPriceOf = (curve: Curve): Estimate | null => {
   const squares = sum(({ x }) => (x - middle) ** 2);
   const slope = sum(({ x, y }) => (x - middle) * (y - height)) / squares;
   const misfit = sum(({ x, y }) => (y - height - slope * (x - middle)) ** 2) / (points.length - 2);
-  // Halves are 95 % ones already; points that lie further off the line than they allow widen it.
+  // The half-widths are 95 % ones already; points further off the line than their half-widths widen the result.
   const half = WIDER * Math.sqrt(Math.max(1, (misfit * studentT(points.length - 2) ** 2) / 4) / squares);
   const price = (b: number): number => -b / (1 - b);
   return { value: price(slope), low: price(slope + half), high: price(slope - half) };
 };
 
-/** Shed share above what the knee cannot carry, where it is worst. */
+/** The largest amount by which the shed share of a level exceeds what the knee cannot carry. */
 const excessOf = (curve: Curve): Estimate | null => {
   const { overall } = curve.knee;
   if (overall === null) return null;
@@ -239,13 +238,13 @@ export const wastedOf = (levels: readonly CurveLevel[]): Estimate | null => {
   return { value, low: Math.min(...wasted), high: Math.max(...wasted) };
 };
 
-/** Levels past the knee, on any way. */
+/** The played levels at 1.2 times the knee or more, of any pass. */
 export const pastKnee = (curve: Curve): CurveLevel[] =>
   curve.levels.filter(
     (level) => isPlayed(level) && curve.knee.overall !== null && level.ratePerS >= 1.2 * curve.knee.overall.value,
   );
 
-/** How far the share shed swings past the knee, in times of chance: the median of the levels that are long enough to show it. */
+/** The spread of the shed share past the knee, as a multiple of chance: the median of the levels that show one. */
 export const oscillationOf = (curve: Curve): (Estimate & { n: number; each: readonly number[] }) | null => {
   const each = pastKnee(curve).flatMap(({ shedDispersion }) => shedDispersion ?? []);
   const value = median(each);
@@ -261,7 +260,7 @@ export const fairnessOfCurve = ({ organizations }: Curve): Estimate | null => {
   const [offered, good] = [total(organizations, (one) => one.offered), total(organizations, (one) => one.good)];
   const value = fairnessIndex(organizations.map((one) => ({ offered: one.offered, served: one.good })));
   if (value === null || good === 0) return null;
-  // J = 1 / (1 + v²), v the coefficient of variation; what chance adds to v² with as many calls of each is taken off.
+  // J = 1 / (1 + v²), where v is the coefficient of variation; the part of v² that is due to chance is subtracted.
   const byChance = ((1 - good / offered) * n) / good;
   const varied = 1 / value - 1 - byChance;
   const scatter = 2 * byChance * Math.sqrt(2 / (n - 1));

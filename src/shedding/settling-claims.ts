@@ -1,7 +1,7 @@
 /**
- * Claims about how a deployment settles. Recovery fails only where calls are certainly lost long after the overload, and
- * nothing else explains it: a stage in which the calm load itself changed, a generator that was late, other callers, a
- * fault of ours. Where others may call, the loss also has to end with a pause of our load.
+ * Claims about how a deployment settles. Recovery fails only if calls are certainly lost long after the overload and
+ * nothing else may explain it: an uneven calm phase, a late generator, a busy machine, other callers, an injected
+ * fault. If others may call, the loss also has to end with a pause of our load.
  */
 import { claimOf } from "../history/claim.ts";
 import type { Claim, Level, Measurement } from "../history/run-document.ts";
@@ -9,22 +9,22 @@ import type { StageFacts, StepFacts } from "../history/stage-facts.ts";
 import { type Finding, found, machineDoubts, open, skipped } from "./finding.ts";
 import type { SettledAfter, Settling } from "./settling.ts";
 
-/** If fewer calls than this share were lost under strain, there was no overload to recover from. */
+/** If less than this share of the calls was lost under strain, there was no overload to recover from. */
 const OVERLOAD_LOSS = 0.25;
 /**
- * If others may call, a loss is attributed to the deployment only if more than this share is lost from the overload
- * until a pause.
+ * If others may call, a loss is attributed to the deployment only if at most this share of the calm service is left
+ * from the overload until a pause.
  */
 const SHARED_LEFT = 0.5;
 /** Shares of calls that left late: above the first they may explain a loss, above the second (a tenth) any figure. */
 const LAGGED = 0.01;
 const LAGGED_MOST = 0.1;
 /**
- * Envoy's gradient needs 0.2 s, Gradient2 of concurrency-limits 8 s for a capacity that halves, at their defaults; this is
- * between them, and longer than a limit by AIMD or Vegas needs at some ten calls a second.
+ * At their defaults, after a capacity halves, Envoy's gradient needs 0.2 s and Gradient2 of concurrency-limits 8 s. 5 s
+ * lies between, and is longer than AIMD or Vegas need at some ten calls a second.
  */
 const REACTION_MS = 5_000;
-/** A storm of retries persists if the attempts are nearer to those at the top than to the calm ones. */
+/** Retries persist if the attempts a call at the end are nearer to those at the top than to the calm ones. */
 const STILL = 0.5;
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
@@ -125,8 +125,8 @@ export const SETTLING_CLAIMS: readonly SettlingClaim[] = [
 ];
 
 /**
- * Claims about one stage. For a step of the capacity only the reaction is judged. `settling`: a text says what is
- * lacking, where nothing can be judged.
+ * Claims about one stage. For a step of the capacity only the reaction is judged. If nothing can be judged, `settling`
+ * is a text that says what is lacking.
  */
 export const settlingClaims = (
   settling: Settling | string,

@@ -1,11 +1,11 @@
 /**
  * How fast a deployment settles after a step of its load, or of its capacity: a fold of calls into short windows, each
- * compared with the level before the step or with the one that the step leads to. Lines come in time order; memory is
+ * compared with the level before the step or with the level that the step leads to. Lines come in time order; memory is
  * bounded by the length of the stage.
  *
  * Windows are judged by Bernstein's inequality (Boucheron, Lugosi & Massart, "Concentration Inequalities", 2013,
- * section 2.8), whose bound also holds for shares near 0 and 1, so that chance alone makes one of a hundred stages look
- * slower than it is.
+ * section 2.8), whose bound also holds for shares near 0 and 1, so that at most one of a hundred stages looks slower
+ * than it is by chance.
  */
 import { isWholeAnswer, streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf, type Line } from "../history/line.ts";
@@ -18,8 +18,8 @@ import { CALM_ADDED_MS, CALM_TIMES, statedLimitMs } from "./curve-fold.ts";
 import { batchMean } from "./knee.ts";
 
 /**
- * `calm` is before the step, `strained` after it, `after` when it is undone; then a `pause` without load, and the load
- * `again`.
+ * `calm` lies before the step, `strained` after it, `after` when the step is undone; a `pause` without load follows,
+ * then the calm load `again`.
  */
 const PHASES = ["calm", "strained", "after", "pause", "again"] as const;
 type Phase = (typeof PHASES)[number];
@@ -36,9 +36,9 @@ export const spansOf = ({ pieces }: Pick<Profile, "pieces">, startUs: number): S
   });
 };
 
-/** Calls by the moment at which they were due. */
+/** Zero counts of a window. A call counts in the window in which it was due. */
 const nothing = () => ({
-  /** How many short windows these counts cover. */
+  /** How many windows of `FINE_US` these counts cover. */
   spans: 0,
   /** First attempts, all attempts, refused ones, and those sent later than `LAG_US`. */
   ...{ first: 0, attempts: 0, refused: 0, lagged: 0 },
@@ -52,7 +52,7 @@ type Counts = ReturnType<typeof nothing>;
 
 const FINE_US = 100_000;
 const WINDOWS_MOST = 6_000;
-/** First attempts and good ones that a window needs on average. */
+/** The first attempts, and the good attempts, that a window needs on average. */
 const CALLS_A_WINDOW = 25;
 const GOOD_A_WINDOW = 20;
 /** Windows are judged in runs of these lengths: a small loss shows only in a long run. */
@@ -67,29 +67,29 @@ const SLOW_QUANTILE = 0.9;
 const SLOW_TIMES = 1.5;
 /**
  * Latency is back if the share of slow calls is at most this much above that of calm calls, and lost if it is more than
- * `SLOW_LOST` above it: calls that share what serves them are correlated, so a few seconds say little.
+ * `SLOW_LOST` above it. The margins are wide because concurrent calls are correlated.
  */
 const SLOW_MORE = 0.1;
 const SLOW_LOST = 0.5;
 const LAG_US = 50_000;
 const LATE_SHARE = 0.01;
 const STEADILY = 0.5;
-/** The share of its new level, and of the calm one, that a window has to keep. */
+/** The share of the level after the step (`REACTED`) or of the calm level (`RECOVERED`) that a window has to keep. */
 const REACTED = 0.95;
 const RECOVERED = 0.99;
-/** A loss fails only if less than this share of the calm service is left. */
+/** A state counts as lost only if less than this share of the calm service is left. */
 const LOST = 0.95;
 /** A state is unclear if its share is known less precisely than to ± this. */
 const SHARP = 0.15;
-/** The last part of `after`, which shows the state that it leads to. */
+/** The share of `after`, at its end, that shows the final state. */
 const END_SHARE = 0.4;
 const PARTS = 5;
 /**
- * Slots that are released late make windows vary by a few times as much as chance does; a larger variance means that a
- * load comes and goes.
+ * Slots that are released late make windows vary by a few times as much as chance does; a larger variance means that
+ * another load comes and goes.
  */
 const DISPERSION_MOST = 8;
-/** One-sided 99.95 %. */
+/** The normal quantile for one-sided 99.95 %. */
 const SURE = 3.29;
 
 const sum = (windows: readonly Counts[]): Counts => {
@@ -102,7 +102,7 @@ const oneWindow = (): Counts => ({ ...nothing(), spans: 1 });
 
 const ratio = (part: number, of: number): number => (of === 0 ? 0 : part / of);
 
-/** The share nearest to one half that is compatible with so many calls: it has the largest variance. */
+/** The value nearest to one half in the Wilson interval of a share: it has the largest variance. */
 const inside = (share: number, n: number): number => {
   const { low, high } = wilsonInterval(Math.min(1, share) * n, n) ?? { low: 0, high: 1 };
   return Math.min(high, Math.max(low, 0.5));
@@ -123,7 +123,7 @@ const levelOf = (windows: readonly Counts[], of: "good" | "firstGood" = "good") 
 };
 type Level = ReturnType<typeof levelOf>;
 
-/** By how much a sum of this variance may deviate with probability 1 - e^-`log` (Bernstein). */
+/** Bernstein's bound: a sum of this variance exceeds its mean by more than this with probability at most e^-`log`. */
 const mayBeOff = (variance: number, log: number): number => log / 3 + Math.sqrt((log / 3) ** 2 + 2 * log * variance);
 
 const isBelow = (window: Counts, { of, share, counts, dispersion }: Level, kept: number, log: number): boolean => {
@@ -155,7 +155,7 @@ const badOf = (windows: readonly Counts[], isBad: (window: Counts, log: number) 
 const grouped = (windows: readonly Counts[], fine: number): Counts[] =>
   Array.from({ length: Math.floor(windows.length / fine) }, (_, at) => sum(windows.slice(at * fine, (at + 1) * fine)));
 
-/** Milliseconds: the first moment from which every window keeps its level lies in (low, high]; `null` without a window. */
+/** When every window keeps its level from then on: in (low, high], in milliseconds; `null` without a window. */
 const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine: number) => {
   if (windows.length === 0) return null;
   const windowMs = (fine * FINE_US) / 1000;
@@ -165,7 +165,7 @@ const settledAfter = (windows: readonly Counts[], bad: readonly boolean[], fine:
   const share = inside(ratio(good, first), first);
   return {
     low: Math.max(0, last) * windowMs,
-    /** `null`: not until the end of the phase. */
+    /** `null` if the level is not kept at the end of the phase. */
     high: last === windows.length - 1 ? null : (last + (last < 0 ? 2 : 1)) * windowMs,
     /** Most windows before `high` missed the level. Otherwise the deployment had settled earlier and was disturbed again. */
     isSteadily: until.filter(Boolean).length >= STEADILY * until.length,
@@ -197,9 +197,9 @@ const stateOf = (now: Counts, calm: Level, calmFirst: Level): "back" | "lost" | 
 const NEVER = Number.POSITIVE_INFINITY;
 
 /**
- * A fold over the lines of one stage in time order. `spans`: the phases of a step of the load; of a step of the capacity absent, and
- * the lines of the fault say when. `stated`: objectives of the target file about these calls. `end` returns what there is to
- * judge, or in words what is lacking.
+ * A fold over the lines of one stage in time order. `spans`: the phases of a step of the load; absent for a step of the
+ * capacity, whose phases begin with lines of the fault. `stated`: objectives of the target file about these calls.
+ * `end` returns the settling, or a text that says what is lacking.
  */
 export const openSettling = (stage: string, spans?: readonly Span[], stated: readonly Objective[] = []) => {
   const statedUs = (of: "answer" | "first event"): number => 1000 * (statedLimitMs(stated, of) ?? NEVER);
@@ -266,7 +266,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     if (line.type === "call" && line.unscheduled === undefined) count(line);
   };
 
-  /** The windows of a phase, without its warm-up and without the time in which no more calls were due. */
+  /** The windows of a phase, `calm` and `again` without warm-up; a phase without an end stops at its last call. */
   const windowsOf = (wanted: Phase): Counts[] => {
     const found = phases.find(({ phase }) => phase === wanted);
     if (found === undefined) return [];
@@ -277,7 +277,7 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     return wanted === "calm" || wanted === "again" ? windows.slice(skipped) : windows;
   };
 
-  /** How many fine windows make one. A window is no shorter than a call, because it would depend on the one before. */
+  /** How many fine windows make one: enough calls, and the median stay, so that windows are nearly independent. */
   const fineOf = (windows: readonly Counts[]): number => {
     const { first, good } = sum(windows);
     const wanted = Math.max(CALLS_A_WINDOW / Math.max(1, first), GOOD_A_WINDOW / Math.max(1, good));
@@ -313,9 +313,9 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
     const led = levelOf(strained.slice(Math.floor(strained.length / 2)));
     const calmGood = ratio(calmAll.good, calmAll.spans);
     const isStated = Math.min(ofCalm.stayUs, ofCalm.firstEventUs) < NEVER;
-    // An objective that nobody states excuses what is as late when it has settled.
+    // If no objective is stated, answers may be as late as after settling.
     const lateMost = isStated ? LATE_SHARE : Math.max(LATE_SHARE, ratio(led.counts.late, led.counts.whole));
-    // Under load, more answers than were served before are not late answers.
+    // A window with nearly the goodput of the calm phase is not too low, even if a later level is higher.
     const unsettled = badOf(
       strained,
       (now, log) =>
@@ -345,21 +345,21 @@ export const openSettling = (stage: string, spans?: readonly Span[], stated: rea
       calmShare: calm.share,
       /** Both halves of the calm phase are alike. */
       isCalmSteady: Math.abs(difference) <= SURE * halfError,
-      /** Windows of the calm phase vary as those of slots do. */
+      /** Windows of the calm phase vary no more than late releases of slots explain. */
       isCalmEven: calmFirst.dispersion <= DISPERSION_MOST,
       /** Share of first attempts that were not served well under strain. */
       strainedLoss: 1 - ratio(all.good, all.first),
       reaction: settledAfter(strained, unsettled, fineStrained),
       recovery: settledAfter(afterWindows, worse, fineCalm),
-      /** How long the calm load was watched after it. */
+      /** The length of `after`. */
       afterMs: (afterFine.length * FINE_US) / 1000,
-      /** The end of `after` compared with the calm phase, and what came after the pause; `null`: not played. */
+      /** State at the end of `after` against the calm phase; `again`: after the pause, `null` if not played. */
       end: endState,
       endShare: ratio(last.good, last.first),
       endSlowShare: ratio(last.slow, last.whole),
       isLostThroughout: states.every((one) => one === "lost"),
       again: again.first === 0 ? null : state(again),
-      /** Attempts for each first attempt while strained, at most `bound` where each is refused by the same chance; and at the end. */
+      /** Attempts for each first attempt while strained; `amplificationBound` assumes equal chances of refusal. */
       amplification:
         retriesMost === 0 || perWindow.length < 2
           ? null

@@ -1,4 +1,4 @@
-/** How sheds lie in time: evenly, up and down, or in bursts. */
+/** How sheds are distributed in time: evenly, up and down, or in bursts. */
 import { median, quantile } from "../history/statistics/statistics.ts";
 import type { Bursts } from "./curve.ts";
 
@@ -6,9 +6,9 @@ import type { Bursts } from "./curve.ts";
 export type Window = { readonly atUs: number; offered: number; shed: number };
 
 const WINDOWS_MIN = 8;
-/** Nearer to none or all, a share has hardly any room to vary. */
+/** A shed share nearer to 0 or 1 than this has hardly any room to vary. */
 const SHARE_MIN = 0.05;
-/** Of a normal distribution this share lies within one standard deviation. */
+/** The share of a normal distribution within one standard deviation. */
 const WITHIN_ONE = 0.6827;
 
 const shareOf = (windows: readonly Window[]): number =>
@@ -18,7 +18,7 @@ const shareOf = (windows: readonly Window[]): number =>
     windows.reduce((sum, { offered }) => sum + offered, 0),
   );
 
-/** A limit of additive increase and multiplicative decrease lets in this much more and less than on average. */
+/** AIMD (additive increase, multiplicative decrease) admits this share more or less than on average. */
 const SWING_ALLOWED = 0.1;
 
 const inPairs = (windows: readonly Window[]): Window[] =>
@@ -28,8 +28,8 @@ const inPairs = (windows: readonly Window[]): Window[] =>
   });
 
 /**
- * How far the shed share of windows is off, over what chance and an ordinary limiter make: the distance that 68 % of the windows
- * keep, so that a few short dips do not count. Of windows of several lengths, where it is largest.
+ * The deviation of the shed share that 68 % of the windows keep, divided by what chance and an ordinary limiter cause;
+ * 68 %, so that a few short dips do not count. Windows are also joined in pairs; the largest result counts.
  */
 export const dispersionOf = (windows: readonly Window[]): number | null => {
   const share = shareOf(windows);
@@ -45,17 +45,17 @@ export const dispersionOf = (windows: readonly Window[]): number | null => {
   return Math.max(quantile(off, WITHIN_ONE) ?? 0, dispersionOf(inPairs(windows)) ?? 0);
 };
 
-/** A window that sheds this much, where hardly anything is shed otherwise, is in a burst. */
+/** A window that sheds at least this share of its calls belongs to a burst. */
 const IN_BURST = 0.5;
-/** What sheds for longer than this share of a level is no burst. */
+/** If bursts cover more than this share of a level, the level sheds steadily and has no bursts. */
 const BURSTS_MOST = 0.5;
-/** Bursts explain the sheds when this share of them lies in one. */
+/** Bursts explain the sheds if at least this share of the sheds lies in bursts. */
 const EXPLAINED = 0.7;
-/** Periods that differ by no more than this share are one. */
+/** A gap between bursts is regular if it differs from the median gap by at most this share. */
 const REGULAR = 0.25;
 const PERIODS_MIN = 3;
 
-/** `levels`: the windows of each level below the knee. */
+/** Finds bursts that explain the sheds, else `null`. `levels`: the windows of each level below the knee. */
 export const burstsOf = (levels: readonly (readonly Window[])[]): Bursts | null => {
   const isBurst = ({ offered, shed }: Window): boolean => shed > 1 && shed >= IN_BURST * offered;
   const sheds = (windows: readonly Window[]): number => windows.reduce((sum, { shed }) => sum + shed, 0);

@@ -1,4 +1,7 @@
-/** The curve of a recorded stage, or its step: opened by its facts alone, so that a run that is judged again has the same one. */
+/**
+ * Builds the curve or the step of a recorded stage from its facts and lines alone, so that judging a run again gives
+ * the same.
+ */
 import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { type Objective, parseObjectives } from "../history/objectives.ts";
@@ -11,7 +14,7 @@ import { openSettling, spansOf } from "./settling.ts";
 import { settlingClaims, settlingMeasures } from "./settling-claims.ts";
 
 type StageCurve = {
-  /** Any line, in time order. */
+  /** Takes the lines of the run in time order. */
   see(line: Line): void;
   end(replay: string): { curve: Curve | null; claims: Claim[]; measurements: Measurement[] };
 };
@@ -19,7 +22,6 @@ type StageCurve = {
 const stated = (objectives: string | undefined): Objective[] =>
   objectives === undefined ? [] : parseObjectives(objectives);
 
-/** A stage with a step. */
 const openStageStep = (facts: StageFacts, { of, objectives }: StepFacts): StageCurve => {
   const { stage, offered } = facts;
   const spans = of === "capacity" || offered === undefined ? undefined : spansOf(offered, offered.start_us);
@@ -34,7 +36,7 @@ const openStageStep = (facts: StageFacts, { of, objectives }: StepFacts): StageC
   };
 };
 
-/** `null` where the stage played neither a curve nor a step. */
+/** Returns `null` if the stage played neither a curve nor a step. */
 export const openStageCurve = (facts: StageFacts): StageCurve | null => {
   const { stage, offered, curve: about, step, shedding, limits } = facts;
   if (step !== undefined) return openStageStep(facts, step);

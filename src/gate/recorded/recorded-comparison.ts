@@ -1,7 +1,7 @@
 /**
- * Recorded runs compared with recorded runs. They did not alternate, so whatever the machine did meanwhile stands between them:
- * only runs of the same thing on the same machine are compared, and only how they scatter among each other decides. What is
- * exact on any machine comes first: a claim that must hold, held before and fails now, is a regression of one run.
+ * Compares recorded runs with recorded runs. The runs did not alternate, so the machine may have changed in between:
+ * only runs of one profile on one kind of machine are compared, by the scatter between runs. Claims come first, because
+ * they are exact on any machine: a *must* that passed before and fails now is a regression, even in one run.
  */
 import { eitherOf } from "../../history/played-again.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
@@ -10,7 +10,7 @@ import { doubledRanks, holm } from "../signed-rank.ts";
 
 export type RunFigures = ReturnType<typeof figuresOf>;
 
-/** What a comparison takes of a run; a baseline file keeps no more. */
+/** The part of a run that is compared; a baseline file keeps no more. */
 export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument) => ({
   id,
   profile,
@@ -21,14 +21,14 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
 
 type Rule = readonly [matches: RegExp, worse: "higher" | "lower", margin: number, added: number];
 
-/** The measurements that are compared, each with the margin within which worse still passes. */
+/** The measurements that are compared, each with the margin up to which worse still passes. */
 const RULES: readonly Rule[] = [
   [/^(latency|ttfe|event_gap)_ms_p50$/, "higher", 1.05, 1],
   [/^(latency|ttfe|event_gap)_ms_p(90|99)$/, "higher", 1.2, 5],
   [/^refusal(_at_top)?_ms_p(50|99)$/, "higher", 1.3, 5],
   [/^(reaction|recovery)_ms$/, "higher", 1.3, 100],
   [/^(goodput|goodput_retention(_\d+)?|capacity_rps|knee(_after)?_rps|jain_index|isolation)$/, "lower", 1.05, 0],
-  // Shares that are about 0 where all is well: one point more is worse there, a tenth of itself above.
+  // Shares that are near 0 in a healthy run: the margin is one point there, and a tenth of a large share.
   [/^(false_sheds|excess_sheds|hysteresis|refusal_price|wasted_work)$/, "higher", 1.1, 0.1],
   [/^oscillation$/, "higher", 1.5, 1],
   [/^amplification$/, "higher", 1.1, 0],
@@ -42,7 +42,7 @@ export type RecordedComparison = {
   verdict: RecordedVerdict;
   /** Sentences: why. */
   reasons: string[];
-  /** Ids of claims that must hold, that held before and fail now. */
+  /** Ids of *musts* that passed before and fail now. */
   broken: string[];
   /** By stage and name; `before` and `after` are medians. */
   rows: ReturnType<typeof judge>;
@@ -76,9 +76,9 @@ const judge = (before: readonly RunFigures[], after: readonly RunFigures[]) => {
   const series = [...byName(before)].flatMap(([measurement, first]) => {
     const second = now.get(measurement) ?? [];
     const [, worse, margin, added] = RULES.find(([matches]) => matches.test(first[0]?.name ?? "")) ?? [];
-    // What some runs lack would be compared on the runs that happen to have it.
+    // A measurement that some runs lack is not compared.
     if (margin === undefined || first.length !== before.length || second.length !== after.length) return [];
-    /** As logarithms, turned so that worse is higher; no value is below 0 but by chance. */
+    /** Logarithms, with the sign that makes worse higher. A value below 0 is noise and counts as 0. */
     const turned = (values: Measured): number[] =>
       values.map(({ value }) => {
         const ln = Math.log(Math.max(1e-9, Math.max(0, value) + (added ?? 0)));
@@ -126,8 +126,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
 };
 
 /**
- * The exact one-sided rank-sum test for two groups of runs, which are not paired: how likely ranks of `second` as high as
- * these are, if which run belongs to which group were chance; 1 with an empty group. All choices of places are counted.
+ * The exact one-sided rank-sum test for two groups of runs, which are not paired: the probability that ranks of
+ * `second` are at least this high if groups are drawn at random; 1 with an empty group. All draws are counted.
  *
  * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), section 4.1.
  */
@@ -148,7 +148,7 @@ export const rankSumP = (first: readonly number[], second: readonly number[]): n
   return last.slice(seen).reduce((sum, n) => sum + n, 0) / all;
 };
 
-/** The smallest value of `rankSumP` for groups of these sizes: one choice of all. */
+/** The smallest value of `rankSumP` for groups of these sizes: one draw of all. */
 export const smallestRankSumP = (first: number, second: number): number => {
   let p = 1;
   for (let k = 1; k <= second; k += 1) p *= k / (first + k);
@@ -159,7 +159,7 @@ export const BASELINE_SCHEMA = "floodgate/baseline@1";
 
 export type Baseline = {
   schema: typeof BASELINE_SCHEMA;
-  /** Why these runs, in the words of whoever saved them. */
+  /** Why these runs were chosen, in the user's words. */
   reason: string;
   saved_at: string;
   commit: string | null;

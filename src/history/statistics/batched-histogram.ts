@@ -13,7 +13,7 @@ import { studentT, Z_95 } from "./distributions.ts";
 import { Histogram } from "./histogram.ts";
 import { type Interval, quantileRanks } from "./statistics.ts";
 
-/** Twice as many are joined in pairs, so there are between this and half of it. */
+/** More batches than this are joined in pairs, so their number stays between half of this and this. */
 const BATCHES_MAX = 64;
 /** The fewest batches from which their variance is estimated. */
 const BATCHES_MIN = 8;
@@ -21,8 +21,8 @@ const FIRST_BATCH_US = 1_000;
 /** Adjacent batches are too short if they are correlated by more than this, in standard deviations. */
 const CORRELATED = 0.5;
 /**
- * Calls whose variance exceeds that of independent ones by this factor come in bursts, and a few bursts do not show the
- * variance.
+ * Calls whose variance exceeds that of independent ones by this factor come in bursts; fewer bursts than `BURSTS_MIN`
+ * do not show the variance.
  */
 const IN_BURSTS = 1.5;
 const BURSTS_MIN = 10;
@@ -54,7 +54,7 @@ const dispersionOf = (batches: readonly Batch[], n: number, share: number, areJo
 
 export class BatchedHistogram {
   readonly whole = new Histogram();
-  /** By number of the batch: its first moment over `#batchUs`. */
+  /** By batch number, which is the batch's first moment divided by `#batchUs`. */
   #batches = new Map<number, Histogram>();
   #batchUs = FIRST_BATCH_US;
 
@@ -64,7 +64,7 @@ export class BatchedHistogram {
     this.#batchAt(atUs).record(us);
   }
 
-  /** Adds durations of one span of time. From then on batches are no shorter than it. */
+  /** Adds durations of one span of time. From then on batches are no shorter than the span. */
   merge(all: Histogram, fromUs: number, spanUs: number): void {
     this.whole.merge(all);
     while (this.#batchUs < spanUs) this.#join();

@@ -1,4 +1,4 @@
-/** What a map lacks: to count by its keys, and to make the value that is not there yet. */
+/** Helpers for maps: `add` counts by key, `known` creates a missing value. */
 
 export const add = <K>(counts: Map<K, number>, key: K, n: number): void => {
   counts.set(key, (counts.get(key) ?? 0) + n);

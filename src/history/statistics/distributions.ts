@@ -1,4 +1,4 @@
-/** The distributions by which measurements are judged; packages that have them bring hundreds of others. */
+/** Distributions for judging measurements, written here because packages with them bring hundreds of others. */
 
 /** Two-sided 95 % point of the standard normal distribution. */
 export const Z_95 = 1.959963984540054;
@@ -75,7 +75,9 @@ const within = (t: number, freedom: number): number => {
   return isOdd ? (2 / Math.PI) * (angle + Math.sin(angle) * sum) : Math.sin(angle) * sum;
 };
 
-/** Between minus and plus this value lies `confidence` of the distribution. Throws `RangeError` below one degree of freedom. */
+/**
+ * The t for which `confidence` of the distribution lies in [-t, t]. Throws `RangeError` below one degree of freedom.
+ */
 export const studentT = (freedom: number, confidence = 0.95): number => {
   if (!Number.isSafeInteger(freedom) || freedom < 1) throw new RangeError(`${freedom} are no degrees of freedom`);
   let high = 1;

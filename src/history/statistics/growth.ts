@@ -1,12 +1,12 @@
 /**
- * Does something grow? Readings over time, their slope with its interval, and a figure an hour that it may grow by. Certainly less
- * is a pass, certainly more a fail; what lies between, or rests on too little, is neither.
+ * Judges whether readings over time grow by more than a figure an hour: a pass if the whole interval of the slope lies
+ * below that figure, a failure if the whole interval lies above, else inconclusive, as for too few readings.
  *
- * The slope is the median of the slopes between all pairs of points, which outliers do not move, with its interval by Kendall's
- * statistic. Sources: Theil (1950), Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968);
- * Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and 9.3. Up to `EXACT_MOST` points
- * the distribution of Kendall's statistic is exact, above that it is the normal approximation. Ties count as no ties, which
- * makes the interval too wide and never too narrow.
+ * The slope is the median of the slopes between all pairs of points, which outliers do not move, with its interval by
+ * Kendall's statistic. Sources: Theil (1950), Sen, "Estimates of the regression coefficient based on Kendall's tau",
+ * JASA 63 (1968); Hollander & Wolfe, "Nonparametric Statistical Methods", 2nd edition (1999), sections 9.2 and 9.3. Up
+ * to `EXACT_MOST` points the distribution of Kendall's statistic is exact, above that it is the normal approximation.
+ * There is no correction for ties, so the interval may be too wide and is never too narrow.
  */
 import { Z_95 } from "./distributions.ts";
 import { type Interval, quantile } from "./statistics.ts";
@@ -18,7 +18,7 @@ const EXACT_MOST = 30;
 /** Two-sided points of the standard normal distribution. */
 const Z: Readonly<Record<number, number>> = { 0.9: 1.6448536269514722, 0.95: Z_95, 0.99: 2.5758293035489004 };
 
-/** P(K >= k) for n points without ties, for k = n(n-1)/2, n(n-1)/2 - 2, …: how many orders have so few inversions. */
+/** P(K >= k) for n points without ties, for k = n(n-1)/2, n(n-1)/2 - 2, …: the share of orders with few inversions. */
 const upperTails = (n: number): number[] => {
   let orders = [1];
   for (let points = 2; points <= n; points += 1) {
@@ -51,7 +51,7 @@ const reach = (n: number, confidence: number): number => {
   return inversions < 0 ? pairs : pairs - 2 * inversions - 2;
 };
 
-/** `null` where fewer than two points differ in x. The unit is that of y for each one of x. */
+/** The slope, in units of y for each unit of x; `null` if all points have one x. */
 export const theilSen = (points: readonly Point[], confidence = 0.95): Slope | null => {
   const slopes: number[] = [];
   for (const [i, a] of points.entries()) {
@@ -70,10 +70,10 @@ export const theilSen = (points: readonly Point[], confidence = 0.95): Slope | n
 
 export type Reading = { atMs: number; value: number };
 
-/** `slope`: by the hour; `null` of too little. */
+/** `slope`: by the hour; `null` for too few readings. */
 type GrowthVerdict = { verdict: "pass" | "fail" | "inconclusive"; reason: string; slope: Slope | null };
 
-/** Readings after the warm-up, and the time that they cover, without which a slope is a guess. */
+/** The fewest readings after the warm-up, and the shortest time that they cover, for a slope. */
 const ENOUGH_READINGS = 20;
 const ENOUGH_MS = 120_000;
 const HOUR_MS = 3_600_000;
@@ -81,7 +81,7 @@ const HOUR_MS = 3_600_000;
 const round = (value: number): string =>
   Math.abs(value) >= 100 ? Math.round(value).toString() : (Math.round(value * 10) / 10).toString();
 
-/** `perHour`: in the unit of the readings, as `unit` names it. */
+/** `perHour`: the allowed growth, in the unit of the readings, which `unit` names. */
 export const judgeGrowth = (readings: readonly Reading[], perHour: number, unit: string): GrowthVerdict => {
   const first = readings[0]?.atMs ?? 0;
   const spanMs = (readings.at(-1)?.atMs ?? 0) - first;

@@ -20,7 +20,7 @@ const wholeOf = (us: number): number => Math.min(Number.MAX_SAFE_INTEGER, Math.m
 
 const bucketOf = (us: number): number => {
   if (us < 2 * SUB) return us;
-  // Shifts end at 32 bits; half of a value is as far into the octave below.
+  // Shifts work on 32 bits; half of a value lies at the same place of the octave below.
   if (us >= 2 ** 31) return SUB + bucketOf(Math.floor(us / 2));
   const bits = 31 - Math.clz32(us) - SUB_BITS;
   return bits * SUB + (us >> bits);
@@ -90,7 +90,7 @@ export class Histogram {
     return this.#n;
   }
 
-  /** How many samples lie at or below a value, in microseconds, as far as buckets show: all of its own bucket count. */
+  /** The number of samples at or below a value in microseconds; all samples in the bucket of that value count. */
   countUpTo(us: number): number {
     const last = bucketOf(wholeOf(us));
     let count = 0;
@@ -124,7 +124,7 @@ export class Histogram {
     return this.atRank(rank)?.value ?? null;
   }
 
-  /** Each bucket that is not empty by what stands for its values, in microseconds, and how many there are; in any order. */
+  /** The buckets that are not empty, in any order: the middle of each, in microseconds, and its count. */
   *values(): Generator<{ us: number; count: number }> {
     for (const [bucket, count] of this.#counts) {
       const { low, high } = edgesOf(bucket);

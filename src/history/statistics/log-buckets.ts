@@ -5,22 +5,22 @@
 import { add } from "./counts.ts";
 
 const BUCKETS_PER_OCTAVE = 16;
-/** 2^43 us are 101 days. */
+/** The last bucket ends at 2^43 us, which are 101 days. */
 const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
 
 /** Flat pairs `bucket, count`, ascending, without empty buckets; `[]` where nothing was recorded. */
 export type SparseBuckets = number[];
 
-/** Below 1 us, and below zero (two clocks that differ by less than their error), is bucket 0. */
+/** The bucket of a duration; 0 below 1 us, also below zero (two clocks that differ by less than their error). */
 export const bucketOf = (us: number): number => {
   if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
   return us <= 1 ? 0 : Math.min(BUCKET_LAST, Math.floor(Math.log2(us) * BUCKETS_PER_OCTAVE));
 };
 
-/** Where a bucket begins, in microseconds. */
+/** The lower edge of a bucket, in microseconds. */
 export const bucketFromUs = (bucket: number): number => 2 ** (bucket / BUCKETS_PER_OCTAVE);
 
-/** What stands for all values of a bucket: its geometric middle, in milliseconds. */
+/** The geometric middle of a bucket, in milliseconds, which stands for all its values. */
 export const bucketMs = (bucket: number): number => bucketFromUs(bucket + 0.5) / 1000;
 
 export const sparseOf = (counts: Iterable<readonly [bucket: number, count: number]>): SparseBuckets =>

@@ -8,7 +8,7 @@ export type Interval = { low: number; high: number };
 
 const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Arithmetic mean; `null` of nothing. */
+/** Arithmetic mean; `null` without values. */
 export const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : total(values) / values.length;
 
@@ -18,7 +18,7 @@ const assertShare = (p: number): void => {
 
 /**
  * Sample quantile, type 7 (linear between order statistics; the default of R and NumPy). Source: Hyndman & Fan, "Sample
- * Quantiles in Statistical Packages", The American Statistician 50 (1996). `sorted` ascends; `null` of nothing.
+ * Quantiles in Statistical Packages", The American Statistician 50 (1996). `sorted` ascends; `null` without values.
  */
 export const quantile = (sorted: readonly number[], p: number): number | null => {
   assertShare(p);
@@ -30,7 +30,7 @@ export const quantile = (sorted: readonly number[], p: number): number | null =>
   return low + (at - below) * (high - low);
 };
 
-/** Of values in any order; `null` of nothing. */
+/** The median of values in any order; `null` without values. */
 export const median = (values: readonly number[]): number | null =>
   quantile(
     values.toSorted((a, b) => a - b),
@@ -53,10 +53,10 @@ export const quantileRanks = (n: number, p: number): Interval | null => {
   return low < 1 || high + 1 > n ? null : { low, high: high + 1 };
 };
 
-/** How many independent calls it takes at least for `quantileRanks` of a quantile between 0 and 1. */
+/** The fewest independent calls for which `quantileRanks` bounds a quantile. */
 export const callsForInterval = (p: number): number => {
   const tail = (1 - CONFIDENCE) / 2;
-  // All below the quantile, or none: the smaller of its two sides decides.
+  // n calls bound a quantile if it is unlikely that all of them lie below it, and that all lie above it.
   return Math.ceil(Math.log(tail) / Math.log(Math.max(p, 1 - p)));
 };
 
@@ -81,7 +81,7 @@ export const wilsonInterval = (hits: number, n: number): Interval | null => {
   return { low: hits === 0 ? 0 : Math.max(0, centre - half), high: hits === n ? 1 : Math.min(1, centre + half) };
 };
 
-/** The share at which `hits` or more of `n` (`hits` or fewer: `above`) have just so little probability. */
+/** The share at which `hits` or more of `n` (if `above`: `hits` or fewer) have the probability `tail`. */
 const shareAtTail = (hits: number, n: number, tail: number, above: boolean): number =>
   bisect(1, (p) => (above ? shareBelow(n, p, hits) : 1 - shareBelow(n, p, hits - 1)) < tail === above);
 
@@ -100,7 +100,7 @@ export const exactInterval = (hits: number, n: number): Interval | null => {
   };
 };
 
-/** Fairness from 1/n (one has all) to 1 (all the same); `null` of zeros. Source: Jain, Chiu & Hawe, DEC-TR-301 (1984). */
+/** Fairness from 1/n (one has all) to 1 (all equal); `null` for zeros. Source: Jain, Chiu & Hawe, DEC-TR-301 (1984). */
 export const jainIndex = (shares: readonly number[]): number | null => {
   const wrong = shares.find((share) => !(share >= 0));
   if (wrong !== undefined) throw new RangeError(`a share is not negative, but ${wrong} came`);
@@ -112,8 +112,8 @@ export const jainIndex = (shares: readonly number[]): number | null => {
 };
 
 /**
- * What each would get of `served` in all, if none got more than it asked for and nobody with less had to wait for one with more
- * (max-min fairness; Bertsekas & Gallager, "Data Networks", section 6.5.2).
+ * Divides `served` by max-min fairness: nobody gets more than it asked for, and no share can grow without lowering a
+ * smaller one (Bertsekas & Gallager, "Data Networks", section 6.5.2).
  */
 const fairShares = (offered: readonly number[], served: number): number[] => {
   const shares = new Array<number>(offered.length).fill(0);
@@ -128,14 +128,14 @@ const fairShares = (offered: readonly number[], served: number): number[] => {
   return shares;
 };
 
-/** Jain's index over what each was served of its max-min fair share; what was asked for may differ. */
+/** Jain's index over served calls divided by the max-min fair share, so that offered loads may differ. */
 export const fairnessIndex = (each: readonly { offered: number; served: number }[]): number | null => {
   const asked = each.map(({ offered }) => offered);
   const due = fairShares(asked, total(each.map(({ served }) => served)));
   return jainIndex(each.flatMap(({ served }, at) => ((due[at] as number) > 0 ? [served / (due[at] as number)] : [])));
 };
 
-/** How many of some spans lie over one moment, at most; one that ends where another begins does not count beside it. */
+/** The most spans that overlap at one moment; a span that ends where another begins does not overlap it. */
 export const mostAtOnce = (spans: Iterable<readonly [from: number, to: number]>): number => {
   const edges: [at: number, change: 1 | -1][] = [];
   for (const [from, to] of spans) edges.push([from, 1], [to, -1]);
@@ -149,10 +149,10 @@ export const mostAtOnce = (spans: Iterable<readonly [from: number, to: number]>)
 };
 
 type SequentialPlan = {
-  /** The share that is still good, and the share that is bad; nothing is promised between the two. */
+  /** The share that is still good, and the share that is bad; between the two either answer may come. */
   good: number;
   bad: number;
-  /** How often what is good may be found bad, and what is bad good. */
+  /** The probabilities that a good share is found bad, and a bad share good. */
   falseAlarm: number;
   missed: number;
 };
@@ -177,8 +177,8 @@ export const sequentialLines = ({ good, bad, falseAlarm, missed }: SequentialPla
 };
 
 /**
- * The smallest number of independent calls of which `over` may miss and the share of those that miss is still below `limit`,
- * but for an error of at most `error`. Source: MLPerf Inference rules, "early stopping" (Reddi et al., "MLPerf Inference
+ * The smallest number of independent calls that shows, with `over` misses among them, a share of misses below `limit`
+ * with an error of at most `error`. Source: MLPerf Inference rules, "early stopping" (Reddi et al., "MLPerf Inference
  * Benchmark", ISCA 2020): for p99 at 99 % it takes 459 calls without a miss, 662 with one, 838 with two.
  */
 export const callsToShow = (limit: number, over: number, error: number): number => {
