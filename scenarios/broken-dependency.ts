@@ -1,4 +1,4 @@
-/** The load of broken-dependency, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of broken-dependency. Only the runner adds the disturbance. */
 import { brokenDependency } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

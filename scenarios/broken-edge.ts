@@ -1,4 +1,4 @@
-/** The load of broken-edge, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of broken-edge. Only the runner adds the disturbance. */
 import { brokenEdge } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** The load of capacity-halved, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of capacity-halved. Only the runner adds the disturbance. */
 import { capacityHalved } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** The cheapest answers, by k6. */
+/** A k6 script of catalog reads, the cheapest calls. */
 import { catalogReads } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** Quiet organizations in turn and one that opens more than it may hold, by k6. */
+/** A k6 script of streams by quiet organizations, beside one that opens more streams than its cap. */
 import { chatBesideNoisy } from "../src/workload/stories/noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** Three times the streams that fit, by k6. */
+/** A k6 script of streams at three times the capacity. */
 import { chatPastCapacity } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** Streams at a growing rate, by k6. */
+/** A k6 script of streams at a rising rate. */
 import { findKnee } from "../src/workload/stories/find-knee.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

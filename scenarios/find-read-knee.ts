@@ -1,4 +1,4 @@
-/** Reads at a growing rate, by k6. */
+/** A k6 script of reads at a rising rate. */
 import { findReadKnee } from "../src/workload/stories/find-knee.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

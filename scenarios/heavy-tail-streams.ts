@@ -1,4 +1,4 @@
-/** The load of heavy-tail-streams, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of heavy-tail-streams. Only the runner adds the disturbance. */
 import { heavyTailStreams } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,11 +1,10 @@
-// Typings of our own k6 extension (src/native/sse), written by hand: Go has no typings to give. `k6/x/sse` is for any script: one that keeps to
-// open, on, close, url, status, headers and error also runs on a k6 with the community's extension of that name; everything else here is ours.
-// `k6/x/floodgate` is for our own scenarios.
+// Types of our k6 extension (src/native/sse), written by hand. A script that uses of `k6/x/sse` only open, on, close, url,
+// status, headers and error also runs with the community's extension of that name. `k6/x/floodgate` is for our scenarios.
 
 declare module "k6/x/sse" {
   import type { CookieJar, url as httpUrl } from "k6/http";
 
-  /** A string, or what http.url`…` gives: then the template is the `name` tag. It must be an absolute http or https address. */
+  /** An absolute http(s) URL, or the result of http.url`…`, whose template becomes the `name` tag. */
   export type SseUrl = string | ReturnType<typeof httpUrl>;
 
   /** Milliseconds, or a Go duration such as "1.5s" or "2m". 0 is no limit. */
@@ -21,37 +20,37 @@ declare module "k6/x/sse" {
     jar?: CookieJar;
     /** Tags of every sample of this stream; `name` replaces the path of the URL. */
     tags?: Record<string, string | number | boolean>;
-    /** The whole exchange, from sending to the end. Default 60 s. */
+    /** Limits the whole call, from sending to the end. Default 60 s. */
     timeout?: Duration;
-    /** From sending to the first event. Comments are no events. Default: no limit. */
+    /** Limits the time from sending to the first event; a comment is not an event. Default: no limit. */
     firstEventTimeout?: Duration;
-    /** Between two arrivals of bytes after the head of the answer; comments count, time in handlers does not. Default: no limit. */
+    /** Limits the time between two reads after the head; comments count, time in handlers does not. Default: no limit. */
     idleTimeout?: Duration;
     /** Names of the events that end a stream. An event without a name is called "message" here. */
     terminal?: {
       done?: string | string[];
       error?: string | string[];
-      /** True: a stream that had events and ends in order without one of these is `truncated`, and no `eof`. */
+      /** True: a stream that had events and ends cleanly without a terminal event is `truncated`, not `eof`. */
       required?: boolean;
     };
-    /** Leave the stream on purpose after so many events. */
+    /** Closes the stream after this many events. */
     closeAfterEvents?: number;
-    /** What an admitted call is charged to, for the budget. It is taken before the call leaves and given back when it is refused. */
+    /** The unit of the budget that an admitted call uses, reserved before the call and given back on a refusal. */
     charges?: "map_loads" | "analyses";
-    /** False: no `sse_event_gap` samples; the response has the gaps. k6 keeps every sample of a trend until its end. Default true. */
+    /** False: no `sse_event_gap` samples, which k6 keeps until it ends; `gaps` of the response has them. Default true. */
     gapSamples?: boolean;
   }
 
   /**
-   * How an exchange ended; every one has exactly one end.
+   * How a call ended; every call has exactly one end.
    * - `done`, `error_event`: an event of `terminal.done`, `terminal.error` came; the first terminal event decides
    * - `eof`: the body ended as its framing says, without a terminal event
-   * - `truncated`: the body stopped before that, or without a terminal event that is `required`
-   * - `reset`: no connection, or it broke; `status` is 0 when that was before the head of the answer
-   * - `timeout`: one of the three time-outs, or the connection took too long to make
-   * - `refused`: a whole answer that is no event stream (not 200, or another content type); `body` has it
+   * - `truncated`: the body stopped before the end of its framing, or lacks a `required` terminal event
+   * - `reset`: no connection was made, or it broke; `status` is 0 if it broke before the head of the answer
+   * - `timeout`: one of the three time-outs, or connecting took too long
+   * - `refused`: a complete answer that is not an event stream (not 200, or another content type); see `body`
    * - `closed_by_client`: `client.close()`, an interrupted iteration, or an event over 8 MiB (`error` says which)
-   * - `not_sent`: the budget did not let it leave (`error` says why)
+   * - `not_sent`: the budget forbade the call (`error` says why)
    */
   export type SseEnd =
     | "done"
@@ -65,7 +64,7 @@ declare module "k6/x/sse" {
     | "not_sent";
 
   export interface SseEvent {
-    /** The last event id of the stream: it stays until another comes. */
+    /** The stream's last event id, which stays until an event changes it. */
     id: string;
     /** "" when the event has no name. */
     name: string;
@@ -77,11 +76,11 @@ declare module "k6/x/sse" {
   export interface SseClient {
     /** Called once when a stream begins; not for a refusal. */
     on(event: "open", handler: () => void): void;
-    /** Called for each event, late ones included. Reading waits for it; without a handler events cost the script nothing. */
+    /** Called for each event, late ones included. Reading waits for the handler; without one, events cost nothing. */
     on(event: "event", handler: (event: SseEvent) => void): void;
     /** Called once, at the end, when `error` of the response is not empty. */
     on(event: "error", handler: (error: { error(): string }) => void): void;
-    /** Ends the stream; harmless at any time. */
+    /** Ends the stream. May be called at any time. */
     close(): void;
   }
 
@@ -91,9 +90,9 @@ declare module "k6/x/sse" {
     status: number;
     /** Names in Go's canonical form, such as `Retry-After`; several values are joined by ", ". */
     headers: Record<string, string>;
-    /** "" when nothing broke. It may come with `done` as well: then the connection broke after the terminal event. */
+    /** "" if nothing broke. With `done`, the connection broke after the terminal event. */
     error: string;
-    /** The body of an answer that is no event stream, up to 1 MiB; otherwise "". Whole only when `ended` is `refused`. */
+    /** The body of an answer that is not an event stream, up to 1 MiB; otherwise "". Complete only if `refused`. */
     body: string;
     ended: SseEnd;
     /** Events that came, late ones included. */
@@ -102,17 +101,17 @@ declare module "k6/x/sse" {
     late: number;
     /** Whether a stream began. */
     opened: boolean;
-    /** The distinct names of the events, in the order of their first coming. */
+    /** The distinct names of the events, in order of first appearance. */
     names: readonly string[];
-    /** Microseconds between each two events; the first 10,000. */
+    /** Microseconds between consecutive events; the first 10,000 gaps. */
     gaps: readonly number[];
-    /** The stream was left on purpose, after `closeAfterEvents`. */
+    /** The stream was closed by `closeAfterEvents`. */
     aborted: boolean;
     /** Microseconds that the budget held the call back. */
     held_us: number;
-    /** Microseconds since 1970, here and below: when it was handed to the transport; null when the budget did not let it leave. */
+    /** When the transport got the call; null if not sent. This and all below: microseconds since 1970. */
     started_us: number | null;
-    /** When a connection was made for it; 0 when one was reused, or none came to be. */
+    /** When a connection was made for the call; 0 if one was reused or none was made. */
     connect_us: number;
     /** When the request was written; null when it never was. A request is never sent twice. */
     sent_us: number | null;
@@ -121,14 +120,14 @@ declare module "k6/x/sse" {
     /** When the first event was read, and when the last one was; null when none came. */
     first_event_us: number | null;
     last_event_us: number | null;
-    /** When the terminal event was read, or when the exchange ended otherwise; null when nothing was started. */
+    /** When the terminal event was read, else when the call ended; null if the call never started. */
     done_us: number | null;
   }
 
   /**
-   * Makes one exchange and blocks the VU until it is over. What the server or the network did is in the response. It throws for what is
-   * wrong in the script: the URL, an unknown or malformed parameter, the init context, and whatever a handler throws (the stream is
-   * closed then). Redirects are not followed.
+   * Makes one call and blocks the VU until it ends. The response tells what server and network did. Throws for mistakes of
+   * the script: a wrong URL or parameter, a call in the init context, or an exception of a handler, which also closes the
+   * stream. Redirects are not followed.
    *
    * Metrics, with the tags `name`, `method`, `status`, `ended` and those of `params.tags`: `sse_time_to_first_event`, `sse_event_gap`,
    * `sse_stream_duration` (trends), `sse_streams`, `sse_event` (counters).
@@ -144,7 +143,7 @@ declare module "k6/x/sse" {
   export default sse;
 }
 
-/** Beside `open`: what all VUs of the process have together, and calls that are printed for the runner. */
+/** Adds to `open` the state that all VUs of the process share, and lines that are printed for the runner. */
 declare module "k6/x/floodgate" {
   import type { open as openStream, SseParams, SseUrl } from "k6/x/sse";
 
@@ -154,70 +153,70 @@ declare module "k6/x/floodgate" {
   type Spent = Omit<import("../src/workload/handover.ts").PrintedSpent, "type">;
 
   /**
-   * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same budget;
-   * another one is an exception. SIGUSR1 ends the sending as a spent budget does.
+   * Sets the budget that all VUs of the process share. Each VU may call this in the init context with the same budget; a
+   * different budget throws. SIGUSR1 ends the sending as a spent budget does.
    */
   export function budget(terms: Budget & { stated?: Budget }): void;
 
-  /** What was spent so far; also without a budget, and in handleSummary. */
+  /** Returns what was spent so far. Works without a budget, and in handleSummary. */
   export function spent(): Spent;
 
-  /** Says that what came of the VU's last call is written down; the next `open`, `begin`, `turn` or `waitUntil` says the same. */
+  /** Declares the VU's last call recorded. The next `open`, `begin`, `turn` or `waitUntil` does the same. */
   export function settled(): void;
 
   /**
-   * Waits until a moment, in microseconds since 1970, and returns true; at once where it is past. False: the iteration or all
-   * sending ended before it.
+   * Waits until a time, in microseconds since 1970, and returns true; at once for a past time. Returns false if the
+   * iteration or all sending ended first.
    */
   export function waitUntil(us: number): boolean;
 
   /**
-   * The schedule: microseconds from its zero, in order, kept once for all VUs. To be called in the init context by every VU; the first is
-   * asked for it.
+   * Sets the schedule that all VUs share: microseconds from its zero, ascending. Every VU calls this in the init context;
+   * only the first VU's function is called.
    */
   export function arrivals(momentsUs: () => readonly number[]): void;
 
   /**
-   * Rests until an arrival is due and returns its number a little before that, or -1 where the iteration or all sending ended before.
-   * The VU brings an arrival by its number, and the zero of the schedule (microseconds since 1970). Whoever came to rest last is given the
-   * next that is due, so that no more VUs are used than calls are under way. A VU whose last call was made by `begin` takes arrivals
-   * earlier, one right after the other.
+   * Waits until shortly before an arrival is due and returns its number, or -1 if the iteration or all sending ended first.
+   * The VU adds arrival `n` to those waiting; `zeroUs` is the zero of the schedule (microseconds since 1970). The VU that
+   * began to wait last gets the next arrival, so that no more VUs are used than calls are in flight. A VU whose last call was
+   * made by `begin` takes arrivals earlier, one right after the other.
    */
   export function turn(n: number, zeroUs: number): number;
 
-  /** The moment of the arrival that `turn` gave the VU last. */
+  /** When the last arrival that `turn` gave the VU is due. */
   export function turnUs(): number;
 
-  /** Where `print` and `printCall` write to, for the whole process; to be called in the init context by every VU with the same path. */
+  /** Sets the file that lines of the process go to. Every VU calls this in the init context with the same path. */
   export function printTo(path: string): void;
 
-  /** Writes a line, within 20 ms. */
+  /** Prints a line, which reaches the file within 20 ms. */
   export function print(line: string): void;
 
   /**
-   * Writes a line about the VU's newest `open`, as `Printed` of src/workload/handover.ts has it, with credentials masked; of a success
-   * with a session (`isSession`) only what a judge reads. Of a call that was not sent nothing is written.
+   * Prints the VU's last `open` as a `Printed` of src/workload/handover.ts, with credentials masked. `isSession`: a success
+   * has a token, so only what a judge reads of its body is printed. A call that was not sent prints nothing.
    */
   export function printCall(i: number, step: number, attempt: number, intendedUs: number, isSession: boolean): void;
 
-  /** The same for an `open` that minted a session, as `PrintedMint`. */
+  /** Prints the VU's last `open`, which minted a session, as a `PrintedMint`. */
   export function printMint(id: string, of: string, product: string): void;
 
-  /** How many calls of `begin` may be under way at once in the process; every VU says the same. */
+  /** Sets how many calls of `begin` may be in flight in the process; every VU sets the same number. */
   export function callsAtOnce(most: number): void;
 
   const checked: unique symbol;
-  /** Parameters that were checked. */
+  /** Checked parameters. */
   export type SseKind = { readonly [checked]: true };
 
-  /** Checks parameters once for all calls of `begin` that have them. */
+  /** Checks parameters once for all calls of `begin` that use them. */
   export function kind(params: SseParams): SseKind;
 
   /**
-   * Makes one exchange beside the VU, without handlers, and prints what came of it as `printCall` does; credentials in body and error are
-   * masked. `headers` are those that its kind does not have. The call leaves at `intendedUs` (microseconds since 1970), or at once where
-   * that is past; the VU waits neither for that nor for the answer. Where as many calls as may be are under way, or wait for their moment,
-   * it waits for one to end. False: the iteration or all sending ended before.
+   * Makes one call async, without handlers, and prints its result as `printCall` does, with credentials in body and error
+   * masked. `headers` adds to those of `kind`. The call leaves at `intendedUs` (microseconds since 1970), or at once if that
+   * is past, and the VU does not wait. At the limit of `callsAtOnce` the VU waits until one call has ended. Returns false if
+   * the iteration or all sending ended first.
    */
   export function begin(
     url: SseUrl,
@@ -231,26 +230,26 @@ declare module "k6/x/floodgate" {
   ): boolean;
 
   /**
-   * Waits until all calls of `begin` are over, at most for `limitMs` and, once all sending has ended, for `drainMs`; breaks off the rest,
-   * which have no line and are counted as `cut`. To be called in teardown, for k6 ends when its VUs have nothing more to do.
+   * Waits for all calls of `begin`, at most `limitMs`, and `drainMs` once all sending has ended. Aborts the rest, which have
+   * no line and are counted as `cut`. Call this in teardown, because k6 ends when its VUs have nothing more to do.
    */
   export function finish(limitMs: number, drainMs: number): void;
 
-  /** Writes what waits to be written at once. To be called after the last line. */
+  /** Flushes the printed lines. Call this after the last line. */
   export function printed(): void;
 
   /**
-   * Waits until every call that left is settled, at most for `limitMs`, and returns true to the first VU that asks; false at once to all
-   * others. To be followed by exec.test.abort, which would otherwise cut calls off before the script knows what came of them.
+   * Waits until every sent call is settled, at most `limitMs`, and returns true to the first VU that calls this; returns false
+   * at once to all others. Call exec.test.abort afterwards: alone it would cut off calls whose result is not recorded.
    */
   export function drain(limitMs: number): boolean;
 
-  /** What a VU of the process last remembered under this name, or null. */
+  /** Returns the text that a VU of the process last stored under this name, or null. */
   export function recall(name: string): string | null;
 
-  /** Keeps a text for all VUs of the process, and ends the claim on its name. */
+  /** Stores a text for all VUs of the process and ends the claim on its name. */
   export function remember(name: string, text: string): void;
 
-  /** True for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before. */
+  /** Returns true to the first VU that claims a name, and false to others for `limitMs` or until `remember`. */
   export function claim(name: string, limitMs: number): boolean;
 }

@@ -1,4 +1,4 @@
-/** The load of last-units, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of last-units. Only the runner adds the disturbance. */
 import { lastUnits } from "../src/workload/stories/beside-faults.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

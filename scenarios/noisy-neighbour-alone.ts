@@ -1,4 +1,4 @@
-/** The quiet organizations of noisy-neighbour alone, by k6. */
+/** A k6 script of noisy-neighbour's quiet organizations alone. */
 import { noisyNeighbourAlone } from "../src/workload/stories/noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** One organization into its own cap, by k6. */
+/** A k6 script of one organization that exceeds its cap, beside quiet ones. */
 import { noisyNeighbour } from "../src/workload/stories/noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

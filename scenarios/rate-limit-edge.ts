@@ -1,4 +1,4 @@
-/** Two keys at twice their rate, by k6. */
+/** A k6 script of two keys at twice their rate. */
 import { rateLimitEdge } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

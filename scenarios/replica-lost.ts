@@ -1,4 +1,4 @@
-/** The load of replica-lost, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of replica-lost. Only the runner adds the disturbance. */
 import { replicaLost } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

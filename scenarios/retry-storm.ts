@@ -1,4 +1,4 @@
-/** Streams past capacity whose clients come back, by k6. */
+/** A k6 script of streams past capacity whose clients retry. */
 import { retryStorm } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

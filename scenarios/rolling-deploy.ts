@@ -1,4 +1,4 @@
-/** The load of rolling-deploy, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of rolling-deploy. Only the runner adds the disturbance. */
 import { rollingDeploy } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

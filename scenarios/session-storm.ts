@@ -1,4 +1,4 @@
-/** Nothing but exchanges, by k6. */
+/** A k6 script of exchanges alone. */
 import { sessionStorm } from "../src/workload/stories/reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

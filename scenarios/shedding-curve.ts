@@ -1,4 +1,4 @@
-/** Streams from half to ten times the knee, up and down again, by k6; the runner judges the curve. */
+/** A k6 script of streams from half to ten times the knee, up and down; only the runner judges the curve. */
 import { sheddingCurve } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

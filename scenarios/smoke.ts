@@ -1,4 +1,4 @@
-/** Every answer that can be had by asking, by k6. */
+/** A k6 script that provokes every answer that a caller can provoke alone. */
 import { smoke } from "../src/workload/stories/smoke.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** The load of spike-and-recover, by k6; with the runner the disturbance comes as well. */
+/** A k6 script with the load of spike-and-recover. Only the runner adds the disturbance. */
 import { spikeAndRecover } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** An ordinary day of many organizations, by k6. */
+/** A k6 script of an ordinary day of many organizations. */
 import { steadyMix } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

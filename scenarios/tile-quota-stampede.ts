@@ -1,4 +1,4 @@
-/** Concurrent tile mints across the allowance, by k6. */
+/** A k6 script of concurrent tile mints past the allowances. */
 import { tileQuotaStampede } from "../src/workload/stories/tile-quota.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 

@@ -1,4 +1,4 @@
-/** A scenario that k6 runs by itself: it reads the target file, mints its sessions, and has thresholds and a summary of its own. */
+/** A scenario without the runner: it reads the target file, mints its sessions, and has its own thresholds and summary. */
 import { SharedArray } from "k6/data";
 import exec from "k6/execution";
 import { maskSecrets } from "../../src/contract/credentials.ts";
@@ -13,7 +13,7 @@ import { type SummaryData, summaryText } from "./summary-text.ts";
 
 type Planned = { plan: Plan } | { refused: string };
 
-/** Made once for all VUs: it looks at many calls of the story, and holds the secrets. */
+/** The plan, made once for all VUs, because it inspects many calls of the story. It holds the secrets. */
 const planned = (story: Story, expectations: Expectations): Plan => {
   const [made] = new SharedArray<Planned>("floodgate", () => {
     try {
@@ -36,7 +36,7 @@ export const scenarioAlone = (story: Story, expectations: Expectations) => {
   const sessions = sessionsOfVu(story, handed, part?.mint);
   const takeTurn = turnsOf(handed);
   return {
-    // k6 writes into its options, and what a SharedArray gives is frozen.
+    // A copy, because k6 writes into its options and the content of a SharedArray is frozen.
     options: JSON.parse(JSON.stringify(handed.options)),
     setup: () => {
       part?.part(handed, story.name, stated);
@@ -61,7 +61,7 @@ export const scenarioAlone = (story: Story, expectations: Expectations) => {
           onUnsent: endInOrder,
         });
       } catch (error) {
-        // k6 counts an iteration that threw as a good one.
+        // Counted here, because to k6 an iteration that throws is a success.
         const message = maskSecrets(String(error));
         part?.fault({ i: exec.scenario.iterationInTest, message });
         counting.fault(message);

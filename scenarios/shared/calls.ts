@@ -1,4 +1,4 @@
-/** Makes the calls of one iteration, each at its moment. What an answer means is decided by whoever is given it. */
+/** Makes the calls of one iteration, each when it is due, and passes the answers to callbacks. */
 import type { SseParams, SseResponse } from "k6/x/sse";
 import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
@@ -22,15 +22,15 @@ import { begin, type CallMade, floodgate, type Outgoing, type RequestKind, send,
 type Calling = {
   handed: HandOver;
   takeTurn(): Turn | null;
-  /** Nothing is done with an answer but to print it, so that calls which nothing follows need not be waited for. */
+  /** Answers are only printed, so a call that nothing follows is made async. */
   isPrinted?: boolean;
-  /** Session tokens by `credentialName`, where they are not handed over. */
+  /** The session token of a `credentialName`; `undefined`: taken from `handed.credentials`. */
   sessionOf(name: string): string | undefined;
-  /** Given the number of the call that the iteration plays. */
+  /** Called with the number of the call that the iteration plays. */
   onTurn?(i: number): void;
-  /** Given each call when it is over. */
+  /** Called with each call and its answer. */
   onAnswer(made: CallMade, step: Step, answer: SseResponse): void;
-  /** The budget did not let a call leave, or ended the load while it waited for its moment. */
+  /** Called when the budget forbids a call, or the load ends before the call is due. */
   onUnsent(reason: string): void;
 };
 
@@ -45,7 +45,7 @@ const credentialOf = (step: Step, { handed, sessionOf }: Pick<Calling, "handed" 
 
 type Sending = Pick<Calling, "handed" | "sessionOf">;
 
-/** Made once by each VU, so that the extension checks each once (`extension.ts`). */
+/** Each VU's request kinds, kept so that the extension checks each only once (`extension.ts`). */
 const kinds = new Map<string, RequestKind>();
 
 const kindOf = (step: Step, handed: HandOver): RequestKind => {
@@ -87,15 +87,15 @@ const outgoingOf = (step: Step, id: string, calling: Sending): Outgoing => {
   return { kind: kindOf(step, handed), url: urlOf(handed.places, step), headers, body: step.body };
 };
 
-/** One request, whoever it is for. */
+/** Sends a step with its credential and waits for the answer. */
 export const sendStep = (step: Step, id: string, calling: Sending): SseResponse => send(outgoingOf(step, id, calling));
 
-/** The outcome as a client sees it, which decides whether it tries again. */
+/** The outcome of an answer as a client sees it, which decides whether the client tries again. */
 export const outcomeOf = (answer: SseResponse, step: Pick<Step, "route" | "method">): string => {
   const { status, ended, opened, body, headers } = answer;
   if (status === 0) return "indeterminate";
   if (opened) return countedAs(outcomeOfStream(status, endingOf(answer)));
-  // Half an answer is no answer: nobody can say what the other half was.
+  // A partial answer is indeterminate, because its rest is unknown.
   if (ended !== "refused" && ended !== "eof") return "indeterminate";
   const isSuccess = status >= 200 && status < 300;
   const { outcome } = readAnswer(status, body, {
@@ -105,7 +105,7 @@ export const outcomeOf = (answer: SseResponse, step: Pick<Step, "route" | "metho
   return isOfStream(step) && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
 };
 
-/** One that was not sent has no outcome, and is asked for none. */
+/** How the stream of an answer ended; empty for a call that was not sent. */
 export const endingOf = ({ ended, events, aborted }: SseResponse): StreamEnding =>
   ended === "not_sent" ? {} : { ended, events, aborted };
 
@@ -113,10 +113,10 @@ export const endingOf = ({ ended, events, aborted }: SseResponse): StreamEnding 
 export const isOfStream = ({ route }: Pick<Step, "route">): boolean =>
   route !== "-" && routeOf(route).stream !== undefined;
 
-/** Why nothing may leave any more. */
+/** Says why no more calls may be sent. */
 const whyEnded = (): string => floodgate.spent().stopped?.reason ?? "the load was ended";
 
-/** One arrival of the schedule, at its moment. */
+/** Waits for one arrival of the schedule and plays it when it is due. */
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
   const turn = calling.takeTurn();
@@ -126,7 +126,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
   }
   const { i } = turn;
   calling.onTurn?.(i);
-  // Worked out beforehand, so that the call leaves at once when its moment comes.
+  // Planned before the call is due, so that it then leaves without delay.
   const steps = story.plan(handed.seed, i, handed.view);
   const only = steps[0];
   if (calling.isPrinted && only !== undefined && needNoVu(steps)) {
@@ -141,7 +141,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
   while (next !== null) {
     const { step, at, attempt, waitMs } = next;
     if (waitMs !== null) dueUs += Math.round(waitMs * 1000);
-    // A later step is due as soon as the one before has ended: nothing to wait for.
+    // A later step is due when the step before it ends, so there is no wait.
     const followsAtOnce = at > 0 && waitMs === null;
     if (!followsAtOnce && !floodgate.waitUntil(dueUs)) {
       calling.onUnsent(whyEnded());
@@ -152,9 +152,9 @@ export const performIteration = (story: Story, calling: Calling): void => {
       calling.onUnsent(answer.error);
       return;
     }
-    // A call that the budget held back was not due before it might leave.
+    // A call that the budget held back is due when the budget lets it leave.
     calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.held_us }, step, answer);
-    // Nothing follows, whatever the answer says: reading it would cost more than the rest.
+    // Nothing follows, so the outcome is not needed, and reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;
     dueUs = answer.done_us as number;
     next = nextTry({

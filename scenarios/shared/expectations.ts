@@ -1,6 +1,6 @@
 /**
- * What a scenario that runs by itself has to show, as thresholds of k6, so that its exit code says whether it did. With the
- * runner the same calls are judged by the invariants, and there are no thresholds.
+ * k6 thresholds for a scenario without the runner, so that its exit code says whether it passed. With the runner there
+ * are no thresholds, because the invariants judge the calls.
  */
 import { check } from "k6";
 import { Counter, Trend } from "k6/metrics";
@@ -20,15 +20,15 @@ import { endingOf, outcomeOf } from "./calls.ts";
 
 declare const console: { warn(text: string): void };
 
-/** What a scenario knows beside its story, which says what has to be seen. */
+/** What a scenario states beside its story, which names the outcomes that must be seen. */
 export type Expectations = {
-  /** All that may be met, beside what has to be seen; absent: whatever the contract has. */
+  /** Outcomes allowed besides those that must be seen; absent: all of the contract. */
   allowed?: readonly string[];
 };
 
-/** What is expected on this target, under this load. Plain data: it is shared between VUs. */
+/** The outcomes expected on this target under this load. Plain data, because VUs share it. */
 export type Expected = {
-  /** At least one outcome of each list has to be met. */
+  /** At least one outcome of each list must be seen. */
   seen: readonly (readonly string[])[];
   allowed: readonly string[] | null;
 };
@@ -38,7 +38,7 @@ export const expectedOn = ({ all, oneOf }: Reach, { allowed }: Expectations): Ex
   allowed: allowed === undefined ? null : [...allowed, ...all, ...oneOf],
 });
 
-/** How a list is named in a tag. */
+/** The tag value of a list. */
 const named = (outcomes: readonly string[]): string => outcomes.join(" or ");
 
 const LEGAL = new Set([
@@ -50,10 +50,10 @@ const LEGAL = new Set([
 ]);
 const OTHER = "outside the contract";
 
-/** A stream without one event: no answer. */
+/** The outcome of a stream without any event. */
 const EMPTY = emptyOutcome(200);
 
-/** How outcomes are counted: by name as far as the contract has it, so that there are finitely many. */
+/** The names that outcomes are counted by. Those outside the contract share one, which bounds the metrics. */
 export const COUNTED: readonly string[] = [...LEGAL, EMPTY, "indeterminate", OTHER];
 
 export const METRICS = {
@@ -78,11 +78,11 @@ export const thresholdsOf = ({ seen }: Expected): Record<string, string[]> => {
     checks: ["rate==1"],
     [METRICS.calls]: ["count>0"],
     [METRICS.faults]: ["count==0"],
-    // Arrivals that k6 had given up when its time was over, and those that left too late for a figure about time.
+    // k6 drops arrivals that are left when its time is over; figures about time need calls that leave in time.
     dropped_iterations: ["count==0"],
     [METRICS.lag]: [`p(99)<${LATE_MS}`],
   };
-  // k6 keeps a figure by tag only where a threshold asks for it.
+  // k6 keeps a metric by tag only if a threshold names the tag.
   for (const outcome of COUNTED) {
     const isBad = outcome === "indeterminate" || outcome === OTHER || outcome === EMPTY;
     thresholds[of(METRICS.calls, "outcome", outcome)] = [isBad ? "count==0" : "count>=0"];
@@ -92,16 +92,16 @@ export const thresholdsOf = ({ seen }: Expected): Record<string, string[]> => {
   return thresholds;
 };
 
-/** So many answers that were not expected are written out by each VU; all of them are counted. */
+/** The most unexpected answers that each VU logs; all of them are counted. */
 const WARNED_MAX = 2;
 
 type Counting = {
-  /** `intendedUs`: when it should have left. */
+  /** `intendedUs`: when the call was due. */
   count(step: Step, answer: SseResponse, intendedUs: number): void;
   fault(message: string): void;
 };
 
-/** In the init context: k6 makes metrics there alone. */
+/** Call this in the init context, the only place where k6 creates metrics. */
 export const createCounting = ({ seen, allowed }: Expected): Counting => {
   const calls = new Counter(METRICS.calls);
   const expected = new Counter(METRICS.expected);

@@ -1,4 +1,4 @@
-/** What the runner would hand over, made from the target file by the script itself. */
+/** Makes the input that a script gets from the runner, from the target file instead. */
 import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
 import { budgetShare, statedBudget } from "../../src/workload/budget.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
@@ -20,10 +20,10 @@ import { Refusal, readStatedTarget } from "./stated-target.ts";
 
 export type Plan = {
   handed: HandOver;
-  /** What a reader of the summary has to know. */
+  /** Notes for the reader of the summary. */
   notes: string[];
   target: string;
-  /** Of the target file what judges read, for a part of a distributed run. */
+  /** The fields of the target file that judges read, for a part of a distributed run. */
   stated: Record<string, unknown>;
   expected: Expected;
 };
@@ -77,7 +77,7 @@ const loadFor = (story: Story, view: TargetView, maxPerS: number, notes: string[
   return { profile, wish: bounded };
 };
 
-/** Credentials are left out, and what only the runner acts on. */
+/** Leaves out of a target file the credentials and what only the runner uses. */
 const withoutKeys = (file: Record<string, unknown>): Record<string, unknown> => {
   const kept = [
     "schema",
@@ -115,7 +115,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const spaced = arrivalsFrom(__ENV.ARRIVALS);
   const arrivals = countArrivals(profile, spaced, seed);
   if (arrivals === 0) throw new Refusal("no call is due in so short a time: ask for more by -e RATE= or -e DURATION=");
-  // Each call is waited for, because the thresholds need its answer.
+  // A VU waits for each call, because the thresholds need its answer.
   const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, concurrencyOf(story, seed, view)));
   const vus = Math.min(VUS_MAX_ALONE, wanted);
   if (vus < wanted) notes.push(tooFewCalls(wanted, vus, "no k6 that runs by itself is given more"));
@@ -141,7 +141,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       ),
       timeouts: TIMEOUTS,
       streamEnd,
-      // Which of the parts it has is not known here: the smallest fits all.
+      // The script does not know its segment, so it takes the smallest share.
       budget: budgetShare(budget, segments - 1, segments),
       options: {
         systemTags: ["status", "method", "name", "scenario", "check"],

@@ -1,5 +1,5 @@
 /**
- * From a story to what k6 asks of a script. The runner hands everything over, and a line is printed for each call
+ * Makes a k6 script of a story. With the runner, a file has its input and each call prints a line
  * (src/workload/handover.ts); without the runner, the script reads the target file (alone.ts).
  */
 import exec from "k6/execution";
@@ -14,16 +14,13 @@ import { DRAIN_MS, endInOrder, floodgate, printingTo, turnsOf } from "./extensio
 import { sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
 
-/** The file is opened in the init context, by each VU; the runner removes it afterwards. */
+/** Reads the runner's input. Each VU opens the file in the init context; the runner removes it afterwards. */
 const handedIn = (path: string): HandOver => JSON.parse(open(path)) as HandOver;
 
-/** Beyond the end of all calls, for the last line to be printed. */
+/** Time after the end of all calls to print the last line. */
 const FINISH_MS = 1_000;
 
-/**
- * An exception in k6 neither fails the run nor changes its exit code, so it is printed, and the runner makes the stage fail
- * for it.
- */
+/** An exception in k6 changes neither verdict nor exit code, so it is printed and the runner fails the stage. */
 const scenarioForRunner = (story: Story, handed: HandOver) => {
   const { budget, stated, printPath, summaryPath, callsAtOnce } = handed;
   if (printPath === undefined || summaryPath === undefined || callsAtOnce === undefined) {
@@ -63,7 +60,7 @@ const scenarioForRunner = (story: Story, handed: HandOver) => {
         });
       }
     },
-    // What is still under way has its time-out; k6 ends when its VUs have nothing more to do.
+    // Waits for async calls, because k6 ends when its VUs have nothing more to do. Each call has a time-out.
     teardown: () => floodgate.finish(callsEndMs(handed.timeouts) + FINISH_MS, DRAIN_MS),
     handleSummary: (data: unknown) => {
       printing.spent();
@@ -72,7 +69,7 @@ const scenarioForRunner = (story: Story, handed: HandOver) => {
   };
 };
 
-/** What k6 asks of a script. */
+/** The exports that k6 expects of a script. */
 type Scenario = {
   options: Record<string, unknown>;
   setup(): unknown;
@@ -82,7 +79,7 @@ type Scenario = {
 };
 
 export const scenarioOf = (story: Story, expectations: Expectations): Scenario => {
-  // Where the runner has k6 play one script of all (src/native/k6/main.go), the other half is left out of it.
+  // The bundler of the runner's k6 (src/native/k6/main.go) knows the variable and drops the branch not taken.
   return __ENV.FLOODGATE_HANDOVER
     ? scenarioForRunner(story, handedIn(__ENV.FLOODGATE_HANDOVER))
     : scenarioAlone(story, expectations);

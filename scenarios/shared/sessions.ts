@@ -1,7 +1,4 @@
-/**
- * Sessions of a scenario: minted beforehand by the runner or in setup(), and again before they end, however long the test is.
- * One VU does that for all of them.
- */
+/** Sessions of a scenario: minted by the runner or in setup(), and renewed by one VU for all before they end. */
 
 import { sleep } from "k6";
 import exec from "k6/execution";
@@ -20,10 +17,10 @@ export type Sessions = Record<string, HeldSession>;
 
 type SessionCall = SessionWanted & { id: string };
 
-/** Given each call that mints a session, when it is over. */
+/** Called after each call that mints a session. */
 type OnMinted = (made: SessionCall) => void;
 
-/** Nobody else tries to mint a session while one VU may still be at it. */
+/** How long the renewal of a session is left to the VU that claimed it. */
 const CLAIM_MS = 5_000;
 const LOOK_EVERY_S = 0.05;
 
@@ -57,7 +54,7 @@ export const mintSessions = (story: Story, handed: HandOver, onMinted?: OnMinted
       .map((wanted, n) => [nameOf(wanted), mint(wanted, handed, `${handed.idPrefix}-s${n}`, onMinted)]),
   );
 
-/** What a VU knows of a session: its own copy, or the newest of anybody's. */
+/** A VU's sessions: the newest that any VU has stored, else its own copy. */
 const createHeld = (first: Sessions) => {
   const own: Sessions = { ...first };
   const texts: Record<string, string> = {};
@@ -77,7 +74,7 @@ const createHeld = (first: Sessions) => {
   };
 };
 
-/** Gives one VU the token of a session that still lives, by `credentialName`. */
+/** Gives one VU the token of a live session by `credentialName`. */
 export const sessionsOfVu = (
   story: Story,
   handed: HandOver,
@@ -92,7 +89,7 @@ export const sessionsOfVu = (
       let session = sessions.newest(name);
       while (session !== undefined && Date.now() >= session.renewAtMs && !floodgate.claim(name, CLAIM_MS)) {
         if (Date.now() < session.endsAtMs) return session.token;
-        // It has ended, and another VU mints it now.
+        // The session has ended, and another VU is renewing it.
         sleep(LOOK_EVERY_S);
         session = sessions.newest(name);
       }
@@ -105,7 +102,7 @@ export const sessionsOfVu = (
         sessions.keep(name, anew);
         return anew.token;
       } catch (error) {
-        // The old one is good until it ends; whoever claims it next tries again.
+        // The old token is valid until it ends; the next VU that claims the session tries again.
         if (error instanceof Refusal && Date.now() < session.endsAtMs) return session.token;
         throw error;
       }

@@ -1,6 +1,6 @@
 /**
  * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
- * environment, `file:` beside the target file. What is wrong is said in a sentence, before anything is sent.
+ * environment, `file:` beside the target file. Mistakes are reported in a sentence before anything is sent.
  */
 import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/address.ts";
 import { isLoopbackHost } from "../../src/contract/loopback.ts";
@@ -9,7 +9,7 @@ import type { StatedBounds } from "../../src/workload/budget.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER } from "../../src/workload/handover.ts";
 
-/** What is wrong in what the user gave, as a sentence for him. */
+/** A mistake in the user's input; the message is a sentence for the user. */
 export class Refusal extends Error {}
 
 type TargetFile = StatedTarget &
@@ -53,7 +53,7 @@ const openText = (path: string, what: string): string => {
   }
 };
 
-/** A member that is null is as if it were absent. */
+/** Removes members that are null, because they count as absent. */
 const withoutNulls = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (typeof value !== "object" || value === null) return value;
@@ -111,7 +111,7 @@ const ownedHosts = (): string[] => {
 
 type Read = TargetRead["read"];
 
-/** The file with each URL that k6 uses read and in canonical form, so that no resolver is asked for what is no name. */
+/** Resolves each URL that k6 uses to its canonical form, so that no address such as `127.1` is looked up as a name. */
 const withCanonicalUrls = (file: TargetFile, read: Read): TargetFile => {
   const owned = ownedHosts();
   const canonical = (name: string, stated: string): string => {
@@ -135,7 +135,7 @@ const withCanonicalUrls = (file: TargetFile, read: Read): TargetFile => {
   };
 };
 
-/** Nothing is sent to a host that is not loopback unless the user owns it, and the file permits and budgets it. */
+/** Throws for a host that is not loopback, unless the user owns it and the file permits and budgets the load. */
 const guard = (name: string, host: string, owned: readonly string[], { permits, budget }: TargetFile): void => {
   if (isLoopbackHost(host)) return;
   if (!owned.includes(host)) {
@@ -148,7 +148,7 @@ const guard = (name: string, host: string, owned: readonly string[], { permits, 
   }
 };
 
-/** k6 and Go take these from the environment alone. */
+/** Throws if the environment lacks settings that k6 and Go read only there: authorities and the HTTP version. */
 const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
   if (transport.ca !== undefined && (__ENV.SSL_CERT_FILE ?? "") === "") {
     throw new Refusal("transport.ca: k6 takes authorities from the environment; set SSL_CERT_FILE to that file");
@@ -171,7 +171,7 @@ const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
   }
 };
 
-/** A target file without secrets, as `load --operator` puts it into an archive, where no other file can be opened. */
+/** Reads the target file, without secrets, of an archive by `load --operator`, in which no other file can be opened. */
 const readArchivedTarget = (text: string): TargetRead => {
   const read: Read = (value, what) => textBehind(value, what, undefined);
   return { file: withCanonicalUrls(parse(text, "FLOODGATE_TARGET_JSON"), read), read };

@@ -1,10 +1,10 @@
-/** The end of a scenario that ran by itself, as a short text. */
+/** Summarizes a scenario that ran without the runner, as a short text. */
 import { STREAM_ENDS } from "../../src/contract/streams.ts";
 import type { HandOver, PrintedSpent } from "../../src/workload/handover.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { COUNTED, METRICS } from "./expectations.ts";
 
-/** k6's own figures, as far as they are read here. */
+/** The part of k6's summary that is read here. */
 export type SummaryData = {
   metrics: Record<string, { values: Record<string, number>; thresholds?: Record<string, { ok: boolean }> } | undefined>;
   state?: { testRunDurationMs?: number };

@@ -1,5 +1,5 @@
 /**
- * Parses addresses into one canonical form, which guard and drivers use, so that no two take a text for different hosts.
+ * Parses addresses into one canonical form, which guard and drivers share, so that all take a text for the same host.
  * Plain ECMAScript, because k6 has no `URL`.
  */
 
@@ -22,7 +22,7 @@ export type HttpAddress = {
   readonly path: string;
   /** With its question mark, or empty. */
   readonly query: string;
-  /** The whole, in canonical form. */
+  /** The whole URL in canonical form. */
   readonly href: string;
 };
 
@@ -79,7 +79,7 @@ const numberOf = (part: string): number => {
   return /^[1-9]\d*$/.test(part) ? Number(part) : Number.NaN;
 };
 
-/** The forms that C libraries read as IPv4: `127.1`, `0x7f.1`, `0177.0.0.1`, `2130706433`. */
+/** Parses the forms that C libraries read as IPv4: `127.1`, `0x7f.1`, `0177.0.0.1`, `2130706433`. */
 const ipv4 = (host: string): string => {
   const numbers = host.split(".").map(numberOf);
   const last = numbers.at(-1) as number;
@@ -109,7 +109,7 @@ export const canonicalHost = (text: string): string => {
   return host;
 };
 
-/** Throws `AddressError`. */
+/** Parses an http(s) URL; throws `AddressError` for anything else. */
 export const parseHttpUrl = (text: string): HttpAddress => {
   if (!/^[\x21-\x5b\x5d-\x7e]+$/.test(text))
     throw wrong("a URL of visible ASCII characters, without blanks and backslashes");

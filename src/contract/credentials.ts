@@ -27,7 +27,7 @@ const JWT = "eyJ[A-Za-z0-9_-]{5,}\\.[A-Za-z0-9_-]{3,}\\.[A-Za-z0-9_-]{3,}";
 // unmasked. Three dots after the prefix mark a text that is masked already. The same in native/sse/foreign.go.
 const SECRET = new RegExp(`svc_(?:pk|sk|sess)_(?!(?:[a-z]+_)?\\.\\.\\.)[A-Za-z0-9_.~+/=%-]{6,}|${JWT}`, "g");
 
-/** Prefix and last four characters, to recognise a credential by. */
+/** The prefix and the last four characters, which identify a credential to its owner. */
 export const maskCredential = (secret: string): string => {
   const prefix = /^svc_(?:pk|sk|sess)_(?:(?:live|test)_)?/.exec(secret)?.[0] ?? secret.slice(0, 3);
   return `${prefix}...${secret.slice(-4)}`;
@@ -36,6 +36,6 @@ export const maskCredential = (secret: string): string => {
 /** Replaces every credential in a text by its mask; a masked text stays as it is. */
 export const maskSecrets = (text: string): string => text.replace(SECRET, (found) => maskCredential(found));
 
-/** The unmasked credentials of a text, masked for the reader. */
+/** Finds the unmasked credentials of a text and returns them masked. */
 export const findSecrets = (text: string): string[] =>
   [...text.matchAll(SECRET)].map(([found]) => maskCredential(found));

@@ -1,4 +1,4 @@
-/** Writes and reads the bodies of refusals (section 7.1, items 182-189); one outside the contract is called `edge`. */
+/** Writes and reads the bodies of refusals (section 7.1, items 182-189). */
 import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import { type AnyRefusalName, ERROR_IN_BODY, LEGACY_SUBCODES, REFUSAL_BY_OUTCOME, refusalOf } from "./refusals.ts";
 
@@ -19,7 +19,7 @@ export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?
 };
 
 type AnswerRead = {
-  /** As counted in `by_outcome`. */
+  /** The name that `by_outcome` counts. */
   outcome: string;
   subcode: string | null;
   envelope: EnvelopeSeen;
@@ -31,7 +31,7 @@ type AnswerRead = {
 // A map, because an object also has `constructor` and `toString`.
 export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
-/** `undefined` if the text is not JSON. */
+/** Parses JSON; `undefined` if the text is not JSON. */
 export const parseJson = (text: string): unknown => {
   // Fast path: most bodies of a history are empty, and exceptions are slow.
   if (text === "") return undefined;
@@ -66,7 +66,7 @@ export const codingOf = (contentEncoding: string | undefined): string | null => 
   return null;
 };
 
-/** The beginning of JSON; numbers and words have to be the whole text. */
+/** Matches a text that begins like JSON; a number or a word must be the whole text. */
 const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
 
 /** Reports whether a body may come from the API, which answers JSON and not pages, sentences or binary data. */
@@ -74,11 +74,11 @@ const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
 
 /** Statuses of gateways, whatever the body: RFC 9110, and habits of nginx (49x), AWS (46x), Cloudflare (52x, 530). */
 const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
-/** With these, gateways put a sentence in `error` (`Too Many Requests`), and the API a subcode. */
+/** Statuses of both: a gateway puts a sentence in `error` (`Too Many Requests`), the API a subcode. */
 const SHARED = /^(?:403|404|405|429)$/;
 const SUBCODE = /^[a-z][a-z0-9_]*$/;
 
-/** Reports whether words that are not listed for this status are a gateway's. */
+/** Reports whether a message that is not listed for this status comes from a gateway. */
 const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
   GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
 
@@ -89,7 +89,7 @@ type AboutAnswer = {
   anyBody?: boolean;
 };
 
-/** Names an answer: `edge NNN` outside the contract. A refusal in a wrong envelope keeps its subcode, for the judge. */
+/** Names an answer's outcome, `edge NNN` outside the contract. In a wrong envelope the subcode is kept for judges. */
 export const readAnswer = (status: number, text: string, { coding, anyBody }: AboutAnswer = {}): AnswerRead => {
   if (coding !== undefined && coding !== null) {
     return { outcome: `edge ${status}`, subcode: null, envelope: "other", body: undefined };
@@ -116,7 +116,7 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
     if (REFUSAL_BY_OUTCOME.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
     // A 422 may have any subcode ("various", item 202); other unknown subcodes are still the API's.
     if (status === 422) return read("422 malformed_body", "malformed_body");
-    // 401 and 503 without `detail` may have any body (item 189), so its words are no subcode.
+    // 401 and 503 without `detail` may have any body (item 189), so its text is not a subcode.
     if (REFUSAL_BY_OUTCOME.has(`${status}`) && !("detail" in fields)) {
       return { outcome: `${status}`, subcode: null, envelope: "none", body };
     }

@@ -1,23 +1,23 @@
 /**
- * The boundary for foreign text: names are words, or a length and a hash; values are numbers or such names; of a body only
- * the shape is shown. So no report contains a key that a hostile server sends back encoded, and no answer fills memory.
+ * Makes foreign text safe to show: a name becomes a word, or a length and a hash; a value a number or a safe name; a
+ * body its shape. So no report contains a key that a hostile server sends back encoded, and no answer fills memory.
  * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
  */
 
-/** Distinct names of events, for each stream. */
+/** The most distinct event names kept of one stream. */
 export const EVENT_NAMES_MOST = 32;
-/** Distinct codes outside the specification, for each process. */
+/** The most distinct codes outside the specification kept by one process. */
 export const CODES_MOST = 100;
-/** The name of all further codes. */
+/** The name that all codes beyond `CODES_MOST` share. */
 export const OTHER_CODES = "other_codes";
-/** The part of a body that a refusal is named by, well above every envelope of the contract. */
+/** The longest refusal body that is parsed, in characters; every envelope of the contract is far shorter. */
 export const REFUSAL_BODY_MOST = 16 * 1024;
 
 const NAME = /^[a-z0-9_]{1,64}$/;
-/** Signs of a key: 25 letters, 16 mixed with digits, three changes, nine digits, six short pieces in a row. */
+/** Matches signs of a key: 25 letters, 16 mixed with digits, three changes, nine digits, six short pieces in a row. */
 const NO_WORD =
   /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}|[a-z]\d+[a-z]+\d|\d[a-z]+\d+[a-z]|(?:\d\D*){9}|(?:(?:^|_)[a-z0-9]{1,2}(?![a-z0-9])){6}/;
-/** An earlier result of this boundary, which stays as it is. */
+/** Matches an earlier result of this file, which stays as it is. */
 const MADE_HERE = /^other_\d{1,9}_[0-9a-f]{4}$/;
 /** Reports whether a text may be a word in any case, rather than a key or an encoded text. */
 export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase());
@@ -65,7 +65,7 @@ export const foreignHeader = (text: string | undefined): string => {
   return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);
 };
 
-/** An id that a person has to find again: of a key to delete, of a charge. */
+/** An id that a person has to find again, such as that of a key to delete or of a charge. */
 export const foreignId = (text: string): string =>
   /^[\w.:-]{1,128}$/.test(text) && !isBuiltIn(text) ? text : foreignName(text);
 
@@ -95,7 +95,7 @@ export const foreignAddress = (text: string): string => {
 const foreignPart = (text: string): string =>
   /^[\w:~-]{1,40}$/.test(text) && !NO_WORD.test(text.toLowerCase()) ? text : foreignName(text);
 
-/** A transport's error code, such as `ECONNRESET`; some quote what they read. */
+/** A transport's error code, such as `ECONNRESET`, or length and hash, because some errors quote what they read. */
 export const foreignError = (text: string): string => {
   const after = "after the terminal event: ";
   if (text.startsWith(after)) return after + foreignError(text.slice(after.length));
@@ -143,7 +143,7 @@ export const distinctNames = (most: number, beyond: string): ((name: string) => 
   };
 };
 
-/** What XML forbids or terminals obey, and what misleads: direction marks, zero-width characters, tags. */
+/** Characters that XML forbids, terminals obey or readers misread: direction marks, zero-width characters, tags. */
 const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;

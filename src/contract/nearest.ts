@@ -1,4 +1,4 @@
-/** Suggests what somebody meant who misspelt a name. */
+/** Suggests the known name that is nearest to a misspelt one. */
 
 /** Edits between two words, where a swap of neighbours is one edit (optimal string alignment distance). */
 const distance = (a: string, b: string): number => {
@@ -16,7 +16,7 @@ const distance = (a: string, b: string): number => {
   return at(a.length, b.length);
 };
 
-/** The largest share of differing letters. */
+/** The largest share of differing letters at which a name is suggested. */
 const SHARE = 0.4;
 /** Longer words are not compared, which bounds the cost. */
 const LENGTH_MAX = 80;

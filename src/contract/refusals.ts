@@ -1,4 +1,4 @@
-/** The catalogue of refusals: the platform answers, drivers read and judges expect by it (section 7, items 182-223). */
+/** The catalogue of refusals that platform, drivers and judges share (section 7, items 182-223). */
 import { isAnswerless, type StreamEnding, streamResult } from "./streams.ts";
 
 /** How the body of a refusal looks (section 7.1): `{detail}`, a flat `{error}`, or a body without either. */
@@ -93,7 +93,7 @@ export const REFUSAL_BY_OUTCOME: ReadonlyMap<string, Refusal> = new Map(
 export const ERROR_IN_BODY = "200 error";
 export const ERROR_IN_STREAM = "200 error event";
 
-/** An admitted stream that ended in order without an event, or an answer that is no event stream. */
+/** The outcome of an admitted stream that ended cleanly without an event, or of an answer that is no event stream. */
 export const emptyOutcome = (status: number): string => `${status} empty`;
 export const isEmptyOutcome = (outcome: string): boolean => /^2\d\d empty$/.test(outcome);
 
@@ -104,7 +104,7 @@ export const outcomeOfStream = (status: number, ending: StreamEnding): string =>
   return result === "empty" ? emptyOutcome(status) : `${status}`;
 };
 
-/** The outcome of the admission alone, whatever the stream came to. */
+/** The outcome of the admission alone, without the result of the stream. */
 export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome) ? outcome.slice(0, 3) : outcome);
 
 /** Reports whether an admitted call got no event of its stream. */
@@ -112,15 +112,15 @@ export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
   isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
 
 /**
- * An error for `slo` and `stop_when`: no answer, one outside the contract, or a server error; a refusal is none.
- * `tolerated`: beginnings of outcomes that are no errors.
+ * Reports an error for `slo` and `stop_when`: no answer, an answer outside the contract, or a 5xx; a refusal is not an
+ * error. `tolerated`: prefixes of outcomes that do not count as errors.
  */
 export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: readonly string[] = []): boolean => {
   const came = isUnanswered(outcome, ending) ? "indeterminate" : outcome;
   return /^(?:indeterminate|edge |5\d\d)/.test(came) && !tolerated.some((one) => came.startsWith(one));
 };
 
-/** `by_outcome` and history lines have one name for both failures; `ended` tells them apart. */
+/** The name in `by_outcome` and history lines, which is one for both failures under 200; `ended` tells them apart. */
 export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);
 
 /** The 30 outcomes of `coverage.outcomes_seen` (requirements.md part D): 28 refusals, two failures under status 200. */

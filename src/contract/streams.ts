@@ -1,4 +1,4 @@
-/** The three event vocabularies (section 6; items 92-95, 104-105, 166-176), which differ, so that one parser fails. */
+/** The three event vocabularies (section 6; items 92-95, 104-105, 166-176). Each needs its own parser. */
 import type { Stream } from "./routes.ts";
 
 type Vocabulary = {
@@ -18,7 +18,7 @@ export const VOCABULARIES: Readonly<Record<Stream, Vocabulary>> = {
 
 export const STREAMS = Object.keys(VOCABULARIES) as readonly Stream[];
 
-/** Terminal in every vocabulary (items 167-168). */
+/** The event that ends a failed stream in every vocabulary (items 167-168). */
 export const ERROR_EVENT = "error";
 
 /** `code` values that the reference platform uses (item 174). */
@@ -42,7 +42,7 @@ export const REFERENCE_STREAM_ENDS: StatedStreamEnds = Object.fromEntries(
 
 export type LastEvent = {
   readonly name: string;
-  /** The deployment promises it: a stream without it is cut. Without a promise (item 173) it may be absent. */
+  /** The deployment promises this event, so a stream without it is cut. If false (item 173), it may be absent. */
   readonly isStated: boolean;
 };
 
@@ -54,7 +54,7 @@ export const lastEventOf = (kind: Stream, stated: StatedStreamEnds = {}): LastEv
 /** The code of `transport-codes.ts` for a stream that ended in order without its stated last event. */
 export const NO_LAST_EVENT = "no_last_event";
 
-/** How a stream ends whose body ended in order. Without an event it is empty, not truncated. */
+/** The end of a stream whose body ended cleanly. A stream without any event is `eof`, not `truncated`. */
 export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isStated">): "eof" | "truncated" =>
   isStated && events > 0 ? "truncated" : "eof";
 
@@ -77,10 +77,10 @@ export const streamResult = ({ ended, events, aborted }: StreamEnding) => {
   return "cut";
 };
 
-/** The answer ended by itself, so its time is the time of an answer. */
+/** Reports whether the server ended the answer, so that its duration counts as an answer's. */
 export const isWholeAnswer = (ending: StreamEnding): boolean => /^(?:whole|failed)$/.test(streamResult(ending));
 
-/** A stream without an event, however it ended, unless the caller left: no answer. */
+/** Reports whether a stream had no event although its caller stayed, which counts as no answer. */
 export const isAnswerless = (ending: StreamEnding): boolean => {
   const result = streamResult(ending);
   return result === "empty" || (result === "cut" && ending.events === 0);

@@ -1,4 +1,4 @@
-/** Why no whole answer came, in the same codes for every driver. The Go side of this table: native/sse/end.go. */
+/** Codes for why no complete answer came, the same for every driver. The Go side of this table: native/sse/end.go. */
 import { foreignError } from "./foreign-text.ts";
 import { NO_LAST_EVENT } from "./streams.ts";
 
@@ -30,7 +30,7 @@ const CODES: readonly (readonly [code: string, said: RegExp])[] = [
 
 const WORDS = new Set(CODES.map(([code]) => code));
 
-/** The generator could not send: no port, file or memory was left for a connection. */
+/** Codes of a load generator that had no port, file or memory left for a connection. */
 export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_port", "too_many_files", "no_memory"]);
 
 /** The code of a transport's error. Codes stay as they are; unknown texts are bounded as foreign text. */

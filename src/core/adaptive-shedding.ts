@@ -31,7 +31,7 @@ const p90 = (samples: number[]): number => {
 
 export const adaptiveShedder = (
   options: Caps & {
-    /** T: the p90 queue wait, in milliseconds, at which the limit stays as it is, but for the headroom. */
+    /** T: the p90 queue wait, in milliseconds, at which the limit stays the same, apart from the term sqrt(limit). */
     toleratedWaitMs: number;
   },
 ): Shedder & { limit(): number } => {

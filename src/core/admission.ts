@@ -8,7 +8,7 @@ type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_cap
 export const storedProduct = (key: Pick<KeyRecord, "products">, product: Product): boolean =>
   key.products.length === 0 ? product !== "viewer" : key.products.includes(product);
 
-/** The scope in the key and in the product, the product in the key, and all of it inside the tier. */
+/** Checks that key and product have the scope, that the key has the product, and that the tier admits all of it. */
 export const scopeRefusal = (
   { key, org }: KeySnapshot,
   scope: Scope | null,
@@ -26,6 +26,6 @@ export const scopeRefusal = (
   return fits ? null : "tier_capability_not_allowed";
 };
 
-/** The product with the scope that minting it needs; only publishable keys are exchanged. */
+/** Checks a product and the scope that minting it needs; only publishable keys are exchanged. */
 export const productRefusal = (snapshot: KeySnapshot, product: Product): AdmissionRefusal | null =>
   scopeRefusal(snapshot, PRODUCT_SCOPE[product], product, "publishable");

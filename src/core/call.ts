@@ -53,7 +53,7 @@ export type Caller = {
   readonly address: string;
 };
 
-/** Read once, when the first check needs it: a shed call costs neither. */
+/** Caller and time, each read once when a check first needs it, so that a shed call reads neither. */
 export type Head = {
   readCaller(): Caller;
   /** Milliseconds since 1970, by the deployment's clock. */

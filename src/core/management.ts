@@ -10,7 +10,7 @@ import { KEY_RECORD, type KeyRecord, type Organization, TIER_ADMITS } from "./re
 
 const texts = (most: number) => Type.Optional(Type.Array(Type.String(), { maxItems: most }));
 
-/** What may be given and changed. Unknown words have subcodes of their own (item 134), so any text passes here. */
+/** The fields that may be given and changed. Unknown words have their own subcodes (item 134), so any text passes. */
 export const KEY_UPDATE = Type.Object({
   name: Type.Optional(Type.String({ maxLength: 200 })),
   scopes: texts(100),
@@ -30,10 +30,10 @@ export type KeyCreation = Static<typeof KEY_CREATION>;
 
 export type ManagementRefusal = { refuse: AnyRefusalName };
 
-/** A key without what the store adds. Its words may be unknown ones until they are checked. */
+/** A key without the fields that the store adds. Its scopes and products may be unknown until they are checked. */
 type KeyDraft = Omit<KeyRecord, "id" | "created_at" | "last4">;
 
-/** What both requests are judged as: the key before (`null` for a creation) and after. */
+/** A creation or an update as the checks see it: the key before (`null` for a creation) and after. */
 type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
 
 type ManagementCheck = (change: Change) => ManagementRefusal["refuse"] | null;

@@ -1,5 +1,5 @@
 /**
- * Origins and addresses against a key's lists (items 43-44, 52-56, 71-73, 145-152; A6). Any `Origin` means a browser.
+ * Matches origins and addresses against a key's lists (items 43-44, 52-56, 71-73, 145-152; A6). Any `Origin` means a browser.
  */
 import { parseAddress } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";

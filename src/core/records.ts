@@ -26,7 +26,7 @@ export const ORGANIZATION = Type.Object({
 });
 export type Organization = Static<typeof ORGANIZATION>;
 
-/** Item 50: as it is stored, travels and is shown. */
+/** A key record as it is stored, sent and shown (item 50). */
 export const KEY_RECORD = Type.Object({
   id: Id,
   org_id: Id,
@@ -45,7 +45,7 @@ export const KEY_RECORD = Type.Object({
   status: Type.Enum(["valid", "revoked", "expired"]),
   created_at: Type.Number(),
   expires_at: Type.Union([Type.Null(), Type.Number()]),
-  /** The last four characters, to recognise it by. */
+  /** The last four characters of the secret, to recognise the key by. */
   last4: Text,
 });
 export type KeyRecord = Static<typeof KEY_RECORD>;

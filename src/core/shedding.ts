@@ -1,4 +1,4 @@
-/** Shedding by calls in flight (items 210-211, 220-221): a cap of the replica, before parsing, one per organization. */
+/** Shedding by calls in flight (items 210-211, 220-221): a cap per replica, before parsing, and per organization. */
 
 export type Caps = { globalInFlight: number; orgInFlight: number };
 
@@ -14,7 +14,7 @@ export const shedderOf = (
   const byOrg = new Map<string, number>();
   const flight = { total: 0, byOrg, caps: { ...initial } };
   return {
-    /** `true`: a slot was taken and must be released; the same for an organization. */
+    /** Takes a slot, which must be released, and returns true; `enterOrganization` does so for an organization. */
     enter: (): boolean => {
       if (!fits(flight)) return false;
       flight.total += 1;
@@ -34,7 +34,7 @@ export const shedderOf = (
       if (left <= 0) byOrg.delete(org);
       else byOrg.set(org, left);
     },
-    /** A call's wait for the inference: the input of an adaptive shedder. */
+    /** Takes a call's wait for the inference; only an adaptive shedder uses the value. */
     sample: (_queueWaitMs: number, _nowMs: number): void => {},
     inFlight: (): number => flight.total,
     inFlightByOrganization: (): Record<string, number> => Object.fromEntries(byOrg),
