@@ -1,4 +1,4 @@
-/** Plays a schedule of faults on several links, each injected and healed at its own time. An experiment waits for effects instead. */
+/** Plays a schedule of faults on several links, each injected and healed at its own time, not waiting for effects. */
 import type { Held } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
@@ -34,15 +34,15 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   await remoteWatch?.hold(leased);
   const about = { kind: "fault", name: `${link}.${name}`, undo } as const;
   const held = context.supervisor.begin(about, `heal ${link}.${name}`, async () => {
-    // Not the run's signal, because a stop means to heal now.
+    // The run's signal is not used, because a stop must not cut the heal off.
     await fault.take(proxy, { callMs: CALL_MS, signal: AbortSignal.timeout(HEAL_MS) });
     await remoteWatch?.release(leased);
     return "";
   });
   say("injecting");
-  // `put` reads back what it wrote.
+  // No probe is needed, because `put` reads back what it wrote.
   await fault.put(proxy, { callMs: CALL_MS }).catch((error: unknown) => {
-    // Ends this change of the link, so that its other faults are judged.
+    // Reports that the fault took no effect, so that the link's other faults are judged.
     say("injected", { took_effect: false });
     throw error;
   });

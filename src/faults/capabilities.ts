@@ -1,4 +1,4 @@
-/** How a deployment can be disturbed: what it lacks for a disturbance, by name and known before contact, and the injector of each fault. */
+/** Says by name, before contact, what a deployment lacks for a disturbance, and makes the injector of each fault. */
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Deployment, LinkName, OwnParts } from "../deployments/deployment.ts";
 import type { Held, RemoteWatch } from "../deployments/remote-watch.ts";
@@ -10,7 +10,7 @@ import { linkInjector } from "./injectors/link.ts";
 import { operatorInjector } from "./injectors/operator.ts";
 import { processInjector, storeInjector } from "./injectors/own-parts.ts";
 
-/** What is asked about: a deployment, or what a plan assumes of one that has not been contacted. */
+/** A deployment, or what a plan assumes of one that has not been contacted. */
 export type Disturbable = Pick<Deployment, "target" | "faultsMissing"> & {
   faults: { links: Partial<Record<LinkName, unknown>> } | null;
   own?: { store: Pick<OwnParts["store"], "kind"> } | undefined;
@@ -21,7 +21,7 @@ const linkMissing = (link: LinkName, { faults, faultsMissing }: Disturbable): st
   return faultsMissing === "" ? `\`toxiproxy.proxies.${link}\`` : `a fault proxy: ${faultsMissing}`;
 };
 
-/** Returns what is missing to inject a fault without commands of the target file; `null` for nothing. */
+/** Returns what is missing to inject a fault without commands of the target file; `null` if nothing is missing. */
 const ownWayMissing = (fault: Fault, can: Disturbable): string | null => {
   const commands = `commands for it (\`faults["${faultKey(fault)}"]\`)`;
   if (fault.by === "commands") return commands;
@@ -55,7 +55,7 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, can: Di
   }
 };
 
-/** By proxies and processes of the deployment; `null`: only commands can inject it. */
+/** The injector by the deployment's proxies or processes; `null` if only commands can inject the fault. */
 const ownInjector = async (fault: Fault, beside: DisturbanceContext): Promise<FaultInjector | null> => {
   const { faults, own, target } = beside.deployment;
   if (fault.by === "link") {

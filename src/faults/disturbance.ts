@@ -15,12 +15,12 @@ import type { RecentCalls } from "./seen-by-callers.ts";
 /** Faults injected in this order once the deployment is steady, and healed in reverse. */
 export type Faults = {
   kind: "faults";
-  /** In reports, such as `limiter-refused`. */
+  /** The name in reports, such as `limiter-refused`. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
-  /** The load is left alone for so long before. */
+  /** How long the load runs undisturbed first, in milliseconds (default 0). */
   calmMs?: number;
-  /** At least; longer at low rates or if records are cached longer. */
+  /** The shortest time that the faults stay; `paceOf` lengthens it at low rates and for cached key records. */
   holdMs: number;
   healsInOrder?: true;
 };
@@ -34,7 +34,7 @@ export type OperatorChanges = {
 /** Several faults, each at its own time. Load goes on beyond the recovery deadline of the last heal. */
 export type FaultsBySchedule = {
   kind: "fault-schedule";
-  /** Stated, or drawn by the run's seed for so long on these links. */
+  /** A list, or draw number `drawn` of the run's seed, for `forMs` of load on these links. */
   events: readonly FaultEvent[] | { drawn: number; forMs: number; links: readonly ExploredLink[] };
 };
 
@@ -54,7 +54,7 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
     /** Whether the proxy between callers and the deployment is broken. */
     breaksEdge: faults.some(({ component }) => component === "edge"),
     movesClock: faults.some(({ fault }) => fault === "new-month"),
-    /** Drawn by the seed, so no particular effect is due. */
+    /** Whether the faults are drawn from the seed, so that no particular effect is expected. */
     isDrawn: disturbance?.kind === "fault-schedule" && areDrawn(disturbance.events),
     mayCause: outcomesOf(faults),
   };
@@ -62,7 +62,7 @@ export const consequencesOf = (disturbance: Disturbance | undefined) => {
 
 const STEADY_MS = 10_000;
 const ENOUGH_CALLS = 15;
-/** After a cached record has expired, so that the key service is needed. */
+/** How long a fault holds after cached key records have expired, so that calls need the key service. */
 const AFTER_CACHE_MS = 2_000;
 
 const within = (least: number, value: number, most: number): number => Math.min(most, Math.max(least, value));
@@ -73,7 +73,7 @@ export const paceOf = ({ faults, holdMs }: Faults, ratePerS: number, limits: Lim
   const isOfKeys = faults.some(({ component }) => component === "keys");
   const cacheMs = isOfKeys ? (limits.revocation_budget_ms ?? 0) : 0;
   return {
-    /** Calls that show the deployment steady, and recovered. */
+    /** How many calls have to show the steady state, and (`backCalls`) the recovery. */
     steadyCalls: Math.round(within(10, ratePerS, 40)),
     backCalls: Math.round(within(5, ratePerS / 2, 20)),
     steadyMs: STEADY_MS + enoughMs,
@@ -97,8 +97,8 @@ export const faultFacts = (
 };
 
 /**
- * `stop_when` in a stage with a fault: refusals that the fault causes are no errors from its injection to the recovery deadline.
- * The driver's process does not know these times, so it tolerates them always, and they are counted here.
+ * Applies `stop_when` in a stage with a fault: refusals that the fault causes do not count as errors from its injection
+ * to the recovery deadline. The driver's process does not know these times, so it always tolerates them.
  */
 export const watchBesideFault = (
   budget: BudgetGuard,
@@ -109,7 +109,7 @@ export const watchBesideFault = (
   const tooMany = new AbortController();
   const windows: { of: string; fromUs: number; untilUs: number }[] = [];
   return {
-    /** For the driver; shares the run's budget. */
+    /** The guard for the driver; it shares the run's budget. */
     budget: {
       ...budget,
       left: () => ({ ...budget.left(), tolerated }),

@@ -1,7 +1,7 @@
 /**
- * Plays one experiment beside a running load, whose own calls show steady state and recovery: steady state, fault, effect, hold,
- * heal, read back, recovery. Heals on every path, and neither judges nor makes load. What is about to be broken, and its undo, is
- * on disk before it is broken (write-ahead). A probe through the broken link has to show the fault: a request for it proves nothing.
+ * Plays one experiment beside a running load: steady state, fault, effect, hold, heal, read back, recovery. The load's
+ * own calls show steady state and recovery. The fault and its undo are journalled before the injection (write-ahead),
+ * and every path heals. A probe through the link has to show the fault: an accepted request proves nothing.
  */
 import { readGauges } from "../client/control-planes.ts";
 import type { Problem } from "../drivers/driver.ts";
@@ -20,7 +20,7 @@ import {
 import type { FaultInjector } from "./injectors/injector.ts";
 import { type CallsSeen, ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./seen-by-callers.ts";
 
-/** Polled until true or its time is over. Throwing counts as false, with a note. */
+/** A check that is polled until it is true or its time is over. A throw counts as false and leaves a note. */
 type Look = (signal: AbortSignal) => Promise<boolean>;
 
 /** What is broken, how, what shows it, and the time limit of each part. */
@@ -28,7 +28,7 @@ export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "
   Pick<FaultInjector, "inject" | "heal" | "undo"> &
   Record<"steadyMs" | "injectMs" | "effectMs" | "holdMs" | "healMs" | "recoveryMs", number> &
   Record<"isSteady" | "showsEffect" | "hasRecovered", Look> & {
-    /** Whether enough was seen of the fault, polled after `holdMs` for twice as long. */
+    /** Reports whether enough calls met the fault; polled after `holdMs` for up to twice as long. */
     isSeenEnough?: Look | undefined;
     pollMs?: number;
   };
@@ -36,12 +36,12 @@ export type ExperimentPlan = Pick<FaultLine, "stage" | "experiment" | "link" | "
 type Surroundings = {
   nowUs: () => number;
   supervisor: Pick<Supervisor, "begin">;
-  /** A stop: heals at once and does not wait for recovery. */
+  /** Fires on a stop: the fault is healed at once, and recovery is not waited for. */
   signal: AbortSignal;
   onLine: (line: FaultLine) => void;
 };
 
-/** Rejects only if the journal cannot be written; nothing is broken then. */
+/** Rejects only if the fault cannot be journalled; nothing is broken then. */
 export const runExperiment = async (
   { pollMs = 20, ...plan }: ExperimentPlan,
   { nowUs, supervisor, signal, onLine }: Surroundings,
@@ -50,7 +50,7 @@ export const runExperiment = async (
   const notes: string[] = [];
   const outcome = {
     steady: false,
-    /** Also false if nothing was injected. */
+    /** False also if nothing was injected. */
     tookEffect: false,
     /** Read back as whole, or never broken. False means a failed cleanup, not a failed target. */
     healed: true,
@@ -72,7 +72,7 @@ export const runExperiment = async (
       { kind: "fault", name: `${link}.${fault}`, undo: plan.undo },
       `heal ${link}.${fault}`,
       async () => {
-        // Not the run's signal, because a stop means to heal now.
+        // The run's signal is not used, because a stop must not cut the heal off.
         const did = (await plan.heal(AbortSignal.timeout(plan.healMs))) ?? [];
         if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
         return did.join(", ");
@@ -118,14 +118,14 @@ export const runExperiment = async (
 
 type Outcome = Awaited<ReturnType<typeof runExperiment>>;
 
-/** Only the newest calls, so that the first ones after the injection do not hide the effect. */
+/** How many of the newest calls are judged: the first ones after the injection must not hide the effect. */
 const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
-/** k6 compiles a script slowly on a busy machine. */
+/** How long to wait for the first call: k6 compiles a script slowly on a busy machine. */
 const FIRST_CALL_MS = 30_000;
 const ENOUGH_SEEN = 15;
 const ENOUGH_STREAMS = 2;
 
-/** Whether the fault meets the required states. Streams end within a moment, so they are waited for. */
+/** Reports whether enough streams are open, if they are required. Streams end quickly, so this is polled. */
 const isMet = async ({ requiredStates, deployment }: DisturbanceContext): Promise<boolean> => {
   const apis = deployment.target.control?.api ?? [];
   if (!deployment.reference || !requiredStates.includes("streams-open") || apis.length === 0) return true;
@@ -152,7 +152,7 @@ const problemsOf = (outcome: Outcome, { shows }: FaultInjector, wasStopped: bool
   return [...doubts.map(inconclusive), ...(outcome.recovered === false ? [NO_RECOVERY] : [])];
 };
 
-/** Resolves when the load has run long enough after the heal. */
+/** Injects faults beside a load and heals them. Resolves when the load has run long enough after the heal. */
 export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContext): Promise<Disturbed> => {
   const { context, deployment, stage, onLine, signal, recent, ratePerS } = beside;
   const { nowUs } = context;
@@ -184,7 +184,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
         return isMet(beside);
       },
       showsEffect: injector.shows ?? (async () => showsToCallers()),
-      // While the API is up, callers are answered. On a stalled machine a fault's time may pass without a call.
+      // On a stalled machine the hold may pass without a call. An API that is broken itself answers none.
       isSeenEnough: faults.every(({ component }) => component === "limiter" || component === "keys")
         ? async () => recent.newest(at.injected, ENOUGH_SEEN).calls >= ENOUGH_SEEN
         : undefined,
@@ -195,7 +195,7 @@ export const injectBesideLoad = async (broken: Faults, beside: DisturbanceContex
       onLine: (line) => {
         at[line.phase] = line.at_us;
         if (line.phase === "healing") hitCallers = showsToCallers();
-        // Judges look at each dependency separately.
+        // One line per dependency, because judges look at each separately.
         for (const { component, fault } of faults) onLine({ ...line, link: component, fault });
       },
     },

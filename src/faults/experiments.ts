@@ -9,13 +9,13 @@ export type Experiment = {
   /** Also the name of its stage. */
   name: string;
   faults: readonly [Fault, ...Fault[]];
-  /** `some`: a deployment that retries may hide it. */
+  /** Which calls that need the broken part are refused. `some`: a deployment that retries may hide the fault. */
   refuses: "all" | "some" | "none";
   holds: string;
   requiredStates?: readonly FaultState[];
   /**
-   * Calls besides streams, besides mints of organizations with one map load left, or of three organizations only, whose calls
-   * share keys. Default: reads and metered calls of many organizations.
+   * Default: reads and metered calls of many organizations. `streams`: streams too. `last-units`: also mints of
+   * organizations with one map load left. `few-keys`: three organizations only, whose calls share keys.
    */
   load?: "streams" | "last-units" | "few-keys";
   healsInOrder?: true;
@@ -59,7 +59,7 @@ const ROWS: readonly Row[] = [
   [link("limiter", "truncated-reply"), "some", "an answer that is cut short is none: 429 limiter_unavailable; what the limiter charged is given back"],
   [link("limiter", "trickle"), "some", "the budget bounds the whole answer and not each of its pieces: 429 limiter_unavailable"],
   [link("limiter", "flapping"), "some", "calls are decided while the link is up and refused with 429 limiter_unavailable while it is down"],
-  // The link from the API to the key service. Cached records serve on for the revocation budget.
+  // The link from the API to the key service. Cached records are used for up to the revocation budget.
   [link("keys", "refused"), "all", "once the cached record is too old a call is refused with 503, and never with 401", COLD],
   [link("keys", "accepted-then-closed"), "all", "a connection that looks healthy and is closed counts as no answer: 503", COLD],
   [link("keys", "request-lost"), "all", "silence ends at the key service's budget with 503", COLD],
@@ -99,12 +99,12 @@ const ROWS: readonly Row[] = [
     { name: "last-unit-reply-lost", load: "last-units", requiredStates: ["last-unit", "refund-under-way"] }],
   [[{ by: "operator", component: "service", fault: "new-month" }, REPLY_LOST], "all", "what was charged before a month's edge is given back to that month, and the new one begins with nothing used",
     { name: "month-edge-reply-lost", load: "last-units", requiredStates: ["month-edge", "refund-under-way"] }],
-  // The API ends only after its refunds are confirmed, which takes a limiter.
+  // The API exits only after the limiter has confirmed its refunds, so the limiter is healed first.
   [[process("limiter", "stopped"), process("api", "restarted-unsettled")], "some", "told to end while the limiter is silent, the API stays until its refunds are confirmed",
     { name: "api-restarted-unsettled", load: "streams", requiredStates: ["refund-under-way"], healsInOrder: true }],
 ];
 
-/** Repeated under a load beyond the in-flight cap, for shedding and refunds at once. */
+/** Experiments that are repeated under a load beyond the in-flight cap, to test shedding and refunds at once. */
 export const PAST_THE_CAP: readonly string[] = [
   ...["limiter-reply-lost", "limiter-slow-beyond-budget", "limiter-stopped"],
   ...["keys-request-lost", "keys-stopped"],

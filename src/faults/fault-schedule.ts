@@ -7,16 +7,16 @@ export type ExploredLink = "limiter" | "keys";
 
 export type FaultEvent = {
   link: ExploredLink;
-  /** From `link-faults.ts`. */
+  /** One of `LINK_FAULTS`. */
   fault: string;
-  /** Since the load's first arrival. */
+  /** When the fault begins, in milliseconds from the start of the load. */
   atMs: number;
   forMs: number;
 };
 
 export type FaultSchedule = {
   seed: number;
-  /** From `workload/catalogue.ts`. */
+  /** A story of `workload/catalogue.ts`. */
   story: string;
   ratePerS: number;
   events: FaultEvent[];
@@ -36,7 +36,7 @@ const FIRST_MS = 1_000;
 const BEGINS_WITHIN_MS = 4_000;
 /** Shorter than the recovery deadline, so that no fault reaches into the judged recovery of an earlier one. */
 const LASTS_MS = { least: 150, most: 2_500 };
-/** After a heal: the recovery deadline, and calls that show recovery; longer beside a slow load. */
+/** After a heal: the recovery deadline, then (`AFTER_MS`) more load; `paceOf` lengthens both at low rates. */
 export const RECOVERY_MS = 3_000;
 export const AFTER_MS = 1_500;
 
@@ -45,7 +45,7 @@ const APART_MS = 50;
 const overlaps = (a: FaultEvent, b: FaultEvent): boolean =>
   a.atMs < b.atMs + b.forMs + APART_MS && b.atMs < a.atMs + a.forMs + APART_MS;
 
-/** Whether two faults can be in force at once and be healed separately. Two that disable the same proxy would enable it for each other. */
+/** Reports whether each fault can be healed alone. Of two at once that disable one proxy, a heal would end both. */
 const fits = (a: FaultEvent, b: FaultEvent): boolean =>
   a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(disablesProxy(a.fault) && disablesProxy(b.fault)));
 
@@ -57,7 +57,7 @@ const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw
   const events: FaultEvent[] = [];
   for (let at = 0; at < count; at += 1) {
     const own = (name: string): number => salt(`${name} ${at}`);
-    // Squared, so that short faults are as likely as long ones.
+    // Squared, so that short faults are drawn more often.
     const share = uniform(seed, n, own("length")) ** 2;
     const event: FaultEvent = {
       link: pick(seed, n, own("link"), links),

@@ -55,7 +55,7 @@ export const aboutFault = (fault: Fault, limits: Limits | undefined): { what: st
   };
 };
 
-/** Prefixes of the outcomes that faults may cause: refusals, and if the API or the way to it is broken, also no answer or a gateway's. */
+/** Prefixes of outcomes that faults may cause: refusals; with a broken API or edge also no answer or a gateway's. */
 export const outcomesOf = (faults: readonly Fault[]): readonly string[] => {
   const refusals = Object.values(REFUSAL_OF);
   const cutsCalls = faults.some(({ component }) => component === "api" || component === "edge");

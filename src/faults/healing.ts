@@ -1,7 +1,7 @@
 /**
- * Makes one proxied link whole again. Removing a toxic can hang for ever inside toxiproxy (a peer that does not read holds its
- * lock), so there is a ladder, each call with its own deadline: DELETE the toxics, `/reset`, disable and enable, a new server where
- * it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of ours, listening, no step still under way.
+ * Makes one proxied link whole again. Removing a toxic can hang for ever inside toxiproxy (a peer that does not read
+ * holds its lock), so four steps are tried, with deadlines: DELETE the toxics, `/reset`, disable and enable, restart
+ * our server. A link is whole if its proxy is enabled, listens and has no toxic of ours, and every step was answered.
  */
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { ChangeUndo, UndoPorts } from "../supervision/undo.ts";
@@ -19,7 +19,7 @@ import { isOurToxic, isSignOfDisabling } from "./link-faults.ts";
 type HealOptions = CallOptions & {
   /** False if others use this toxiproxy server too: healing then removes only our own toxics and never calls `/reset`. */
   mayReset?: boolean;
-  /** False if the fault did not disable the proxy. A mark of ours found on a disabled proxy overrides it: then we disabled it. */
+  /** False if the fault did not disable the proxy; ignored for a disabled proxy with our sign, which we disabled. */
   mayEnable?: boolean;
   restart?: (() => Promise<void>) | undefined;
 };
@@ -31,7 +31,7 @@ export const isDisabledByUs = ({ enabled, toxics }: ProxyState): boolean => !ena
 
 export const hasOurToxics = ({ toxics }: ProxyState): boolean => toxics.some(isOurToxic);
 
-/** Wait for a step that was not answered; toxiproxy's own timeout is 25 s. */
+/** How long to wait for a step that was not answered; toxiproxy's own timeout is 25 s. */
 const LATE_MS = 10_000;
 /** A second pass, in case a late step undid the first. */
 const PASSES = 2;
@@ -82,7 +82,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       if (mayReset) await attempt("POST /reset", () => toxiproxy.reset(call));
     },
     async () => {
-      // We disable it from here on.
+      // This step disables the proxy, so it may be enabled from here on.
       mayEnable = true;
       await enable(false);
       await removeToxics(false);
@@ -126,18 +126,18 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     /** Nothing of ours is left, but it is disabled. */
     disabledByOthers,
     serving,
-    /** Rungs used; none if the link was whole. */
+    /** The steps taken; empty if the link was whole. */
     did,
     trouble,
   };
 };
 
-/** Heals one proxy of a shared server, leaving what is not ours. Throws unless it serves. */
+/** Heals one proxy of a shared server; leaves what is not ours. Throws if it is not whole or its upstream is down. */
 const proxy: UndoPorts["proxy"] = async (undo, { signal, callMs }) => {
   const toxiproxy = openToxiproxy(undo.api_url, { signal, callMs });
   try {
     const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: false, mayEnable: undo.disables });
-    // Toxics live in the server's memory.
+    // Toxics exist only in the server's memory.
     if (healing.gone) return "gone with its toxiproxy";
     const did = healing.did.join(", ") || "nothing of ours was on it";
     if (healing.disabledByOthers) return `${did}; somebody else disabled the proxy, so it stays disabled`;

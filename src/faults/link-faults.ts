@@ -1,4 +1,4 @@
-/** The faults of a proxied link: the toxic or disabled proxy that makes each, and what a client then sees, which proves its effect. */
+/** The faults of a proxied link: the toxic or disabled proxy that causes each, and what a client then sees. */
 import type { FaultLine } from "../history/line.ts";
 import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
 import { pause } from "../supervision/waiting.ts";
@@ -6,27 +6,27 @@ import type { LinkSeen } from "../tools/link-probe.ts";
 import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
 import { type CallOptions, disablesWhenRemoved, type ProxyControl, takeToxicAway } from "../tools/toxiproxy.ts";
 
-/** `upstream`: the operation does not reach the dependency. `downstream`: it is done, but the reply is affected. */
+/** `upstream`: the request does not reach the dependency. `downstream`: it is carried out; its reply is affected. */
 export type FaultStream = ToxicStream | "both";
 
 type Row = {
   stream: FaultStream;
   /** The description for reports. `ms`: as returned by `sizeMs`. */
   what: (ms: number, budgetMs: number) => string;
-  /** Size of the fault, from the caller's time budget on this link. */
+  /** The fault's delay in milliseconds, derived from the caller's time budget on this link. */
   sizeMs?: (budgetMs: number) => number;
   toxic?: (ms: number) => ToxicShape;
   /** The proxy is disabled and enabled in turn for the whole duration. */
   toggles?: true;
-  /** Whether only this fault explains what a client saw. */
+  /** Reports whether what a client saw proves this fault. */
   shows: (seen: LinkSeen, ms: number, budgetMs: number) => boolean;
 };
 
 /** Half a period of flapping: shorter than a circuit breaker or a connection pool needs to settle. */
 const TOGGLE_MS = 150;
-/** Cuts within the head of any HTTP answer. With shorter replies the count continues, and a later reply is cut. */
+/** Lies within the head of any HTTP answer. Bytes count per connection, so after shorter replies a later one is cut. */
 const CUT_AFTER_BYTES = 120;
-/** The size of a piece. A tenth of the budget apart, such pieces make an answer of 100 bytes exceed the budget. */
+/** Size of a piece under `trickle`: a tenth of the budget apart, 100 bytes take longer than the budget. */
 const CRUMB_BYTES = 8;
 
 const isRefused = ({ ended }: LinkSeen): boolean => ended === "refused";
@@ -46,14 +46,14 @@ const crumble = (ms: number): ToxicShape => ({
 const ROWS: Readonly<Record<string, Row>> = {
   refused: { stream: "both", shows: isRefused,
     what: () => "the link is down: open connections are closed and new ones refused" },
-  // Like a balancer without upstreams, which looks healthy to a connection pool.
+  // Acts like a balancer without upstreams, which looks healthy to a connection pool.
   "accepted-then-closed": { stream: "upstream", toxic: () => cutAfter(0), shows: (seen) => seen.connected && seen.bytes === 0 && isCut(seen),
     what: () => "connections are accepted and closed when the request comes; nothing reaches the dependency" },
   "request-lost": { stream: "upstream", toxic: swallow, shows: isSilent,
     what: () => "requests vanish on their way: not done, and nothing comes back" },
   "reply-lost": { stream: "downstream", toxic: swallow, shows: isSilent,
     what: () => "replies vanish on their way: done, and nothing comes back" },
-  // Toxiproxy resets only connections opened while the toxic exists. A delay would block its removal.
+  // Toxiproxy resets only connections opened while the toxic exists. A `timeout` above 0 would delay its removal.
   reset: { stream: "downstream", toxic: () => ({ type: "reset_peer", attributes: { timeout: 0 } }), shows: ({ connected, ended }) => connected && ended === "reset",
     what: () => "connections are reset in place of the reply: done, and no answer" },
   // 0.4 of the budget leaves room for a busy host. Timers of proxy and client differ by less than a tenth.
@@ -77,7 +77,7 @@ const TOXIC_PREFIX = "floodgate-";
 
 export const isOurToxic = ({ name }: { name: string }): boolean => name.startsWith(TOXIC_PREFIX);
 
-/** A toxic without effect that shows, even without this machine, that we disabled the proxy. */
+/** A toxic without effect: on a disabled proxy it shows, even if this machine is gone, that Floodgate disabled it. */
 const SIGN = { ...delay(0), stream: "downstream" as const };
 
 export type LinkFault = ReturnType<typeof makeFault>;
@@ -88,7 +88,7 @@ const toggle = async (proxy: ProxyControl, callMs: number | undefined, over: Abo
     for (let isUp = true; ; isUp = !isUp) {
       await pause(TOGGLE_MS, over);
       if (over.aborted) return null;
-      // The caller's signal bounds only the injection.
+      // The signal given to `put` is not passed on, because it bounds only the injection.
       await proxy.setEnabled(isUp, { callMs });
     }
   } catch (error) {

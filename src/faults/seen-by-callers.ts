@@ -1,6 +1,6 @@
 /**
- * The deployment's state by the newest calls of the load: steady, affected, recovered. Compared with the time before the fault,
- * because a deployment may always refuse a few calls.
+ * Tells from the load's newest calls whether a deployment is steady, affected by a fault, or recovered. Calls are
+ * compared with those before the fault, because a deployment may always refuse a few.
  */
 import { SHED_OUTCOMES } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
@@ -11,7 +11,7 @@ const KEPT = 512;
 /** Refusals that require both limiter and key service to answer. */
 const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
-/** Without shed calls. `through`: decided by limiter and key service. `latencyMsP50`: to the first event or byte; `tookMsP50`: to the last. */
+/** Excludes shed calls. `through`: limiter and key service answered. `latencyMsP50`: to the first event or byte. */
 export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
 const medianMs = (us: number[]): number => {
@@ -25,12 +25,12 @@ export const createRecentCalls = () => {
   const kept: CallLine[] = [];
   return {
     add: (line: CallLine): void => {
-      // Shed before a dependency is asked.
+      // The API sheds a call before it asks a dependency, so the call shows nothing of a fault.
       if (SHED_OUTCOMES.has(line.outcome)) return;
       kept.push(line);
       if (kept.length > 2 * KEPT) kept.splice(0, KEPT);
     },
-    /** Of at most `most` newest calls sent since a moment of the run's clock. */
+    /** Summarizes the newest calls, at most `most`, that were sent since `sinceUs` of the run's clock. */
     newest: (sinceUs: number, most = KEPT): CallsSeen => {
       const seen = kept.filter(({ sent_us }) => sent_us >= sinceUs).slice(-most);
       return {
@@ -45,7 +45,7 @@ export const createRecentCalls = () => {
   };
 };
 
-/** Below this share an effect could not be seen. */
+/** The share of calls that get through in a steady state; below it a fault's effect would not show. */
 const STEADY_SHARE = 0.9;
 export const ENOUGH_TO_SHOW = 10;
 const LEAST_DROP = 0.02;
@@ -59,14 +59,14 @@ const shareOf = ({ calls, through }: CallsSeen): number => (calls === 0 ? 0 : th
 export const isSteady = (now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && shareOf(now) >= STEADY_SHARE;
 
-/** At most one refusal more than three times the usual share. */
+/** Reports recovery: at most one call more than three times the earlier share does not get through. */
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
 export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
   since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
 
-/** Whether certainly fewer calls get through than before, or they take much longer. */
+/** Reports whether significantly fewer calls get through than before (Wilson interval), or calls take much longer. */
 export const showsFault = (before: CallsSeen, now: CallsSeen): boolean => {
   if (now.calls < ENOUGH_TO_SHOW) return false;
   const most = wilsonInterval(now.through, now.calls)?.high ?? 1;

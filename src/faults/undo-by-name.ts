@@ -17,7 +17,7 @@ export type GivenTarget = { target: Target; file: string };
 /** `needs`: the deployment whose target file is missing. */
 type ByName = { undo: Undo } | { trouble: string; needs: TargetName | null };
 
-/** `run`: that wrote the journal, if it says so. */
+/** `run`: the run that wrote the journal, if the journal names it. `folder`: the run's folder. */
 type Known = { run: RunItself | null; folder: string; given: readonly GivenTarget[] };
 
 const not = (trouble: string): ByName => ({ trouble, needs: null });
@@ -61,7 +61,7 @@ const onProcess = (named: Extract<NamedUndo, { how: "end-process" }>, { run }: K
 
 const OUR_PREFIX = "floodgate-";
 
-/** Requires a folder of this user with the run's mark, in the run folder or with our prefix. */
+/** Allows removal only of a folder of this user with the run's mark, in the run folder or with our prefix. */
 const onFolder = (path: string, { run, folder }: Known): ByName => {
   const alone = (why: string): ByName => not(`the folder ${path} ${why}: left alone`);
   const about = lstatSync(path, { throwIfNoEntry: false });

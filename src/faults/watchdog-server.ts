@@ -1,7 +1,7 @@
 /**
- * `chaos --watchdog`, beside a remote proxy: a run that breaks something holds a lease here and renews it with heartbeats. Without
- * them what is held is healed, retrying for a while, even if the runner's machine or network is gone. Only the watchdog's own
- * target file names what may be healed; requests carry no commands. HTTP and JSON, with a token.
+ * The server of `chaos --watchdog`, beside a remote proxy (HTTP and JSON, with a token). A run that injects a fault
+ * holds a lease and renews it with heartbeats. When they stop, as when the runner's machine is gone, the server heals
+ * what the lease holds, with retries. Only its own target file names what may be healed; requests carry no commands.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -32,10 +32,10 @@ type LeaseKeeping = {
   tries?: { most: number; againMs: number };
 };
 
-/** At least ten minutes: the network may be away for a while. After that a person is needed. */
+/** Retries for at least ten minutes, because the network may be down for a while. After that a person is needed. */
 const TRIES = { most: 600, againMs: 1_000 };
 
-/** For an answer with this status. */
+/** An error that is answered with this status. */
 const refused = (status: number, message: string): Error => Object.assign(new Error(message), { status });
 
 const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
@@ -43,7 +43,7 @@ const namesOf = (holds: readonly Held[]): string => holds.map(nameOf).join(", ")
 
 export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: LeaseKeeping) => {
   let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
-  /** The holder whose lease expired; its next request is told so. */
+  /** Holder of an expired lease, whose next heartbeat is answered 410. */
   let lost: string | null = null;
   let healing: Promise<void> | null = null;
   let timer: NodeJS.Timeout | undefined;
@@ -85,7 +85,7 @@ export const createWatchdogLease = ({ healOne, whyNot, say, tries = TRIES }: Lea
       const { holder, holds, beatMs } = lease;
       return { holder, holds, sinceBeatMs: Math.round(performance.now() - beatMs) };
     },
-    /** A heartbeat with everything held from now on. Throws what is to be answered. */
+    /** Takes a heartbeat, which lists everything held from now on. Throws the error to answer with. */
     beat: async (holder: string, holds: readonly Held[]): Promise<void> => {
       if (lost === holder) throw refused(410, "the lease ran out, and what it held was healed");
       if (healing !== null) throw refused(409, "what an earlier lease held is still being healed");
@@ -126,7 +126,7 @@ const COMMAND_MS = 30_000;
 const BODY_MOST = 64_000;
 const HOLDS_MOST = 64;
 
-/** Safe in a log. */
+/** Printable ASCII, which is safe in a log. */
 const NAME = Type.String({ pattern: "^[\\x20-\\x7e]{1,200}$" });
 const CLOSED = { additionalProperties: false };
 const HELD = Type.Union([
@@ -198,7 +198,7 @@ export const startWatchdogServer = async (options: {
   const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
   const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
   const wanted = digest(`Bearer ${token}`);
-  /** Throws what is to be answered. */
+  /** Throws the error to answer with. */
   const handle = async (request: IncomingMessage): Promise<void> => {
     const foreign = whyForeign(request, door);
     if (foreign !== null) throw refused(foreign.status, foreign.error);

@@ -1,18 +1,18 @@
-/** A child with a deadline: when it is late, it is killed with its group, where it leads one. */
+/** A child process with a deadline, at which it is killed, with its group if it leads one. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { unmarked } from "./processes.ts";
 import { pause } from "./waiting.ts";
 
-/** `late`: what it did not do in time, and was ended for. */
+/** `late`: what the child did not do by its deadline; `null` if it was in time. */
 type ChildEnd = Record<"error" | "late", string | null> & { code: number | null; signal: NodeJS.Signals | null };
 
 export type BoundedChild = ReturnType<typeof boundChild>;
 
-/** Its last lines come with `close`, which does not come while a child of its own holds the pipe. */
+/** How long to wait after the exit for `close`, which comes late if a grandchild holds the pipe. */
 const REST_OF_OUTPUT_MS = 500;
-/** What a timer of Node takes; a longer one would fire at once. */
+/** The longest delay of Node's timers; a longer one fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** A process that the kernel cannot end is left. */
+/** How long to wait after SIGKILL; a process that the kernel cannot end is then abandoned. */
 const KILL_MS = 2_000;
 
 export const boundChild = (child: ChildProcess) => {
@@ -30,7 +30,7 @@ export const boundChild = (child: ChildProcess) => {
     try {
       process.kill(-child.pid, "SIGKILL");
     } catch {
-      // No group of its own, or gone.
+      // The child leads no group, or is gone.
       child.kill("SIGKILL");
     }
   };
@@ -51,10 +51,10 @@ export const boundChild = (child: ChildProcess) => {
     deadline = setTimeout(over, KILL_MS);
   };
   return {
-    /** Always resolves once a deadline was set or the child has ended. */
+    /** Resolves when the child has ended, or was abandoned after its deadline. */
     ended,
     kill,
-    /** Sets its deadline anew; `what` completes "did not …". */
+    /** Replaces the deadline; `what` completes "did not …". */
     due: (ms: number, what: string): void => {
       clearTimeout(deadline);
       if (!isOver) deadline = setTimeout(tooLate, Math.min(ms, TIMER_MS_MAX), what);
@@ -67,15 +67,15 @@ type ShellCommand = {
   cwd?: string;
   env?: NodeJS.ProcessEnv;
   signal: AbortSignal;
-  /** In the turn in which it was started; it leads a group of its own. */
+  /** Called in the turn of the event loop that starts the shell, which leads its own group. */
   onSpawn?(pid: number): void;
-  /** What it writes, as it comes; `log` is its stderr. */
+  /** Gets the output as it comes; `log` is stderr. */
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
 const KEPT_CHARS = 300;
 
-/** Throws a sentence with its last output, and the exit code as its cause, unless that is 0. `exec:` before the command is left out. */
+/** Runs a command (without `exec:`). If it fails, throws an error with the last stderr; `cause` is the exit code. */
 export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
   const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;
   const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {

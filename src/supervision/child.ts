@@ -1,4 +1,4 @@
-/** One child process in a group of its own, known by number and start time; its output is captured as masked lines. */
+/** Starts a child process in its own group, known by id and start time, and captures its output as masked lines. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, createWriteStream } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
@@ -14,14 +14,14 @@ export type ChildSpec = {
   name: string;
   command: string;
   args?: readonly string[];
-  /** On top of this process's environment. Values of names that sound secret are masked from then on. */
+  /** Added to this process's environment. Values of variables whose names sound secret are masked from then on. */
   env?: Record<string, string>;
   cwd?: string;
-  /** `at-stdin-eof`: one of ours, which ends when the runner does. `by-signal`: everybody else. */
+  /** `at-stdin-eof`: a program of ours, which exits when its stdin ends or the runner dies. `by-signal`: others. */
   ends: "at-stdin-eof" | "by-signal";
   endLast?: boolean;
   graceMs?: number;
-  /** Whether the kernel is asked to kill it when the runner dies, where it can (default true). */
+  /** Whether the kernel kills a `by-signal` child when the runner dies (Linux with setpriv; default true). */
   deathSignal?: boolean;
   files?: Partial<Record<Output, string>>;
 };
@@ -31,7 +31,7 @@ export type Started = Awaited<ReturnType<typeof startChild>>;
 const SOUNDS_SECRET = /(?:SECRET|TOKEN|PASSWORD|_KEY)$/i;
 
 let setprivWorks: boolean | undefined;
-/** Busybox has a setpriv without this option, so it is tried once. */
+/** Tries setpriv once, because Busybox has one without this option. */
 const hasSetpriv = (): boolean => {
   setprivWorks ??=
     process.platform === "linux" &&
@@ -53,20 +53,20 @@ const isProgram = (command: string, cwd: string = "."): boolean => {
   });
 };
 
-/** Lines kept for `waitForLine`, of both streams, and how many of them a message repeats. */
+/** How many lines of both streams are kept for `waitForLine`, and how many of them an error message quotes. */
 const LINES_KEPT = 400;
 const LAST_LINES = 5;
 
 type Said = { line: string; from: Output };
 
-/** `ended`: how it ended, in a word. */
+/** `ended`: resolves to the signal or exit code that ended the child. */
 const captureOutput = (child: ChildProcess, { name, files = {} }: ChildSpec, ended: Promise<string>) => {
   const kept: Said[] = [];
   const waiting = new Set<(said: Said) => void>();
   for (const from of ["stdout", "stderr"] as const) {
     const path = files[from];
     const sink = path === undefined ? null : createWriteStream(path, { flags: "a", mode: 0o600 });
-    // A full disk must not end the run in the middle of a fault; the line is still kept.
+    // A full disk must not end the run in the middle of a fault; the line is kept in memory.
     sink?.on("error", () => {});
     const lines = redactor.lines((line) => {
       sink?.write(`${line}\n`);
@@ -95,7 +95,7 @@ const captureOutput = (child: ChildProcess, { name, files = {} }: ChildSpec, end
   };
 };
 
-/** Spawns it; `onSpawned` is called in the same turn, before anything else can go wrong. Throws a sentence. */
+/** Spawns the child and calls `onSpawned` in the same turn of the event loop, before anything else can fail. */
 export const startChild = async (
   spec: ChildSpec,
   marked: Record<string, string> = {},
@@ -103,9 +103,9 @@ export const startChild = async (
 ) => {
   const { name, command, args = [], env = {} } = spec;
   for (const [variable, value] of Object.entries(env)) if (SOUNDS_SECRET.test(variable)) redactor.register(value);
-  // Looked up here, because behind setpriv a missing program would only be an exit code.
+  // Looked up here, because setpriv reports a missing program only by an exit code.
   if (!isProgram(command, spec.cwd)) throw new Error(`could not start ${name} (${command}): there is no such program`);
-  // The kernel's signal comes when the thread that started the child ends, so only the main one may ask for it.
+  // The kernel sends this signal when the thread that started the child ends, so only the main thread may ask for it.
   const guarded = spec.ends === "by-signal" && spec.deathSignal !== false && isMainThread && hasSetpriv();
   const [file, fileArgs] = guarded ? ["setpriv", ["--pdeathsig", "KILL", "--", command, ...args]] : [command, args];
   const child = spawn(file, fileArgs, {
@@ -125,7 +125,7 @@ export const startChild = async (
   try {
     onSpawned(group);
   } catch (error) {
-    // What cannot be written down must not run.
+    // A child that cannot be journalled must not run.
     signalGroup(group, "SIGKILL");
     throw error;
   }
@@ -135,7 +135,7 @@ export const startChild = async (
     stdin: child.stdin,
     exited,
     hasExited: (): boolean => child.exitCode !== null || child.signalCode !== null,
-    /** Also finds a line that was said before. Rejects with a sentence at the deadline and when the child has ended. */
+    /** Finds earlier lines too. Rejects at the deadline, and when the child ends without the line. */
     waitForLine: captureOutput(
       child,
       spec,

@@ -1,4 +1,4 @@
-/** A port of 127.0.0.1 that was free a moment ago, for servers that cannot be asked to choose one themselves. */
+/** Finds a port of 127.0.0.1 that was free a moment ago, for servers that cannot choose one themselves. */
 import { type AddressInfo, createServer } from "node:net";
 
 export const freePort = (): Promise<number> =>

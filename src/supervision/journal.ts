@@ -1,6 +1,6 @@
 /**
- * The journal of side effects: NDJSON, flushed to disk before the side effect is done. It names what was done, for `chaos
- * --heal`, and holds nothing that could be executed (undo.ts): that goes to the keeper, the live watchdog.
+ * The journal of side effects: NDJSON, each entry flushed to disk before its effect is done. It names effects for
+ * `chaos --heal` and contains nothing executable (undo.ts), which is sent only to the keeper, the live watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
@@ -11,23 +11,23 @@ import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { type Effect, KINDS, type NamedUndo, type Notes, type PlaneState, type Undo } from "./undo.ts";
 import { fileProblem } from "./user-file.ts";
 
-/** A run by its process, and by the mark that its children carry in their environment. */
+/** Identifies a run by its process, and by the mark in its children's environment. */
 export type RunItself = ProcessId & { mark: string };
 
-/** `about`: will be done now. `done`: was done. `undone`: was taken back, or is over by itself. */
+/** `about`: is about to be done. `done`: was done. `undone`: was undone, or ended by itself. */
 const PHASES = ["about", "done", "undone"] as const;
 
 export type JournalEntry = Pick<Effect, "id" | "kind" | "name"> & {
   at: string;
   phase: (typeof PHASES)[number];
-  /** On `about`, and again on `done` where more is known by then (a child's pid). */
+  /** Present on `about`, and again on `done` if more is known by then (a child's process id). */
   undo?: NamedUndo;
   detail?: string;
   run?: RunItself;
   by?: "watchdog" | "heal";
 };
 
-/** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
+/** Receives every side effect before it is done, and its id when it is over. Throws if it cannot receive. */
 type Keeper = { keep(effect: Effect): void; forget(id: string): void };
 
 type Written = Omit<JournalEntry, "at" | "undo"> & { undo?: Undo };
@@ -39,11 +39,11 @@ const append = (descriptor: number, { undo, ...entry }: Written, redactor: Redac
   fsyncSync(descriptor);
 };
 
-/** `undo`: nothing where nothing is known that undoes it. */
+/** `undo` is absent if no way to undo the effect is known. */
 type About = Pick<Effect, "kind" | "name"> & Partial<Pick<Effect, "undo">> & Pick<JournalEntry, "detail" | "run">;
 
 export type Journal = ReturnType<typeof openJournal>;
-/** What is done to others, as it is written down. */
+/** The part of a journal that records side effects. */
 export type SideEffects = Pick<Journal, "about" | "done" | "undone">;
 
 export const openJournal = (path: string, redactor?: Redactor) => {
@@ -51,7 +51,7 @@ export const openJournal = (path: string, redactor?: Redactor) => {
   const write = (entry: Written): void => append(descriptor, entry, redactor);
   const open = new Map<string, Effect>();
   let keeper: Keeper | null = null;
-  // Two runs may write into one file, one after the other.
+  // Makes ids unique, because two runs may append to one file, one after the other.
   const prefix = randomBytes(3).toString("hex");
   let last = 0;
   let isClosed = false;
@@ -62,14 +62,14 @@ export const openJournal = (path: string, redactor?: Redactor) => {
   };
   return {
     path,
-    /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
+    /** Why an `undone` entry could not be written; `null` if all were. */
     trouble: (): string | null => trouble,
-    /** From now on the keeper hears of every effect; first of what is open already. */
+    /** Sets the keeper. It receives the effects that are open now, and every later one. */
     keptBy: (by: Keeper): void => {
       for (const effect of open.values()) by.keep(effect);
       keeper = by;
     },
-    /** On disk and with the keeper when it returns; throws when it is not, and then the side effect must not be done. */
+    /** Writes an effect to disk and to the keeper. Throws if either fails; then the effect must not be done. */
     about: ({ undo = { how: "nothing" }, ...about }: About): string => {
       const id = `${prefix}-${++last}`;
       const { kind, name } = about;
@@ -85,7 +85,7 @@ export const openJournal = (path: string, redactor?: Redactor) => {
       write({ id, phase: "done", kind, name, ...more });
       if (more.undo !== undefined) keep({ ...effect, undo: more.undo });
     },
-    /** Idempotent. After `close`, and on a full disk, the entry stays open, which does no harm: healing again is safe. */
+    /** Idempotent. After `close` or on a full disk the entry stays open, which is harmless: healing again is safe. */
     undone: (id: string, detail?: string): void => {
       const effect = open.get(id);
       if (effect === undefined || isClosed) return;
@@ -109,7 +109,7 @@ const TEXT_MOST = 2_000;
 const MANY = 100;
 const DEPTH_MOST = 3;
 
-/** What follows reads an entry that anybody may have written: built anew from known fields with values of the right kind. */
+/** The functions below read entries that anybody may have written, and rebuild them from known, valid fields. */
 const fieldsOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, MANY) : []);
@@ -129,7 +129,7 @@ const PLANES = ["api", "keys", "limiter"] as const;
 const NUMBERS = new Set(["clock_offset_ms", "global_in_flight", "org_in_flight", "slots", "service_factor"]);
 const SESSIONS = new Set<unknown>(["enabled", "disabled", "not_configured"]);
 
-/** Also of what a control plane says. */
+/** Keeps the known fields with valid values, of a journal's entry or a control plane's answer. */
 export const stateOfPlane = (value: unknown): PlaneState["was"] => {
   const known = Object.entries(fieldsOf(value)).filter(
     ([name, said]) => (NUMBERS.has(name) && Number.isFinite(said)) || (name === "sessions" && SESSIONS.has(said)),
@@ -144,7 +144,7 @@ const planesOf = (value: unknown): PlaneState[] =>
     return plane === undefined || !isNumber(at) ? [] : [{ plane, at, was: stateOfPlane(was) }];
   });
 
-/** The undo without what is executed. Anything that is no undo becomes `nothing`. */
+/** The undo without commands and addresses. A value that is not an undo becomes `nothing`. */
 const namedUndo = (value: unknown, depth = 0): NamedUndo => {
   const said = fieldsOf(value);
   const { how, proxy, fault, pid, pgid, start, path } = said;
@@ -188,7 +188,7 @@ const entryOf = (line: string): JournalEntry | null => {
   };
 };
 
-/** `torn`: unreadable lines, such as one cut off by a kill. Throws where somebody else could have written it. */
+/** Throws if another user could have written the file. `torn`: number of unreadable lines, as after a kill. */
 export const readJournal = (path: string): { entries: JournalEntry[]; torn: number } => {
   const descriptor = openOwnFile(path, "read");
   try {
@@ -202,7 +202,7 @@ export const readJournal = (path: string): { entries: JournalEntry[]; torn: numb
 
 export const RUN_ITSELF = "the run itself";
 
-/** What was begun and not taken back, the newest first. One that was only about to be done counts: it may have happened. */
+/** Effects not undone, newest first. An effect that was only `about` to be done counts: it may have happened. */
 export const openEffects = (entries: readonly JournalEntry[]) => {
   const open = new Map<string, Pick<JournalEntry, "id" | "kind" | "name" | "phase"> & { undo: NamedUndo }>();
   for (const { id, kind, name, phase, undo } of entries) {
@@ -218,7 +218,7 @@ export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
   return entries.find(({ id }) => id === open?.id)?.run ?? null;
 };
 
-/** Notes at the end of a journal, after the line that the run may have left unfinished. Throws where it is not ours. */
+/** Opens a journal for notes and ends a line left unfinished. Throws if another user could have written the file. */
 export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
   const descriptor = openOwnFile(path, "append");
   const text = readFileSync(descriptor, "utf8");

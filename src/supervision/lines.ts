@@ -1,13 +1,13 @@
-/** Lines end at LF alone: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON texts may hold. */
+/** Cuts streams into lines at LF only: `node:readline` also cuts at U+2028, U+2029 and CR, which JSON may contain. */
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
-/** No message of ours is as long; a line without an end would fill the memory. */
+/** Longer than any message of ours. A line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;
 
 export type LineCutter = ReturnType<typeof cutLines>;
 
-/** A longer line is handed on shortened, so that its reader finds it unreadable. */
+/** Passes a line on shortened once more than `maxChars` of it have come, so that its reader finds it unreadable. */
 export const cutLines = (
   onLine: (line: string) => void,
   maxChars: number = LINE_MAX_CHARS,
@@ -33,7 +33,7 @@ export const cutLines = (
   };
   return {
     push: (chunk: Buffer): void => take(decoder.write(chunk)),
-    /** What stands behind the last LF is a line as well: half of one, where its writer was killed. */
+    /** Passes on the text after the last LF, which is half a line if its writer was killed. */
     end: (): void => {
       take(decoder.end());
       if (held !== "" && !isTooLong) onLine(held);
@@ -49,11 +49,11 @@ export const readLines = (from: Readable, onLine: (line: string) => void, onEnd?
     cutter.end();
     onEnd?.();
   });
-  // What broke the pipe shows at its other end.
+  // Ignored, because `close` follows.
   from.on("error", () => undefined);
 };
 
-/** The JSON object of a line; `null` for whatever else stands there. Nothing of it is repeated: it may hold a key. */
+/** The JSON object of a line; `null` for any other text. No error quotes the line, because it may contain a key. */
 export const messageIn = (line: string): { type: string } | null => {
   try {
     const found = JSON.parse(line) as { type?: unknown } | null;

@@ -1,6 +1,6 @@
 /**
- * Files and folders that this user alone may read or write: secrets, tokens of our doors on loopback, the journal that healing
- * reads. Links, and files that somebody else made or could have written, are refused, for root too.
+ * Files and folders that only this user may read or write: secrets, tokens of our services on loopback, the journal.
+ * Links, and files that another user made or could have written, are refused, for root too.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs";
@@ -10,14 +10,14 @@ import { dirname, join } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 
-/** Whether it belongs to this user. Everything does where the system has no users. */
+/** Reports whether a file belongs to this user; always true on a system without user ids. */
 export const isOwn = ({ uid }: { uid: number }): boolean => process.getuid === undefined || uid === process.getuid();
 
 const isClosedToOthers = ({ mode }: Stats): boolean => process.platform === "win32" || (mode & 0o077) === 0;
 
 /**
- * Writes a new file for its owner only and puts it into place whole; a link at the path is replaced, never followed.
- * `mayReplace: false`: fails with EEXIST where something is there. A folder, a device or a pipe is refused.
+ * Writes a new file that only its owner may read, and moves it into place whole. A link at the path is replaced, never
+ * followed; a folder, a device or a pipe is refused. `mayReplace: false`: fails with EEXIST if the path exists.
  */
 export const writePrivateFile = async (
   path: string,
@@ -33,14 +33,14 @@ export const writePrivateFile = async (
     const file = await open(draft, "wx", 0o600);
     const written = file.writeFile(text).then(() => file.sync());
     await written.finally(() => file.close());
-    // A link to the same file fails where the name is taken; renaming would replace it.
+    // `link` fails if the name is taken; `rename` would replace the file.
     await (mayReplace ? rename(draft, path) : link(draft, path));
   } finally {
     await rm(draft, { force: true });
   }
 };
 
-/** The text of a file that only this user can have written or read; `null` for anything else. */
+/** The text of a file that only this user can have written or read; `null` for any other file. */
 export const readPrivateFile = async (path: string, charsMost: number): Promise<string | null> => {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -57,7 +57,7 @@ const isPrivateFolder = async (path: string): Promise<boolean> => {
   return found?.isDirectory() === true && isOwn(found) && isClosedToOthers(found);
 };
 
-/** A token of a door that this project opens on loopback (a control plane, the watchdog), where the user gave none. */
+/** Makes a token for a service that this project opens (a control plane, the watchdog), if the user states none. */
 export const makeToken = (): string => randomBytes(32).toString("hex");
 
 const TOKEN_CHARS_MOST = 1_024;
@@ -65,7 +65,7 @@ const TOKEN_CHARS_MOST = 1_024;
 const doors = (): string => join(tmpdir(), `floodgate-doors-${process.getuid?.() ?? "user"}`);
 const tokenFile = (port: string): string => join(doors(), `${port}.token`);
 
-/** Writes a door's token into a file named after its port, before its address is published. */
+/** Writes the token of a loopback service to a file named after its port. Call it before the address is published. */
 export const handOverToken = async (
   url: string,
   token: string,
@@ -81,7 +81,7 @@ export const handOverToken = async (
   return { path, remove: () => rm(path, { force: true }) };
 };
 
-/** What the door behind a URL handed over on this machine; `null` where it handed over nothing, or stands elsewhere. */
+/** The token that the service at a loopback URL wrote for this user; `null` if it wrote none or is on another host. */
 export const tokenOfDoor = async (url: string): Promise<string | null> => {
   const { host, port } = parseHttpUrl(url);
   if (!isLoopbackHost(host) || !(await isPrivateFolder(doors()))) return null;
@@ -89,10 +89,10 @@ export const tokenOfDoor = async (url: string): Promise<string | null> => {
 };
 
 const OTHERS_MAY_WRITE = 0o022;
-/** A journal of a whole night has some thousand lines. */
+/** Far above any journal: one of a whole night has some thousand lines. */
 const BYTES_MOST = 64 * 1024 * 1024;
 
-/** Why others may have written it, in words that follow its name; `null` where this user alone may. */
+/** Says why another user may have written a file, in words that follow its name; `null` if only this user may. */
 export const whyNotOwn = ({ uid, mode }: Pick<Stats, "uid" | "mode">): string | null => {
   const own = process.geteuid?.();
   if (own === undefined) return null;
@@ -106,7 +106,7 @@ const wrongWithFile = (about: Stats): string | null => {
   return about.size > BYTES_MOST ? `is larger than ${BYTES_MOST} bytes` : whyNotOwn(about);
 };
 
-/** File and folder must belong to this user, be writable for nobody else, and be no links. */
+/** Opens a file. File and folder must belong to this user, be writable by nobody else, and not be links. */
 export const openOwnFile = (path: string, what: "read" | "append"): number => {
   const folder = dirname(path);
   const refuse = (sentence: string): never => {
@@ -119,7 +119,7 @@ export const openOwnFile = (path: string, what: "read" | "append"): number => {
   const how = what === "read" ? constants.O_RDONLY : constants.O_RDWR | constants.O_APPEND;
   let descriptor: number;
   try {
-    // Not waiting for the other end of a pipe, should it be one.
+    // O_NONBLOCK, because opening a pipe would wait for its other end.
     descriptor = openSync(path, how | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ELOOP") return refuse(`${path} is a link`);

@@ -1,12 +1,12 @@
 /**
- * Processes by number and start time, never by name, because numbers are used again; what /proc says of them and of the machine
- * (Linux; elsewhere nothing is known, `ps` gives the start time, and a group is alive if it takes signals).
+ * Identifies processes by id and start time, because ids are reused, and reads /proc. Without it (not Linux) `ps` gives
+ * the start time, a group is alive if it can be signalled, and nothing else is known.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { pause, waitUntil } from "./waiting.ts";
 
-/** Clock ticks of the kernel's own accounts; 100 a second on every Linux that Node runs on. */
+/** Unit of the kernel's CPU times: clock ticks, 100 a second on every Linux that Node runs on. */
 export const TICKS_PER_S = 100;
 
 export const readProc = (path: string): string | null => {
@@ -24,7 +24,7 @@ export type ProcessStat = NonNullable<ReturnType<typeof statOf>>;
 export const statOf = (pid: number) => {
   const text = readProc(`/proc/${pid}/stat`);
   if (text === null) return null;
-  // The name of the command is in parentheses and may hold blanks and parentheses itself.
+  // The command's name is in parentheses and may itself contain blanks and parentheses.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const sum = (one: number, other: number): number => Number(fields[one]) + Number(fields[other]);
   return {
@@ -32,7 +32,7 @@ export const statOf = (pid: number) => {
     parent: Number(fields[1]),
     pgid: Number(fields[2]),
     start: fields[19] ?? "",
-    /** CPU time, its threads included; and that of its children which have ended and were waited for. */
+    /** CPU time of all threads. `childTicks`: CPU time of children that have ended and were waited for. */
     ticks: sum(11, 12),
     childTicks: sum(13, 14),
     /** Runs only on idle cores (SCHED_IDLE), for example to keep a virtual machine awake. */
@@ -40,7 +40,7 @@ export const statOf = (pid: number) => {
   };
 };
 
-/** How many files a process may have open now, and how many it may allow itself; infinite where there is no limit. */
+/** Soft and hard limit of a process's open files; infinite if there is no limit, `null` if unknown. */
 export const fileLimitsOf = (pid: number | "self"): { soft: number; hard: number } | null => {
   const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readProc(`/proc/${pid}/limits`) ?? "") ?? [];
   const numberOf = (text: string): number => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text));
@@ -69,7 +69,7 @@ export const cpuTimeMs = (pid: number): number | null => {
 
 export type MachineTime = NonNullable<ReturnType<typeof machineTime>>;
 
-/** Of all cores together, since boot, in ticks; `null` where it is not known. */
+/** Idle, stolen and total time of all cores since boot, in ticks; `null` if unknown. */
 export const machineTime = () => {
   const [line] = readProc("/proc/stat")?.split("\n") ?? [];
   if (line === undefined || !line.startsWith("cpu ")) return null;
@@ -83,7 +83,7 @@ export const machineTime = () => {
 export const givingWay = (all: ReadonlyMap<number, ProcessStat> = statsHere()): Map<number, number> =>
   new Map([...all].flatMap(([pid, { givesWay, ticks }]) => (givesWay ? [[pid, ticks]] : [])));
 
-/** What those used in between that gave way at both looks, in ticks. */
+/** CPU time, in ticks, that processes in both maps of `givingWay` used between them. `counts` selects processes. */
 export const givenWayTicks = (
   before: ReadonlyMap<number, number>,
   after: ReadonlyMap<number, number>,
@@ -94,7 +94,7 @@ export const givenWayTicks = (
   return ticks;
 };
 
-/** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
+/** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or the output of `ps -o lstart=`. */
 export type ProcessId = { pid: number; start: string };
 export type GroupId = ProcessId & { pgid: number };
 
@@ -102,12 +102,12 @@ const isLinux = process.platform === "linux";
 
 const isZombie = ({ state }: ProcessStat): boolean => state === "Z" || state === "X";
 
-/** `null` when there is no such process, or when it has ended and only waits for its parent to notice. */
+/** `null` if there is no such process, or it is a zombie (ended, not yet waited for by its parent). */
 export const startTimeOf = (pid: number): string | null => {
   const stat = statOf(pid);
   if (isLinux) return stat === null || isZombie(stat) ? null : stat.start;
   try {
-    // Two terminals may have another language, or stand in another time zone.
+    // Terminals may differ in language and time zone.
     const env = { ...process.env, LC_ALL: "C", TZ: "UTC" };
     return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8", env }).trim() || null;
   } catch {
@@ -115,17 +115,17 @@ export const startTimeOf = (pid: number): string | null => {
   }
 };
 
-/** 0 when it is not known (Linux only) or has none. */
+/** The parent's process id; 0 if it has none or it is unknown (not Linux). */
 export const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
 
 const GONE = "gone";
 
-/** As `startTimeOf`, also for a child of ours that has ended and was not waited for yet: for right after a spawn. */
+/** Like `startTimeOf`, but also for a zombie: right after a spawn the child may have ended already. */
 export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? GONE;
 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
-/** False when the process, or the group by its negative number, is not there any more. */
+/** Returns false if the process, or the group (as a negative number), no longer exists. */
 const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(pid, signal);
@@ -137,7 +137,7 @@ const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
 export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean =>
   isAlive(target) && kill(target.pid, signal);
 
-/** Once a later process has the leader's number, the group is gone: the kernel does not reuse a number that a group carries. */
+/** If a later process has the leader's id, the group is gone: the kernel does not reuse an id while a group has it. */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   const leader = birthOf(pid);
   if (leader !== GONE && leader !== start) return false;
@@ -151,7 +151,7 @@ export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
 
 const KILL_MS = 2_000;
 
-/** SIGTERM, and SIGKILL to what is left after the grace; throws for what even that did not end. A stopped process is woken first. */
+/** Sends SIGTERM, with SIGCONT for stopped processes, and SIGKILL after the grace. Throws if the group survives. */
 export const endGroup = async (group: GroupId, graceMs: number): Promise<"was gone" | "ended" | "killed"> => {
   const goneWithin = (forMs: number) => waitUntil(async () => !isGroupAlive(group), { forMs, pollMs: 20 });
   if (group.pgid <= 1 || group.pgid === process.pid || !isGroupAlive(group)) return "was gone";
@@ -163,19 +163,19 @@ export const endGroup = async (group: GroupId, graceMs: number): Promise<"was go
   throw new Error(`process ${group.pid} is still there after SIGKILL`);
 };
 
-/** The variable that marks every process of a run, so that those that left their group are found. */
+/** The environment variable that marks every process of a run, so that those that left their group are found. */
 export const RUN_MARK = "FLOODGATE_RUN_MARK";
 
-/** For commands of a target file: what they leave running is their owner's, such as an agent, and is not ended with the run. */
+/** The environment of a target file's commands: without the mark, what they leave running outlives the run. */
 export const unmarked = ({ [RUN_MARK]: _, ...rest }: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => rest;
 
-/** The mark of this run, for processes that get no other environment. */
+/** The mark of this run as environment, for processes that get no other variable. */
 export const runMark = (): Record<string, string> => {
   const mark = process.env[RUN_MARK];
   return mark === undefined ? {} : { [RUN_MARK]: mark };
 };
 
-/** Whether it is of this user and carries the mark in the environment it was started with (Linux only; elsewhere none). */
+/** Reports whether a process of this user was started with the mark in its environment; false without /proc. */
 export const carriesMark = (pid: number, mark: string): boolean =>
   isLinux &&
   statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === process.geteuid?.() &&
@@ -187,7 +187,7 @@ export const markedProcesses = (mark: string): ProcessId[] =>
     return start === null ? [] : [{ pid, start }];
   });
 
-/** SIGKILL to all that carry the mark; again until there are none, because one of them may just have started another. */
+/** Kills all processes with the mark, repeatedly: one may just have started another. Returns those found first. */
 export const killMarked = async (mark: string): Promise<ProcessId[]> => {
   const all = markedProcesses(mark);
   let left = all;

@@ -1,7 +1,7 @@
 /**
- * Whatever is captured from a child, written to a run folder or printed goes through here once. Credentials are known by their
- * shape (contract/credentials.ts), other secrets because they were registered when they were read: each part that is secret by
- * itself (`Bearer x`: also `x`), in every form in which it may stand in a text.
+ * Masks secrets in all text that is captured from a child, written to a run folder or printed. Credentials are
+ * recognized by their shape (contract/credentials.ts), other secrets are registered when they are read. Each part that
+ * is secret by itself is masked too (of `Bearer x` also `x`), in every form that a text may contain.
  */
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
@@ -10,23 +10,23 @@ import { cutLines, type LineCutter } from "./lines.ts";
 const MASK = "[masked]";
 
 const SECRET_NAME = /token|secret|key|pass|auth|cred|cookie|session|jwt|sid$|sig$/i;
-/** `token_type`, `session_ttl`: says something about a secret. */
+/** Names of values that describe a secret without being one, such as `token_type` and `session_ttl`. */
 const ABOUT_ONE = /(?:type|kind|ttl|expiry|expires_in|scope|name|url)$/i;
 const SCHEME = /^[A-Za-z][A-Za-z0-9-]{2,19}[ \t]+(\S.*)$/s;
 const BASIC = /^basic[ \t]+([A-Za-z0-9+/=_-]+)$/i;
-/** `name=value`, also in quotes, between blanks, `,`, `;` and `&`: cookies, parameters of `Digest`, headers of OTLP. */
+/** `name=value`, also in quotes, between blanks, `,`, `;` and `&`: in cookies, parameters of `Digest`, OTLP headers. */
 const PAIRS = /(?:^|[;,&\s])\s*([\w.$-]{1,64})=("?)([^\s;,&"=][^\s;,&"]*)\2/g;
 const JSON_START = /^\s*[[{]/;
 const JSON_DEPTH = 6;
 const PARTS_MOST = 200;
 
-/** An ordinary word is not masked, because it occurs in every text. */
+/** Reports an ordinary word or number, which is not masked because it occurs in every text. */
 const isPlainWord = (text: string): boolean => /^[a-z]{1,12}$/i.test(text) || /^\d{1,9}$/.test(text);
 
 const isSecretOf = (name: string, value: string): boolean =>
   (SECRET_NAME.test(name) && !ABOUT_ONE.test(name)) || !isPlainWord(value);
 
-/** The text as it is, where it is no coding of a URL. */
+/** Decodes a percent-encoded text; returns it unchanged if it is malformed. */
 export const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text);
@@ -35,7 +35,7 @@ export const decoded = (text: string): string => {
   }
 };
 
-/** User, password, both as `Basic` sends them, and the values of the query. */
+/** User, password, `user:password` as `Basic` encodes it, and secret values of query and fragment. */
 const partsOfUrl = (text: string): string[] => {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || !URL.canParse(text)) return [];
   const { username, password, searchParams, hash } = new URL(text);
@@ -79,7 +79,7 @@ const ofPairs = (text: string): string[] =>
     .filter(([, name = "", , value = ""]) => isSecretOf(name, value))
     .map((found) => found[3] ?? "");
 
-/** The secret and its parts, each once; of a text without parts itself alone. */
+/** The secret and its parts that are secret by themselves, each once. */
 const partsOf = (secret: string): string[] => {
   const inside = JSON_START.test(secret) ? ofJsonText(secret) : [...ofScheme(secret), ...ofPairs(secret)];
   const parts = [secret, secret.trim(), ...ofLines(secret), ...partsOfUrl(secret), ...inside];
@@ -90,7 +90,7 @@ const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", 
 const html = (text: string, apostrophe: string): string => text.replace(/[&<>"']/g, (c) => ENTITIES[c] ?? apostrophe);
 const hexOf = (unit: number, digits: number): string => unit.toString(16).padStart(digits, "0");
 
-/** In base64 behind 0, 1 or 2 bytes of another text: the characters that the secret alone decides. */
+/** The secret in base64 after 0, 1 or 2 bytes of another text, without characters that depend on that text. */
 const base64Of = (bytes: Buffer): string[] =>
   [0, 1, 2].flatMap((before) => {
     const whole = Buffer.concat([Buffer.alloc(before), bytes]);
@@ -99,7 +99,7 @@ const base64Of = (bytes: Buffer): string[] =>
     return [whole.toString("base64").slice(from, to), whole.toString("base64url").slice(from, to)];
   });
 
-/** As a program writes it in its own notation: JSON, a URL, a page, a shell. */
+/** The text as it is escaped in JSON, URLs, HTML and shells. */
 const quotedForms = (text: string): string[] => [
   text,
   JSON.stringify(text).slice(1, -1),
@@ -114,7 +114,7 @@ const quotedForms = (text: string): string[] => [
 
 const CODED_MOST = 1024;
 
-/** As somebody writes it who wants it to pass a search. */
+/** The text as somebody could encode it to evade a search. */
 const codedForms = (text: string): string[] => {
   if (text.length > CODED_MOST) return [];
   const bytes = Buffer.from(text);
@@ -131,18 +131,18 @@ const codedForms = (text: string): string[] => {
     ].map((code) => units.map(code).join("")),
     [...text].reverse().join(""),
     [...text].join(" "),
-    // An id may hold dashes and lines, and the boundary for foreign text shows ids.
+    // Separators too, because contract/foreign-text.ts shows ids, which may contain `-` and `_`.
     ...["", " ", ":", "-", "_"].map((between) => hex.join(between)),
     ...[".", "-"].map((between) => octets.join(between)),
   ];
 };
 
-/** Every way in which a part may stand in a text; in small letters, for a search that does not tell the case. */
+/** All forms of a part to search for. */
 const formsOf = (part: string): string[] => {
   try {
     return [...new Set([...quotedForms(part), ...codedForms(part)])];
   } catch {
-    // Half a surrogate pair has no URL.
+    // `encodeURIComponent` throws for half a surrogate pair.
     return [part];
   }
 };
@@ -165,8 +165,8 @@ const blockAt = (text: string, at: number): number =>
   (text.charCodeAt(at + 2) & LOW_BITS);
 
 /**
- * At a cost that does not grow with the number of forms: every line of a history is searched for all secrets (Wu and Manber,
- * "A fast algorithm for multi-pattern searching", 1994).
+ * Searches a text for all forms at once, ignoring case, because every line of a history is searched. The cost does not
+ * grow with the number of forms (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
  */
 const formSearch = () => {
   const formsBy = new Map<string, string[]>();
@@ -185,7 +185,7 @@ const formSearch = () => {
         moves[block] = Math.min(moves[block] as number, FARTHEST - 1 - at);
       }
     },
-    /** Where forms stand, in order; those that overlap are one, by the form that begins it. */
+    /** The places of forms, in order. Overlapping places are merged and get the mask of the first form. */
     in: (text: string) => {
       const found: { from: number; to: number; mask: string }[] = [];
       if (formsBy.size === 0 || text.length < FORM_MIN_CHARS) return found;
@@ -206,10 +206,10 @@ const formSearch = () => {
   };
 };
 
-/** A longer line of a child is cut, so that one without an end cannot fill the memory. */
+/** A longer line of a child is cut, so that a line without an end cannot fill the memory. */
 const LINE_MAX_CHARS = 256 * 1024;
 
-/** Shorter values occur in ordinary text too often to be masked everywhere. */
+/** Values below `FORM_MIN_CHARS` occur in ordinary text too often to be masked everywhere. */
 const isShort = (part: string): boolean => part.trim().length < FORM_MIN_CHARS;
 
 export class Redactor {
@@ -218,12 +218,12 @@ export class Redactor {
   readonly #unmaskable = new Set<string>();
   #onUnmaskable: (what: string) => void = () => undefined;
 
-  /** False when a part is too short to be masked; the listener then gets `what`, the field that it stands in. */
+  /** Returns false if a part is too short to be masked; the listener then gets `what`, the field of the secret. */
   register(secret: string, what?: string): boolean {
     return this.#takeAll(partsOf(secret), what);
   }
 
-  /** Of an address that reports may name: user, password and the values of its query. */
+  /** Registers user, password and secret query values of an address that reports may show. */
   registerUrl(url: string, what?: string): boolean {
     const parts = partsOfUrl(url).filter((part) => part !== "");
     return parts.length === 0 || this.#takeAll(parts, what);
@@ -246,7 +246,7 @@ export class Redactor {
     return isWhole;
   }
 
-  /** Receives the field of each value that is too short to be masked, also of those before. */
+  /** Sets the listener, which gets the field of each value that is too short to be masked, earlier ones too. */
   listenForUnmaskable(onUnmaskable: (what: string) => void): void {
     this.#onUnmaskable = onUnmaskable;
     for (const what of this.#unmaskable) onUnmaskable(what);
@@ -269,7 +269,7 @@ export class Redactor {
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [this.redact(name), this.redactValue(one)]));
   }
 
-  /** Masked, clean lines of a stream. One over the limit is cut at a blank, so that no part of a secret passes. */
+  /** Cuts a stream into masked lines. A line over the limit is cut at a blank, so that no part of a secret passes. */
   lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter {
     const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));
     const shorten = (line: string): string => {

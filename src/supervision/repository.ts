@@ -1,4 +1,4 @@
-/** The folder that `src` and `scenarios` lie in. */
+/** The folder that contains `src` and `scenarios`. */
 import { fileURLToPath } from "node:url";
 
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,4 +1,4 @@
-/** A signal ends a run in order, also during a build or a report. */
+/** Listens for signals that stop a run, so that it ends in order, also during a build or a report. */
 export type StopSignals = ReturnType<typeof listenForStop>;
 
 export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -23,7 +23,7 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
   };
 };
 
-/** For a command without a supervisor. Returns the function that cancels it. */
+/** For commands without a supervisor: runs `cleanUp` before a signal ends the process. Returns the cancel function. */
 export const beforeSignalEnds = (cleanUp: () => void): (() => void) => {
   const { release } = listenForStop((signal) => {
     release();

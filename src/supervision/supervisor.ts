@@ -1,6 +1,6 @@
 /**
- * Owns every side effect of a run. Order at the end: undos (newest first), children, children that others need, watchdog, to
- * which what could not be undone is left.
+ * Owns every side effect of a run. At the end it runs the undos (newest first), ends the children, then the children
+ * that others need, and leaves what could not be undone to the watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ const STOP_MS = 10_000;
 /** Long enough for the whole ladder of faults/healing.ts with its default deadlines. */
 const UNDO_MS = 40_000;
 
-/** A file of this name, with the run's mark in it, makes a folder known for ours. */
+/** A file of this name that contains the run's mark shows that its folder belongs to the run. */
 export const FOLDER_MARK = ".floodgate-run";
 
 type Undoing = { name: string; undo: () => Promise<unknown>; deadlineMs: number };
@@ -35,9 +35,9 @@ const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string[]> =
 
 type SupervisorOptions = {
   journal: Journal;
-  /** The watchdog's process (`WATCHDOG_PROCESS` in faults/); null only for tests of what is below: a run has one. */
+  /** The entry file of the watchdog's process (`WATCHDOG_PROCESS` in faults/); null only in tests. */
   watchdog: string | null;
-  /** How long the body may take to end once it was asked to stop, in milliseconds. */
+  /** How long the body may take to end after a stop, in milliseconds. */
   stopMs?: number;
 };
 
@@ -48,10 +48,10 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
   const mark = randomBytes(8).toString("hex");
   const watchdog = entry === null ? null : await startWatchdog(entry, journal.path, mark);
   const run = { pid: process.pid, start: birthOf(process.pid), mark };
-  /** The journal's entry of the run itself: while it is open and its process lives, nobody else may heal. */
+  /** The journal's entry of the run itself; while it is open and the run's process lives, nobody else may heal. */
   const self = journal.about({ kind: "child", name: RUN_ITSELF, run });
   if (watchdog !== null) journal.keptBy(watchdog);
-  // For whatever is started without us (a driver's processes, a compiler), so that it is known for ours.
+  // Marks processes that others start for the run (a driver's, a compiler) as belonging to it.
   process.env[RUN_MARK] = mark;
 
   const stopping = new AbortController();
@@ -70,7 +70,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       throw error;
     });
     const { pid } = group;
-    /** The journal's entry of the signal that stopped it; the end of its group wakes it. */
+    /** The journal's entry of a SIGSTOP in force, which SIGCONT or the end of the child closes. */
     let stopped: string | null = null;
     const runsAgain = (detail: string): void => {
       if (stopped !== null) journal.undone(stopped, detail);
@@ -83,9 +83,9 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     };
     const child = {
       ...{ ...started, name, pid, endLast },
-      /** To this process alone, written to the journal. */
+      /** Sends a signal to this process only, and journals it. */
       signal: (signal: NodeJS.Signals): void => {
-        // Waking is healing, which must not wait for a journal or a watchdog. All else is written down before it is sent.
+        // SIGCONT heals, so it waits for no journal or watchdog. Other signals are journalled before they are sent.
         const sent = signal === "SIGCONT" ? null : journal.about({ kind: "signal", name, detail: signal });
         const over = (detail: string): void => void (sent !== null && journal.undone(sent, detail));
         if (!signalProcess(group, signal)) {
@@ -96,7 +96,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
         else if (signal === "SIGSTOP" && stopped === null) stopped = sent;
         else over("nothing to take back");
       },
-      /** SIGTERM to its group, SIGKILL after the grace. Also for one that has ended, whose children may still run. */
+      /** Ends the group: SIGTERM, then SIGKILL after the grace. An ended child may have left children running. */
       stop: async () => {
         const ended = await endGroup(group, graceMs);
         await started.exited;
@@ -106,13 +106,13 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     };
     children.add(child);
     void started.exited.then(({ code, signal }) => {
-      // One that left children of its own behind stays in hand.
+      // A child whose own children still run stays registered.
       if (!isGroupAlive(group)) forget(`exited ${signal ?? code}`);
     });
     return child;
   };
 
-  /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
+  /** Registers an undo for the end of the run, whatever happens, newest first. The returned function removes it. */
   const registerUndo = (name: string, undo: () => Promise<unknown>, deadlineMs: number = UNDO_MS): (() => void) => {
     const undoing = { name, undo, deadlineMs };
     undos.add(undoing);
@@ -120,8 +120,8 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
   };
 
   /**
-   * Writes a side effect down before it is done; throws if it cannot, and then it must not be done. It is taken back at the end of
-   * the run whatever happens, under `name`, by `takeBack`, which returns what it did.
+   * Journals a side effect before it is done. Throws if that fails; then the effect must not be done. `takeBack` undoes
+   * the effect, at the latest at the end of the run, and returns what it did; `name` names it in messages.
    */
   const begin = (effect: Omit<Effect, "id">, name: string, takeBack: () => Promise<string>) => {
     const id = journal.about(effect);
@@ -129,9 +129,9 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     const forget = registerUndo(name, undo);
     return {
       done: (): void => journal.done(id),
-      /** Throws if it failed; it stays open, so that the end of the run and the watchdog try it again. */
+      /** Undoes the effect. If that throws, the effect stays open: the end of the run and the watchdog try again. */
       takeBack: (): Promise<void> => undo().then(forget),
-      /** There is nothing to take back any more. */
+      /** Closes the effect, because there is nothing left to undo. */
       over: (): void => {
         forget();
         journal.undone(id, "over by itself");
@@ -139,7 +139,7 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     };
   };
 
-  /** Those that others need come last. Returns what could not be ended. */
+  /** Ends all children, last those that others need (`endLast`). Returns what could not be ended. */
   const stopAll = async (): Promise<string[]> => {
     const troubles: string[] = [];
     for (const last of [false, true]) {
@@ -153,22 +153,22 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
   const closeNow = async (): Promise<string[]> => {
     stopping.abort();
     const troubles: string[] = [];
-    // One that is being started in this very turn must be in hand before the others are ended.
+    // A child that is being started must be registered before the others are ended.
     await Promise.allSettled(starting);
     for (let next = [...undos].at(-1); next !== undefined; next = [...undos].at(-1)) {
       troubles.push(...(await tryUndo(next)));
-      // Only now: until here it is pending, and it may have forgotten itself.
+      // Deleted only now, because the undo counts as pending while it runs.
       undos.delete(next);
     }
     if (watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
     troubles.push(...(await stopAll()));
     journal.undone(self);
     if (process.env[RUN_MARK] === mark) delete process.env[RUN_MARK];
-    // What we could not take back is still open in the journal; the watchdog has a fresh process and its own deadlines.
+    // What could not be undone is still open in the journal; the watchdog tries again with its own deadlines.
     await (troubles.length === 0 ? watchdog?.bye() : watchdog?.takeOver());
     return troubles;
   };
-  /** Takes everything back. Never rejects; returns what could not be, as sentences. A second call waits for the first. */
+  /** Undoes everything. Never rejects: returns a sentence for each failure. A second call waits for the first. */
   const close = (): Promise<string[]> => {
     closing ??= closeNow();
     return closing;
@@ -186,8 +186,8 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
     },
     ...{ registerUndo, begin, stopAll, close },
     /**
-     * Kills a process that somebody else started, as leader of its own group, with the run, also by the watchdog. To be called
-     * in the turn in which it was started. The returned function forgets it.
+     * Registers a process that other code started as leader of its own group: it is ended with the run, also by the
+     * watchdog. Call it in the turn of the event loop that started the process. The returned function removes it.
      */
     adopt: (name: string, pid: number): (() => void) => {
       const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
@@ -195,19 +195,19 @@ const openSupervisor = async ({ journal, watchdog: entry, stopMs = STOP_MS }: Su
       try {
         return begin({ kind: "child", name, undo }, `end ${name}`, () => endGroup(group, 0)).over;
       } catch (error) {
-        // What cannot be written down must not run.
+        // A process that cannot be journalled must not run.
         signalGroup(group, "SIGKILL");
         throw error;
       }
     },
-    /** For an empty folder that will hold secrets: removed with the run, also by the watchdog. The returned function forgets it. */
+    /** Registers a folder for secrets, removed with the run, also by the watchdog. Returns the cancel function. */
     ownFolder: (name: string, path: string): (() => void) => {
       writeFileSync(join(path, FOLDER_MARK), mark, { mode: 0o600, flag: "wx" });
       const effect = { kind: "folder", name, undo: { how: "remove-folder", path } } as const;
       const remove = () => rm(path, { recursive: true, force: true, maxRetries: 3 }).then(() => "removed");
       return begin(effect, `remove ${name}`, remove).over;
     },
-    /** Takes everything back after the body, however it ends; one that does not end when `stop` fires is left. */
+    /** Runs the body, then undoes everything. A body that does not end within `stopMs` after `stop` is abandoned. */
     within: async <T>(stop: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> => {
       stop.addEventListener("abort", () => stopping.abort());
       const over = new AbortController();

@@ -1,7 +1,7 @@
 /**
- * How a side effect is undone, in two forms. `NamedUndo` stands in the journal on disk: which fault, component and target.
- * `Undo` adds what is executed; it stays in memory and goes to the live watchdog. Healing from a journal takes commands and
- * addresses from the target file given, and touches only processes and folders with the run's mark (faults/undo-by-name.ts).
+ * How a side effect is undone, in two forms. `NamedUndo` is written to the journal: fault, component, target. `Undo`
+ * adds commands and addresses; it stays in memory and is sent to the live watchdog. Healing from a journal takes them
+ * from the target file given, and touches only what has the run's mark (faults/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { pause } from "./waiting.ts";
 /** The deployment that was changed. `file` is where its target file was, for messages. */
 export type TargetName = { base_url: string; name?: string; file?: string };
 
-/** What was set on one control plane before it was changed, as fields for `PATCH /deployment`. */
+/** One control plane's fields before a change, for `PATCH /deployment`. `at`: its index among planes of its kind. */
 export type PlaneState = {
   plane: "api" | "keys" | "limiter";
   at: number;
@@ -27,9 +27,9 @@ export type NamedUndo =
   /** `fault`: the name under `faults` of the target file, such as `limiter.refused`. */
   | (OnTarget & { how: "command"; fault: string })
   | (OnTarget & { how: "deployment"; planes: readonly PlaneState[] })
-  /** A process of ours, with its group; `end_last`: after those that need it. */
+  /** A process of the run, with its group. `end_last`: it is ended after the processes that need it. */
   | (GroupId & { how: "end-process"; end_last: boolean })
-  /** A folder of ours that holds secrets, after the processes that write into it. */
+  /** A folder of the run that holds secrets; it is removed after the processes that write into it have ended. */
   | { how: "remove-folder"; path: string }
   /** Several undos, run in reverse order; one that fails does not stop the others. */
   | { how: "all"; undos: readonly NamedUndo[] }
@@ -47,7 +47,7 @@ export type Undo =
   | CommandUndo
   | ChangeUndo
   | Named<"end-process" | "remove-folder" | "nothing">
-  /** The lock of a target; without a watchdog the next run removes it, because its process is gone. */
+  /** The lock of a target. If the watchdog does not remove it, the next run does, because the holder is gone. */
   | { how: "remove-lock"; path: string }
   | { how: "all"; undos: readonly Undo[] };
 
@@ -117,7 +117,7 @@ const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): 
       for (const command of commands) await runShellCommand(command, { what: "heal command", signal, cwd, env });
       return `ran ${commands.length} heal command(s)`;
     } catch (error) {
-      // A try that was cut off says less than the one before it.
+      // If this try was cut off, the failure of the try before says more.
       failure = signal.aborted ? (failure ?? error) : error;
     }
     if (againMs !== undefined) await pause(againMs, signal);
@@ -125,13 +125,13 @@ const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): 
   }
 };
 
-/** `did`: what was done, or `null` with the `trouble`; the effect then stays open. */
+/** `did`: what was done; `null` if it failed for the reason in `trouble`, and the effect stays open. */
 export type UndoResult = { kind: string; name: string; did: string | null; trouble: string | null };
 
 const isLast = ({ undo }: Effect): boolean =>
   undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
 
-/** Undoes faults and load at the same time, then the proxies and folders that they used. Never rejects. */
+/** Undoes faults and load at the same time, then the processes, folders and locks that they need. Never rejects. */
 export const undoAll = async (
   effects: readonly Effect[],
   notes: Notes | null,
@@ -146,7 +146,7 @@ export const undoAll = async (
     try {
       if (did !== null) notes?.write(effect, "undone", did);
       else notes?.write(effect, "about", `not taken back: ${trouble}`);
-    } catch {} // a full disk must not keep the other faults in
+    } catch {} // a full disk must not keep the other faults in force
     return { kind, name, did, trouble };
   };
   const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(undoOne));

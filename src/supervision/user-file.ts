@@ -1,11 +1,11 @@
-/** Files and folders that the user named: a pipe, a device, a folder or a huge file is refused at once, in a clause. */
+/** Reads files and makes folders that the user named. A pipe, a device, a folder or a huge file is refused at once. */
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
 /** The message is a clause that says what was found in place of what was expected. */
 export class UserFileError extends Error {
   override name = "UserFileError";
-  /** The system's code, such as ENOENT; `null` where the file could be opened. */
+  /** The system's code, such as ENOENT; `null` if no system call failed. */
   readonly code: string | null;
   constructor(found: string, code: string | null = null) {
     super(found);
@@ -24,7 +24,7 @@ const kindOf = (stats: Stats): string => {
   return stats.isSocket() ? "a socket" : "a device";
 };
 
-/** A descriptor of a regular file. A pipe without a writer would block an `open` that waits. */
+/** Opens a regular file. O_NONBLOCK, because opening a pipe without a writer would block. */
 export const openUserFile = (path: string): { descriptor: number; bytes: number } => {
   let descriptor: number;
   try {
@@ -48,7 +48,7 @@ export const readUserFile = (path: string, maxBytes: number): string => {
   try {
     if (bytes > maxBytes) throw tooLarge(`${bytes}`);
     const chunks: Buffer[] = [];
-    // Files of /proc state no size, and others grow meanwhile.
+    // The stated size is not relied on: files of /proc state none, and a file may grow while it is read.
     for (let read = 0; ; ) {
       const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, Math.max(bytes - read, 4096)));
       const got = readSync(descriptor, chunk, 0, chunk.length, null);
@@ -79,7 +79,7 @@ export const RECORDED_BOUNDS: JsonBounds = {
   maxTextChars: 16 << 20,
 };
 
-/** What goes beyond a bound, by the brackets, commas and quotes alone: nothing is built for it. `null` where nothing does. */
+/** Says which bound a JSON text exceeds; `null` if none. Needs no memory: counts only brackets, commas and quotes. */
 const beyondBounds = (text: string, { maxDepth, maxValues, maxTextChars }: JsonBounds): string | null => {
   let depth = 0;
   let values = 0;
@@ -104,7 +104,7 @@ const beyondBounds = (text: string, { maxDepth, maxValues, maxTextChars }: JsonB
   return null;
 };
 
-/** Throws `UserFileError`; a fault of its notation is named by its place alone, since the text around it may be a key. */
+/** Throws `UserFileError`. A syntax error is reported by its place only, because the text around it may be a key. */
 export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown => {
   const beyond = beyondBounds(text, bounds);
   if (beyond !== null) throw new UserFileError(beyond);
@@ -115,7 +115,7 @@ export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS)
   }
 };
 
-/** The place and, where a bracket closes behind a comma, that the comma is one too many. */
+/** The position as line and column, with a hint if a comma precedes a closing bracket. */
 const placed = (position: number, text: string): string => {
   const before = text.slice(0, position);
   const lines = before.split("\n");
@@ -124,7 +124,7 @@ const placed = (position: number, text: string): string => {
   return isTrailing ? `at ${line}: the comma before the closing bracket is one too many` : `at ${line}`;
 };
 
-/** V8 names a place, or quotes what stands around it: of that the line is found, and nothing is repeated. */
+/** V8's message gives a position, or quotes the text around it, which is used to find the line and not repeated. */
 const whereOf = (message: string, text: string): string => {
   const named = /position (\d+)/.exec(message)?.[1];
   if (named !== undefined && text.slice(Number(named)).trim() !== "") return placed(Number(named), text);
@@ -138,7 +138,7 @@ const whereOf = (message: string, text: string): string => {
 export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown =>
   parseUserJson(readUserFile(path, bounds.maxBytes), bounds);
 
-/** Also missing ones above it; throws the system's error. `mkdir` with `recursive` never returns below /proc. */
+/** Makes a folder and its parents. Throws the system's error. Node's recursive `mkdir` never returns below /proc. */
 export const makeFolders = (path: string, mode?: number): void => {
   const missing: string[] = [];
   for (let at = resolve(path); statSync(at, { throwIfNoEntry: false }) === undefined; at = dirname(at)) {
@@ -149,7 +149,7 @@ export const makeFolders = (path: string, mode?: number): void => {
     try {
       mkdirSync(folder, { mode });
     } catch (error) {
-      // Another process may have made it in between.
+      // Another process may have made the folder meanwhile.
       const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
       if ((error as NodeJS.ErrnoException).code !== "EEXIST" || !isThere) throw error;
     }
@@ -162,7 +162,7 @@ export const makeFolders = (path: string, mode?: number): void => {
 const NOT_ALLOWED = "this user may not do that there";
 const NO_KEEPING = "nothing can be kept there";
 
-/** What an error of the file system means to somebody who named the place: another place would do. */
+/** Errors of the file system that another path would avoid, explained to the user who named the path. */
 const MEANS: Readonly<Record<string, string>> = {
   EACCES: NOT_ALLOWED,
   EPERM: NOT_ALLOWED,
@@ -189,7 +189,7 @@ const NO_ROOM: Readonly<Record<string, string>> = {
   EIO: "the disk reports an error",
 };
 
-/** `sentence`: a clause without a full stop, such as `the disk is full (ENOSPC)`. `isLackOfRoom`: the place itself would do. */
+/** `sentence`: a clause such as `the disk is full (ENOSPC)`. `isLackOfRoom`: the path itself would do. */
 export const fileProblem = (error: unknown) => {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   if (code === undefined) return null;

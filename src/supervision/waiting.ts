@@ -1,4 +1,4 @@
-/** Waits with a deadline. No fixed sleep stands for "it must be done by now". */
+/** Waits with a deadline, so that no fixed sleep is needed. */
 
 const NEVER = new AbortController().signal;
 
@@ -14,14 +14,14 @@ export const pause = (ms: number, signal: AbortSignal = NEVER): Promise<void> =>
     signal.addEventListener("abort", done);
   });
 
-/** What the promise gives, or `late` when it takes longer than that. */
+/** The promise's value, or `late` if it takes longer than `ms`. */
 export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {
   const over = new AbortController();
   const late = pause(ms, over.signal).then(() => "late" as const);
   return Promise.race([promise, late]).finally(() => over.abort());
 };
 
-/** Never rejects: a condition that throws is not met, and its message is kept. A late one is abandoned, its signal aborted. */
+/** Polls until the condition is met or `forMs` is over; then aborts its signal. Never rejects: a throw is not met. */
 export const waitUntil = async (
   condition: (signal: AbortSignal) => Promise<boolean>,
   { forMs, pollMs, signal: outer }: { forMs: number; pollMs: number; signal?: AbortSignal },

@@ -1,7 +1,7 @@
 /**
- * A process that outlives the runner by a few seconds. The run hands it, through a pipe, what undoes each side effect before
- * it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal), it undoes what is open and ends
- * whatever has the run's mark. `startWatchdog` is the runner's end; `guardRunner` is the body of the process
+ * A process that outlives the runner by a few seconds. Before each side effect, the run sends it through a pipe how to
+ * undo the effect. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal), the process undoes what is
+ * open and ends every process with the run's mark. `startWatchdog` is the runner's end, `guardRunner` the body
  * (faults/watchdog-process.ts).
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -16,7 +16,7 @@ import { STOP_SIGNALS } from "./stop-signals.ts";
 import { type Effect, type Notes, type UndoPorts, undoAll } from "./undo.ts";
 import { inTime, pause } from "./waiting.ts";
 
-/** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
+/** A line from the runner: the environment for heal commands, a side effect that begins, the id of one that is over. */
 type Message = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
 
 const BYE = "bye";
@@ -26,14 +26,14 @@ const BYE_MS = 2_000;
 const TAKE_OVER_MS = 10_000;
 
 /**
- * The rest of a CI job's environment stays behind: a CI runner's clean-up ends every process that carries the job's number,
- * and the watchdog has to outlive the job while it heals.
+ * The only variables that the watchdog's process gets: a CI runner's clean-up ends every process whose environment has
+ * the job's number, and the watchdog has to outlive the job while it heals.
  */
 const NEEDS = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"],
   ...["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "FLOODGATE_CONTROL_TOKEN"],
 ];
-/** By these alone a clean-up knows the processes of its job (GitHub, Azure, Jenkins); heal commands may need all the rest. */
+/** Variables by which a clean-up finds its job's processes (GitHub, Azure, Jenkins). Heal commands get all others. */
 const OF_JOB = [
   ...["RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID"],
   ...["JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"],
@@ -56,13 +56,13 @@ const whyNotReady = (child: ChildProcess & { stdout: Readable }): Promise<string
     .finally(() => over.abort());
 };
 
-/** `entry`: the file that calls `guardRunner`. Throws a sentence when it does not start: without it nothing may be started. */
+/** `entry`: the file that calls `guardRunner`. Throws if the watchdog does not start; then nothing else may start. */
 export const startWatchdog = async (entry: string, journalPath: string, mark: string) => {
   const child = spawn(process.execPath, [entry, resolve(journalPath), mark], {
     detached: true,
     stdio: ["pipe", "pipe", "ignore"],
     env: environment((name) => NEEDS.includes(name)),
-    // The folder of a job may be removed under it.
+    // A job's folder may be removed while the watchdog runs.
     cwd: "/",
   });
   for (const end of [child, child.stdin, child.stdout]) end.on("error", () => {});
@@ -76,7 +76,7 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   const env = environment((name) => name !== RUN_MARK && !OF_JOB.includes(name));
   await new Promise<void>((read) => tell({ env }, read));
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  // It must not keep a runner alive that has nothing else to do.
+  // The watchdog must not keep a runner alive that has nothing else to do.
   child.unref();
   for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref: () => void }).unref();
 
@@ -91,11 +91,11 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
     pid: child.pid as number,
     isThere,
     keep: (effect: Effect): void => {
-      // A runner that is killed now would leave it broken.
+      // If the runner were killed now, nothing would undo the effect.
       if ((effect.kind === "fault" || effect.kind === "signal") && !isThere())
         throw new Error(`the watchdog has ended: "${effect.name}" must not be done without one`);
       tell({ keep: effect });
-      // A pipe takes a line at once, or its other end has stopped reading; then the line would die with this process.
+      // A line that stays buffered means that the watchdog has stopped reading; it would be lost with this process.
       if (isThere() && child.stdin.writableLength > 0) {
         throw new Error(`the watchdog does not read: "${effect.name}" must not be done now`);
       }
@@ -105,7 +105,7 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
       if (isThere()) child.stdin.end(`${BYE}\n`);
       await endsWithin(BYE_MS);
     },
-    /** Something was left behind: it takes it back as if the runner had died. Resolves when it has ended. */
+    /** Makes the watchdog undo what is open, as if the runner had died. Resolves when the watchdog has ended. */
     takeOver: async (): Promise<void> => {
       if (isThere()) child.stdin.end();
       await endsWithin(TAKE_OVER_MS);
@@ -113,27 +113,27 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   };
 };
 
-/** The whole rescue. Faults get a little over half of it; what hangs then is cut off, and processes are ended hard. */
+/** Deadline of the whole rescue. Undoing gets a little over half of it; at the end the run's processes are killed. */
 const RESCUE_MS = 8_000;
 const HEAL_MS = 4_500;
 const HOW = { callMs: 700, graceMs: 1_000, againMs: 250 };
 
 const FOR_PEOPLE: ReadonlySet<Effect["kind"]> = new Set(["key", "session", "fixture"]);
 
-/** Called once, by a process that exists for this alone: it lives until the runner says "bye" or its pipe closes. */
+/** The body of the watchdog's process. It ends when the runner says "bye"; when the pipe closes, it rescues first. */
 export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts): void => {
   let env = process.env;
   const effects = new Map<string, Effect>();
   let begun = false;
 
   const rescue = async (): Promise<void> => {
-    // What nobody can take back stays open, for people to see. A fault or a stop of a part of the run's own ends with the part.
+    // A key, session or fixture without an undo stays open, for people to see. Others without one end by themselves.
     const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || !FOR_PEOPLE.has(kind);
     const open = [...effects.values()].toReversed().filter(isOver);
     let notes: Notes | null = null;
     try {
       if (open.length > 0) notes = notesIn(journalPath, "watchdog");
-    } catch {} // the folder is gone: what was done to others is taken back all the same
+    } catch {} // the folder is gone: effects are undone without notes
     await undoAll(open, notes, { ports, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
     notes?.close();
     await killMarked(mark);
@@ -145,7 +145,7 @@ export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts)
         if (undo.how === "remove-folder" || undo.how === "remove-lock") {
           rmSync(undo.path, { recursive: true, force: true });
         }
-      } catch {} // the others have their turn
+      } catch {} // go on with the others
     }
     for (const stray of markedProcesses(mark)) signalProcess(stray, "SIGKILL");
     process.exit(1);
@@ -164,7 +164,7 @@ export const guardRunner = (journalPath: string, mark: string, ports: UndoPorts)
     else effects.delete(message.forget);
   };
 
-  // What ends the runner (a closed terminal, a stopped job) must not end this one first.
+  // A signal that ends the runner (a closed terminal, a stopped job) must not end the watchdog too.
   for (const signal of STOP_SIGNALS) process.on(signal, () => {});
   process.stdin.on("data", cutLines(hear).push);
   for (const event of ["end", "close", "error"] as const) process.stdin.on(event, begin);

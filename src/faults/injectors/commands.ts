@@ -12,7 +12,7 @@ import { PROBE_OVER_BUDGET_MS, watchLink } from "./link.ts";
 /** `status` exits with 0 while the fault is in force, with 1 while it is not. */
 export type FaultCommands = { inject: readonly string[]; heal: readonly string[]; status?: string };
 
-/** `onSpawn`: for supervision, because an inject command that outlives the runner could break things again. */
+/** `onSpawn` supervises each command: an inject command that outlives the runner could break things again. */
 export const byCommands = (
   { inject, heal, status }: FaultCommands,
   { cwd, onSpawn }: { cwd: string; onSpawn(pid: number): () => void },
@@ -70,7 +70,7 @@ const effectOf = async (
   };
 };
 
-/** `null`: no commands for this fault. */
+/** Returns `null` if the target file has no commands for the fault. */
 export const commandInjector = async (
   fault: Fault,
   { context, deployment }: DisturbanceContext,

@@ -1,11 +1,11 @@
-/** The port for injecting a fault, showing its effect, and healing it, also without this process. */
+/** The interface of a fault injector: inject, show the effect, heal, and undo even after this process has died. */
 import type { Undo } from "../../supervision/undo.ts";
 import type { FaultStream } from "../link-faults.ts";
 
 export type FaultInjector = {
   /** Throws if it failed, or if another fault is in force. */
   inject: (signal: AbortSignal) => Promise<void>;
-  /** Whether the effect shows at the place of injection; `null`: not visible from here, so callers have to see it. */
+  /** Reports whether the effect shows at the place of injection; `null` if only callers can see it. */
   shows: (() => Promise<boolean>) | null;
   /** Heals by all available means and returns the steps. Harmless without a fault. Throws if the fault is still in force. */
   heal: (signal: AbortSignal) => Promise<string[] | undefined>;
@@ -17,10 +17,10 @@ export type FaultInjector = {
   notes: readonly string[];
 };
 
-/** A command may have to wait for an orchestrator, a process for its refunds, an effect for the first call that meets it. */
+/** Default deadlines: a command may wait for an orchestrator, a process for refunds, an effect for the first call. */
 export const TIMES = { injectMs: 30_000, effectMs: 10_000, healMs: 30_000 };
 
-/** For faults that end with this process or with the deployment that it started. */
+/** Common fields of faults that end with this process or with the deployment that it started. */
 export const ENDS_WITH_US = { ...TIMES, stream: "both", undo: { how: "nothing" }, notes: [] } as const;
 
 /** Combines faults: injected in order, healed in reverse by default, and shown only if all of them show. */
@@ -39,7 +39,7 @@ export const atOnce = (parts: readonly FaultInjector[], healsInOrder = false): F
       const did: string[] = [];
       const troubles: string[] = [];
       for (const part of healsInOrder ? parts : parts.toReversed()) {
-        // A failed heal must not keep the others broken.
+        // A failed heal must not leave the other faults in force.
         await part.heal(signal).then(
           (steps) => did.push(...(steps ?? [])),
           (error: Error) => troubles.push(error.message),

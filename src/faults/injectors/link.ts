@@ -1,4 +1,4 @@
-/** Injects a fault of `link-faults.ts` on a proxied link by toxiproxy, looks at it through the link, and heals it. */
+/** Injects a fault of `link-faults.ts` through toxiproxy, observes its effect through the link, and heals it. */
 import type { Deployment, FaultProxies } from "../../deployments/deployment.ts";
 import type { TargetName, Undo } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-urls.ts";
@@ -8,7 +8,7 @@ import { heal } from "../healing.ts";
 import { type LinkFault, linkBudgetMs, makeFault } from "../link-faults.ts";
 import { type FaultInjector, TIMES } from "./injector.ts";
 
-/** A stop waits for it, also where toxiproxy hangs. */
+/** Deadline of a heal. A stop waits this long if toxiproxy hangs. */
 const HEAL_MS = 15_000;
 
 type BrokenLink = Pick<FaultProxies, "toxiproxy" | "mayReset" | "restart"> & { proxy: string; fault: LinkFault };
@@ -49,30 +49,30 @@ export const onLink = (broken: BrokenLink): Pick<FaultInjector, "inject" | "heal
   };
 };
 
-/** Beyond its budget a caller would not wait: longer silence is the fault's. */
+/** A probe waits this much longer than a caller's budget; silence until then is the fault's. */
 export const PROBE_OVER_BUDGET_MS = 500;
 
-/** Slower than a busy machine explains. */
+/** A link counts as changed from this slowdown on; a busy machine explains less. */
 const SLOWER_TIMES = 5;
 const SLOWER_MS = 200;
 
-/** Long enough to be cut by `truncated-reply` and to arrive in several crumbs. */
+/** Makes the reply long enough for `truncated-reply` to cut it and for `trickle` to split it. */
 const PINGS = 30;
 
 /**
- * Compares a link with its whole state, whatever protocol it speaks: Redis and HTTP get a request that they answer in full, other
- * protocols one that they reject. `null`: nothing listens, or it cannot be reached. `link`: `host:port` of the proxy's listener.
+ * Looks at an intact link, to compare it with the link under a fault. Redis and HTTP get a request that they answer in
+ * full, other protocols one that they reject. `null`: no connection. `link`: the listener's `host:port`.
  */
 export const watchLink = async (link: string, giveUpMs: number) => {
   const watchWith = (speaks: "http" | "redis" | "something else", probe: LinkProbe, before: LinkSeen) => ({
     speaks,
-    /** False if the whole link already looks like this fault: another such look proves nothing. */
+    /** False if the intact link already looks like this fault, so that seeing it later proves nothing. */
     canShow: (fault: LinkFault): boolean => !fault.shows(before),
     look: () => observeLink(probe),
     isChanged: (now: LinkSeen): boolean =>
       now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
   });
-  // Redis first: it treats an HTTP request as an attack, while HTTP only rejects a ping.
+  // PING first: Redis treats an HTTP request as an attack, while an HTTP server only rejects a PING.
   const pings = redisProbe(link, giveUpMs, PINGS);
   const pinged = await observeLink(pings);
   if (!pinged.connected) return null;
@@ -99,7 +99,7 @@ export const linkInjector = async (
   if (component === "keys" && limits?.revocation_budget_ms === undefined) notes.push(hidden);
   let shows: FaultInjector["shows"] = async () =>
     fault.shows(await observeLink(httpProbe(listen, "/health", giveUpMs)));
-  // Every embedded link speaks HTTP, except to Redis.
+  // Every link of the embedded deployment speaks HTTP, except the one to Redis.
   if (!deployment.embedded || (component === "limiter" && deployment.own?.store.kind === "redis")) {
     const watch = await watchLink(listen, giveUpMs);
     const canShow = watch?.canShow(fault) === true;

@@ -14,12 +14,12 @@ import { putBack } from "../healing.ts";
 import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 import { undoTarget } from "./link.ts";
 
-/** An ordered failure ends by itself; other fields have to be restored. */
+/** The field that orders failures: it ends by itself, while all other fields have to be restored. */
 const ENDS_BY_ITSELF = "fail_next";
 
 const patch = (url: string, fields: Record<string, unknown>) => controlSend("PATCH", `${url}/deployment`, fields);
 
-/** The fields as they are now. Throws if one is not shown: it could not be restored. */
+/** Reads the fields of every API replica. Throws if one is not shown, because it could not be restored. */
 const stateOf = async (
   { control }: Pick<Target, "control">,
   fields: readonly string[],
@@ -40,7 +40,7 @@ const stateOf = async (
   );
 };
 
-/** What is set before is read and journalled first. */
+/** Plays an operator's changes. The previous values are read and journalled first. */
 export const changeDeployment = async (
   { changes }: OperatorChanges,
   { signal, deployment, context, stage, onLine }: DisturbanceContext,
@@ -58,7 +58,7 @@ export const changeDeployment = async (
   try {
     for (const { patch: change, holdMs } of changes) {
       if (signal.aborted) break;
-      // Before the change, so that every affected call comes later.
+      // Marked before the change, so that every affected call comes later.
       mark("operator-changed", Object.keys(change).join(", "));
       for (const { url } of planes) await patch(url, change);
       held.done();
@@ -79,7 +79,7 @@ export const changeDeployment = async (
 
 const SLOWED_TIMES = 5;
 
-/** Changes a field of every replica, and puts back what it was. Calls in flight meanwhile finish. */
+/** Changes a field of every replica; the heal restores it. Calls in flight finish. */
 const patched = (
   target: Target,
   field: "service_factor" | "slots",
@@ -109,7 +109,7 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
     ...{ injectMs: REPLICA_MS * apis.length, healMs: REPLICA_MS * apis.length },
     inject: async (signal) => {
       for (const [at, part] of apis.entries()) {
-        // Removed from the balancer first, as in a deploy.
+        // The replica is removed from the balancer first, as in a deploy.
         await front?.send(front.upstreams.filter((_, other) => other !== at));
         await part.endInOrder();
         await part.bringBack(signal);
@@ -126,7 +126,7 @@ const replaced = ({ apis, front }: OwnParts): FaultInjector => {
 
 const DAY_MS = 86_400_000;
 
-/** The clock offset that reaches a month's end in `aheadMs`. Not the calendar's own next one if that may come during the stage. */
+/** The clock offset with which a month ends in `aheadMs`: not this month if its real end may come during the stage. */
 export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
   const now = new Date(nowMs);
   const edge = (ahead: number): number => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead, 1);
@@ -134,21 +134,21 @@ export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
   return at - nowMs - aheadMs;
 };
 
-/** An offset of 0 restores the clock. Rejects if a part did not confirm it. */
+/** Sets the clock offset of all parts; 0 restores the clock. Rejects if a part does not confirm. */
 export const moveClock = async ({ control }: Pick<Target, "control">, offsetMs: number): Promise<void> => {
   // The limiter first, because it charges; until the API follows, it only sends requests.
   for (const part of new Set([control?.limiter, control?.keys, ...(control?.api ?? [])]))
     if (part != null) await controlSend("PATCH", `${part}/deployment`, { clock_offset_ms: offsetMs });
 };
 
-/** Time to inject the other fault and for calls to meet it. */
+/** From the clock change to the month's end: time to inject the other fault and for calls to meet it. */
 const EDGE_AHEAD_MS = 2_500;
-/** All parts read this host's clock in milliseconds. */
+/** Margin after the month's end before it counts as passed: all parts read this host's clock, in whole milliseconds. */
 const EDGE_DOUBT_US = 10_000;
 
 type Beside = Pick<DisturbanceContext, "context" | "stage" | "onLine">;
 
-/** Moved before the limiter's link is broken; the month's end then comes by itself. */
+/** Moves the clocks before the limiter's link is broken; the month's end then comes by itself. */
 const newMonth = (target: Target, { context, stage, onLine }: Beside): FaultInjector => {
   let edgeUs = Number.POSITIVE_INFINITY;
   let offsetMs = 0;
@@ -182,7 +182,7 @@ export const operatorInjector = (
 ): FaultInjector => {
   switch (fault) {
     case "slowed":
-      // Callers have to see it, because the request for it proves nothing.
+      // Callers have to see the effect, because an accepted request for it proves nothing.
       return { ...patched(target, "service_factor", () => SLOWED_TIMES), shows: null };
     case "halved":
       return patched(target, "slots", (slots) => Math.max(1, Math.floor(slots / 2)));

@@ -1,6 +1,6 @@
 /**
- * Faults of what this run started. A process is killed, stopped or ended, and restarted on the same ports and store. The limiter's
- * store fails, from outside the limiter; Redis counts the errors that it returned, which proves that a call met one.
+ * Faults of what this run started. A process is killed, stopped or ended, and restarted on the same ports and store.
+ * The store is made to fail from outside the limiter; Redis counts the errors that it returned, as proof.
  */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -18,7 +18,7 @@ import { ENDS_WITH_US, type FaultInjector } from "./injector.ts";
 type ProcessFault = Extract<Fault, { by: "process" }>;
 
 const GIVE_UP_MS = 500;
-/** Time for the first calls to be given up, after which refunds begin. */
+/** How long to wait for `UNSETTLED` open refunds, which begin when the API gives up its first calls. */
 const UNSETTLED_MS = 5_000;
 const UNSETTLED = 5;
 
@@ -52,7 +52,7 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
       await untilRefundsAreUnderWay(apis, signal);
       part.askToEnd();
     },
-    // It stops listening at once, and exits when its refunds are confirmed.
+    // The process stops listening at once, and exits when its refunds are confirmed.
     shows: ({ ended }) => ended === "refused",
   },
   stopped: {
@@ -81,7 +81,7 @@ const AGAIN_MS = 50;
 
 type Command = readonly [string, ...(string | number)[]];
 
-/** On its own connection, not through a proxy. */
+/** Sends commands to Redis on a separate connection, not through a proxy. */
 const ask = async (url: string, ...commands: readonly Command[]): Promise<string[]> => {
   const once = { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null };
   const redis = new Redis(url, { ...once, commandTimeout: CALL_MS });
@@ -101,7 +101,7 @@ const errorsOf = async (url: string, error: string): Promise<number> => {
   return Number(new RegExp(`errorstat_${error}:count=(\\d+)`).exec(said)?.[1] ?? 0);
 };
 
-/** Redis returns the error while `put` is in force. Without `take`, `put` is repeated until the heal. */
+/** Makes Redis return an error: `put` causes it, `take` ends it. Without `take`, `put` is repeated until the heal. */
 const redisError = (url: string, error: string, put: Command, take?: Command): FaultInjector => {
   const over = new AbortController();
   let before = 0;
@@ -129,11 +129,11 @@ const redisError = (url: string, error: string, put: Command, take?: Command): F
   };
 };
 
-/** Longer than any experiment, and ends by itself. */
+/** Longer than any experiment; if the run dies, the pause ends by itself. */
 const PAUSE_MS = 60_000;
 const WRITE_MS = 300;
 
-/** Writes wait, as for a dead disk; reads are answered. */
+/** Makes writes to Redis wait, as behind a dead disk; reads are answered. */
 const redisPaused = (url: string): FaultInjector => ({
   ...ENDS_WITH_US,
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
@@ -144,21 +144,21 @@ const redisPaused = (url: string): FaultInjector => ({
   heal: async () => void (await ask(url, ["CLIENT", "UNPAUSE"])),
 });
 
-/** Enough keys to be read slowly for longer than the fault is held. */
+/** At `KEY_DELAY_US` a key, loading takes 20 s, longer than the fault is held. */
 const SLOW_KEYS = Array.from({ length: 400 }, (_, at) => `floodgate:filling:${at}`);
 const KEY_DELAY_US = 50_000;
-/** Redis handles connections once per so many bytes while it loads; the smallest value allowed. */
+/** While it loads, Redis serves connections once per this many bytes; this is the smallest value allowed. */
 const LOOKS_AFTER_BYTES = 1024;
 const SLOW = [
   ...["--key-load-delay", `${KEY_DELAY_US}`],
   ...["--loading-process-events-interval-bytes", `${LOOKS_AFTER_BYTES}`],
 ];
 
-/** Kills Redis and restarts it with much to load: it listens and answers LOADING. */
+/** Kills Redis and restarts it with much data to load; until that is loaded, it answers LOADING. */
 const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): FaultInjector => ({
   ...ENDS_WITH_US,
   inject: async (signal) => {
-    // Larger than `LOOKS_AFTER_BYTES` and incompressible, so that calls are answered after each key.
+    // Each value is incompressible and over `LOOKS_AFTER_BYTES`, so that Redis serves connections after each key.
     const filling = SLOW_KEYS.map((key): Command => ["SET", key, randomBytes(LOOKS_AFTER_BYTES).toString("base64")]);
     await ask(url, ...filling, ["BGREWRITEAOF"]);
     const isRewriting = async (): Promise<boolean> =>
@@ -192,7 +192,7 @@ const canWrite = (path: string): boolean => {
   }
 };
 
-/** A second connection holds a write lock, which ends with this process. */
+/** Holds a write lock on the SQLite file by a second connection; the lock ends with this process. */
 export const locked = (path: string): FaultInjector => {
   let holder: DatabaseSync | null = null;
   return {
@@ -210,7 +210,7 @@ export const locked = (path: string): FaultInjector => {
   };
 };
 
-/** Sets only the soft limit, which can be raised again. */
+/** Sets only the soft limit of the file size, which can be raised again. */
 const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> => {
   await promisify(execFile)("prlimit", ["--pid", `${pid}`, `--fsize=${most}:`]).catch(
     ({ code, message }: NodeJS.ErrnoException) => {
@@ -224,7 +224,7 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
 export const diskFull = (limiter: Part): FaultInjector => ({
   ...ENDS_WITH_US,
   inject: () => limitFiles(limiter.pid(), "0"),
-  // The limit in force does not prove that anything was to be written.
+  // A limit in force does not prove that the process tried to write.
   shows: null,
   heal: async (signal) => {
     if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
@@ -232,13 +232,13 @@ export const diskFull = (limiter: Part): FaultInjector => ({
   },
 });
 
-/** Throws for another store's fault. */
+/** Throws if the fault belongs to another kind of store. */
 export const storeInjector = (fault: StoreFault, { store, limiter }: OwnParts): FaultInjector => {
   if (store.kind === "redis") {
     const { url } = store.redis;
     if (fault === "oom")
       return redisError(url, "OOM", ["CONFIG", "SET", "maxmemory", 1], ["CONFIG", "SET", "maxmemory", 0]);
-    // A master that does not exist, so that no data is replaced.
+    // The replica follows a master that does not exist, so that no data is replaced.
     if (fault === "readonly")
       return redisError(url, "READONLY", ["REPLICAOF", "127.0.0.1", 1], ["REPLICAOF", "NO", "ONE"]);
     if (fault === "noscript") return redisError(url, "NOSCRIPT", ["SCRIPT", "FLUSH"]);
